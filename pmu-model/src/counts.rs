@@ -1,0 +1,169 @@
+//! Sets of signals and counts of signals, without allocation.
+
+use crate::signal::Signal;
+
+/// Words of a [`SignalSet`].
+const WORDS: usize = Signal::COUNT.div_ceil(64);
+
+/// A set of signals, one bit each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SignalSet([u64; WORDS]);
+
+impl SignalSet {
+    /// The set without members.
+    pub const EMPTY: SignalSet = SignalSet([0; WORDS]);
+
+    /// Whether no signal is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|&word| word == 0)
+    }
+
+    /// Number of signals in the set.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Adds `signal`.
+    pub fn insert(&mut self, signal: Signal) {
+        self.0[signal.index() / 64] |= 1 << (signal.index() % 64);
+    }
+
+    /// Whether `signal` is in the set.
+    #[inline]
+    pub fn contains(&self, signal: Signal) -> bool {
+        self.0[signal.index() / 64] >> (signal.index() % 64) & 1 != 0
+    }
+
+    /// The signals that are in both sets.
+    #[inline]
+    #[must_use]
+    pub fn intersection(&self, other: &SignalSet) -> SignalSet {
+        SignalSet(core::array::from_fn(|word| self.0[word] & other.0[word]))
+    }
+
+    /// The members, in the order of [`Signal::ALL`].
+    #[inline]
+    pub fn iter(&self) -> SignalIter {
+        SignalIter { set: *self, word: 0 }
+    }
+}
+
+impl FromIterator<Signal> for SignalSet {
+    fn from_iter<I: IntoIterator<Item = Signal>>(signals: I) -> SignalSet {
+        let mut set = SignalSet::EMPTY;
+        signals.into_iter().for_each(|signal| set.insert(signal));
+        set
+    }
+}
+
+impl IntoIterator for &SignalSet {
+    type Item = Signal;
+    type IntoIter = SignalIter;
+
+    fn into_iter(self) -> SignalIter {
+        self.iter()
+    }
+}
+
+/// Iterator over the members of a [`SignalSet`].
+#[derive(Debug, Clone)]
+pub struct SignalIter {
+    set: SignalSet,
+    word: usize,
+}
+
+impl Iterator for SignalIter {
+    type Item = Signal;
+
+    #[inline]
+    fn next(&mut self) -> Option<Signal> {
+        while self.word < WORDS {
+            let bits = self.set.0[self.word];
+            if bits != 0 {
+                self.set.0[self.word] = bits & (bits - 1);
+                return Some(Signal::ALL[self.word * 64 + bits.trailing_zeros() as usize]);
+            }
+            self.word += 1;
+        }
+        None
+    }
+}
+
+/// How often each signal occurred in some stretch of execution.
+///
+/// A sum that would pass `u64::MAX` stays there. Clearing and walking cost by the number of
+/// different signals that occurred, not by the size of the vocabulary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignalCounts {
+    counts: [u64; Signal::COUNT],
+    present: SignalSet,
+}
+
+impl SignalCounts {
+    /// No occurrences.
+    pub const fn new() -> SignalCounts {
+        SignalCounts { counts: [0; Signal::COUNT], present: SignalSet::EMPTY }
+    }
+
+    /// Adds `n` occurrences of `signal`.
+    #[inline]
+    pub fn add(&mut self, signal: Signal, n: u64) {
+        if n != 0 {
+            let count = &mut self.counts[signal.index()];
+            *count = count.saturating_add(n);
+            self.present.insert(signal);
+        }
+    }
+
+    /// Adds every count of `other`.
+    pub fn add_all(&mut self, other: &SignalCounts) {
+        for (signal, n) in other.iter() {
+            self.add(signal, n);
+        }
+    }
+
+    /// Occurrences of `signal`.
+    #[inline]
+    pub fn get(&self, signal: Signal) -> u64 {
+        self.counts[signal.index()]
+    }
+
+    /// Whether nothing occurred.
+    pub fn is_empty(&self) -> bool {
+        self.present.is_empty()
+    }
+
+    /// The signals that occurred.
+    #[inline]
+    pub fn present(&self) -> &SignalSet {
+        &self.present
+    }
+
+    /// The signals that occurred, each with its count, in the order of [`Signal::ALL`].
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = (Signal, u64)> + '_ {
+        self.present.iter().map(|signal| (signal, self.get(signal)))
+    }
+
+    /// Back to no occurrences.
+    pub fn clear(&mut self) {
+        for signal in &self.present {
+            self.counts[signal.index()] = 0;
+        }
+        self.present = SignalSet::EMPTY;
+    }
+}
+
+impl Default for SignalCounts {
+    fn default() -> SignalCounts {
+        SignalCounts::new()
+    }
+}
+
+impl FromIterator<(Signal, u64)> for SignalCounts {
+    fn from_iter<I: IntoIterator<Item = (Signal, u64)>>(pairs: I) -> SignalCounts {
+        let mut counts = SignalCounts::new();
+        pairs.into_iter().for_each(|(signal, n)| counts.add(signal, n));
+        counts
+    }
+}

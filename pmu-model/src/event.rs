@@ -1,0 +1,257 @@
+//! Events: what a personality lets a guest select, and the signals that feed each.
+
+use crate::signal::Signal;
+
+/// How well a count can match the hardware.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+pub enum Fidelity {
+    /// Defined by the architecture: equal to a hand count.
+    Exact,
+    /// Right if the cache, TLB, predictor or device model is right.
+    Modelled,
+    /// Depends on pipeline or bus detail that a model only approximates.
+    Estimated,
+    /// Hardware that a one-socket PC guest lacks: counts zero.
+    Absent,
+}
+
+impl Fidelity {
+    /// The fidelity in one lower-case word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Fidelity::Exact => "exact",
+            Fidelity::Modelled => "modelled",
+            Fidelity::Estimated => "estimated",
+            Fidelity::Absent => "absent",
+        }
+    }
+}
+
+/// Whether a selection counts in this version. Derived from the signals, never typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+pub enum Availability {
+    /// Every signal of it is fired.
+    Live,
+    /// Some unit masks are live, others pending.
+    Partial,
+    /// Its signals need the micro-architecture model: reads zero until then.
+    Pending,
+    /// No signal can ever feed it: reads zero.
+    Absent,
+}
+
+impl Availability {
+    /// The availability in one lower-case word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Availability::Live => "live",
+            Availability::Partial => "partial",
+            Availability::Pending => "pending",
+            Availability::Absent => "absent",
+        }
+    }
+
+    /// Of one sum of signals: pending as soon as one term is missing, because the rest of the
+    /// sum would be a wrong number and not a smaller truth.
+    pub fn of_sum(signals: &[Signal]) -> Availability {
+        if signals.is_empty() {
+            Availability::Absent
+        } else if signals.iter().all(|signal| signal.is_architectural()) {
+            Availability::Live
+        } else {
+            Availability::Pending
+        }
+    }
+
+    /// Of several sums selected together; what is absent does not weigh.
+    fn of_sums(sums: impl Iterator<Item = &'static [Signal]>) -> Availability {
+        let (mut live, mut pending) = (false, false);
+        for sum in sums {
+            match Availability::of_sum(sum) {
+                Availability::Live => live = true,
+                Availability::Pending => pending = true,
+                Availability::Partial | Availability::Absent => {}
+            }
+        }
+        match (live, pending) {
+            (true, false) => Availability::Live,
+            (true, true) => Availability::Partial,
+            (false, true) => Availability::Pending,
+            (false, false) => Availability::Absent,
+        }
+    }
+}
+
+/// What one increment stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+pub enum Unit {
+    /// One occurrence of the event.
+    Occurrences,
+    /// One processor clock during which the condition held.
+    Cycles,
+}
+
+/// Whether wrong-path work is included on the hardware.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+pub enum Speculation {
+    /// Only what retired.
+    Retired,
+    /// Includes work on mispredicted paths.
+    Speculative,
+    /// The document does not say.
+    Unspecified,
+}
+
+/// How the unit mask of a select picks what is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+pub enum UmaskRule {
+    /// No mask table: the mask is ignored, whatever it is.
+    Ignored,
+    /// Each bit selects a sub-event; no bit selects nothing.
+    Bits,
+    /// One documented bit, which must be set.
+    Required,
+    /// The mask is two fields, request and route; a route counts when all of its bits are set.
+    Routes(&'static [Route]),
+}
+
+/// One request type over one route, of an event with [`UmaskRule::Routes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Route {
+    /// The bits that together select it.
+    pub mask: u8,
+    /// What it counts; empty where a one-socket guest has no such route.
+    pub signals: &'static [Signal],
+}
+
+/// One bit of an event's unit mask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct UnitMask {
+    /// The bit, as a mask.
+    pub mask: u8,
+    /// Name in capitals, unique within the event.
+    pub name: &'static str,
+    /// The name that libpfm4 has for it; empty where it has none.
+    pub libpfm4: &'static str,
+    /// The manual's wording.
+    pub title: &'static str,
+    /// How well it can be counted.
+    pub fidelity: Fidelity,
+    /// The signals it sums; empty if absent, or if the event's routes hold them.
+    pub signals: &'static [Signal],
+}
+
+/// An event's names in the tables of public clients; empty where a client has no name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Aliases {
+    /// libpfm4 (the tables of revision E for K8).
+    pub libpfm4: &'static str,
+    /// OProfile.
+    pub oprofile: &'static str,
+    /// LIKWID.
+    pub likwid: &'static str,
+    /// perfctr.
+    pub perfctr: &'static str,
+}
+
+impl Aliases {
+    /// The names, in the order in which a name is looked up. Empty where there is none.
+    pub const fn all(&self) -> [&'static str; 4] {
+        [self.libpfm4, self.oprofile, self.perfctr, self.likwid]
+    }
+}
+
+/// One row of a personality's event table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct EventDef {
+    /// `EVENT_SELECT` value.
+    pub code: u8,
+    /// Name in capitals: the manual's title, words joined by underscores.
+    pub name: &'static str,
+    /// The manual's title.
+    pub title: &'static str,
+    /// What is counted, in a sentence.
+    pub description: &'static str,
+    /// What one increment stands for.
+    pub unit: Unit,
+    /// Whether wrong-path work is included on the hardware.
+    pub speculation: Speculation,
+    /// How well the event as a whole can be counted.
+    pub fidelity: Fidelity,
+    /// Bit n: counter n can count it.
+    pub counters: u8,
+    /// How the unit mask picks what is counted.
+    pub umask_rule: UmaskRule,
+    /// The mask meant when none is named: every bit that the manual's table documents.
+    pub default_umask: u8,
+    /// The signals summed by an event whose mask is ignored; empty for the other rules.
+    pub signals: &'static [Signal],
+    /// The bits of the unit mask.
+    pub umasks: &'static [UnitMask],
+    /// Processor revisions that have it; empty if all.
+    pub revision: &'static str,
+    /// What a user should know; empty if nothing.
+    pub note: &'static str,
+    /// Section of the source.
+    pub section: &'static str,
+    /// Document.
+    pub source: &'static str,
+    /// Names that public clients have for it.
+    pub aliases: Aliases,
+}
+
+impl EventDef {
+    /// The sums of signals that `umask` selects, one for each sub-event. A signal that several of
+    /// them name still counts once: sub-events are monitored together, not added up.
+    pub fn selected(&'static self, umask: u8) -> impl Iterator<Item = &'static [Signal]> {
+        let (sums, bits, routes): (&[&[Signal]], &[UnitMask], &[Route]) = match self.umask_rule {
+            UmaskRule::Ignored => (core::slice::from_ref(&self.signals), &[], &[]),
+            UmaskRule::Bits | UmaskRule::Required => (&[], self.umasks, &[]),
+            UmaskRule::Routes(routes) => (&[], &[], routes),
+        };
+        let bits = bits.iter().filter(move |bit| umask & bit.mask != 0);
+        let routes = routes.iter().filter(move |route| umask & route.mask == route.mask);
+        sums.iter().copied().chain(bits.map(|b| b.signals)).chain(routes.map(|r| r.signals))
+    }
+
+    /// Whether the event counts in this version with every documented mask bit set.
+    pub fn availability(&'static self) -> Availability {
+        self.availability_of(0xFF)
+    }
+
+    /// Whether a select of the event with `umask` counts in this version. A mask that selects
+    /// nothing is live: its zero is the true count.
+    pub fn availability_of(&'static self, umask: u8) -> Availability {
+        if self.selected(umask).next().is_none() {
+            return if self.fidelity == Fidelity::Absent {
+                Availability::Absent
+            } else {
+                Availability::Live
+            };
+        }
+        Availability::of_sums(self.selected(umask))
+    }
+
+    /// The bit of the unit mask that is named `name`, by the manual or by libpfm4; capitals and
+    /// small letters alike.
+    pub fn unit_mask(&self, name: &str) -> Option<&'static UnitMask> {
+        self.umasks
+            .iter()
+            .find(|bit| bit.name.eq_ignore_ascii_case(name))
+            .or_else(|| self.umasks.iter().find(|bit| bit.libpfm4.eq_ignore_ascii_case(name)))
+    }
+}

@@ -1,0 +1,45 @@
+//! The performance-monitoring unit of one logical x86 processor, as pure data and logic.
+//!
+//! An engine fires [`Signal`]s (facts: an instruction retired, a line was refilled). A
+//! [`Personality`] says which processor's PMU this is: its registers, and a table of events that
+//! map a guest's selects to signals. [`Pmu`] owns the registers, counts, and returns overflows as
+//! [`Pmis`]; any VMM can put it behind its own MSR exits and its own local APIC.
+//!
+//! No I/O, no time, no randomness, no `unsafe`; the same calls give the same answers. `alloc` is
+//! used only to put register values into words ([`explain`]).
+//!
+//! Not modelled: the PM pins that `PC` drives, and skid (an engine may add one).
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod counts;
+mod event;
+pub mod evtsel;
+pub mod explain;
+mod nearest;
+mod personality;
+mod pmi;
+mod pmu;
+mod signal;
+mod state;
+mod stats;
+mod subscription;
+
+pub use counts::{SignalCounts, SignalIter, SignalSet};
+pub use event::{
+    Aliases, Availability, EventDef, Fidelity, Route, Speculation, UmaskRule, Unit, UnitMask,
+};
+pub use evtsel::{Evtsel, EvtselLayout, Field};
+pub use nearest::nearest;
+pub use personality::{
+    EnableRule, InitRule, MAX_COUNTERS, Northbridge, Personality, Register, RegisterKind,
+};
+pub use pmi::Pmis;
+pub use pmu::{GpFault, MsrRead, MsrWrite, Pmu, Reset};
+pub use signal::Signal;
+pub use state::{PmuStateV1, StateError};
+pub use stats::{CodeSet, CounterStats, MAX_SELECTIONS, Selection, Tally};
+pub use subscription::Demand;

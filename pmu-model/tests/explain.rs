@@ -1,0 +1,190 @@
+//! Register values in words and back, against libpfm4's encodings and by hand.
+//!
+//! Source: AMD BKDG 26094, section 10.2; `data/libpfm4-k8-reve.txt` (made by libpfm4, not by this
+//! crate).
+
+use pmu_model::Personality;
+use pmu_model::explain::{EncodeError, encode, explain};
+
+fn k8() -> &'static Personality {
+    Personality::by_name("k8").unwrap()
+}
+
+/// libpfm4's names and its register values (which carry INT and EN), one pair a line.
+fn libpfm4() -> Vec<(&'static str, u64)> {
+    include_str!("data/libpfm4-k8-reve.txt")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| {
+            let (name, raw) = line.split_once(' ').unwrap();
+            (name, u64::from_str_radix(raw, 16).unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn libpfm4_names_encode_to_libpfm4_values() {
+    let pairs = libpfm4();
+    assert_eq!(pairs.len(), 242);
+    for (name, raw) in pairs {
+        assert_eq!(encode(k8(), &format!("{name}:int:en")), Ok(raw), "{name}");
+    }
+}
+
+#[test]
+fn libpfm4_values_explain_to_libpfm4_events() {
+    for (name, raw) in libpfm4() {
+        let explanation = explain(k8(), "PerfEvtSel2", raw).unwrap();
+        let event = explanation.event.unwrap();
+        let (event_name, umask) = name.split_once(':').unwrap_or((name, "ALL"));
+        assert_eq!(event.aliases.libpfm4, event_name);
+        if umask == "ALL" {
+            let all: u8 = explanation.umasks.iter().fold(0, |all, bit| all | bit.mask);
+            assert_eq!(u64::from(all), raw >> 8 & 0xFF, "{name}");
+        } else {
+            let bits: Vec<_> = explanation.umasks.iter().map(|bit| bit.libpfm4).collect();
+            assert_eq!(bits, [umask]);
+        }
+        assert_eq!(explanation.reads_as, raw);
+        assert_eq!(encode(k8(), &explanation.encoding.unwrap()), Ok(raw), "{name}");
+    }
+}
+
+/// Samples of libpfm4 with its modifiers (u, k, e, i, c) and of plain arithmetic.
+#[test]
+fn modifiers() {
+    for (words, value) in [
+        ("DISPATCHED_FPU:OPS_ADD:OPS_STORE:u:int:en", 0x51_0500),
+        ("DISPATCHED_FPU:OPS_ADD:OPS_STORE:k:int:en", 0x52_0500),
+        ("DISPATCHED_FPU:OPS_ADD:OPS_STORE:u:k:e=1:int:en", 0x57_0500),
+        ("DISPATCHED_FPU:OPS_ADD:OPS_STORE:u:k:i=1:int:en", 0xD3_0500),
+        ("DISPATCHED_FPU:OPS_ADD:OPS_STORE:u:k:c=1:int:en", 0x153_0500),
+        ("DISPATCHED_FPU:OPS_ADD:OPS_STORE:u:k:c=2:i=1:int:en", 0x2D3_0500),
+        ("DISPATCHED_FPU:OPS_ADD:OPS_STORE:u:k:c=255:int:en", 0xFF53_0500),
+        ("DISPATCHED_FPU:OPS_ADD:OPS_STORE:u:e=1:c=1:int:en", 0x155_0500),
+        ("RETIRED_BRANCH_INSTRUCTIONS:u:int", 0x11_00C2),
+        ("retired_branch_instructions:OS:Inv:c=0x3", 0x382_00C2),
+        ("RETIRED_INSTRUCTIONS", 0x3_00C0),
+        ("RETIRED_INSTRUCTIONS:pc", 0xB_00C0),
+        ("RETIRED_INSTRUCTIONS:none:en", 0x40_00C0),
+        ("RETIRED_INSTRUCTIONS:umask=0x5a:e=0", 0x3_5AC0),
+        ("r01C0:u", 0x1_01C0),
+        ("r1c0", 0x3_01C0),
+        ("r5300c0", 0x53_00C0),
+        ("SEGMENT_REGISTER_LOADS:ES:CS:umask=64", 0x3_4320),
+    ] {
+        assert_eq!(encode(k8(), words), Ok(value), "{words}");
+    }
+}
+
+#[test]
+fn unknown_words_name_the_nearest() {
+    let error = encode(k8(), "RETIRED_BRANCH_INSTRUCTION:u").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "unknown event \"RETIRED_BRANCH_INSTRUCTION\"; did you mean RETIRED_BRANCH_INSTRUCTIONS?"
+    );
+    let error = encode(k8(), "SEGMENT_REGISTER_LOADS:ESS").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "event SEGMENT_REGISTER_LOADS has no unit mask or modifier \"ESS\"; did you mean ES?"
+    );
+    for words in ["RETIRED_INSTRUCTIONS:c=256", "RETIRED_INSTRUCTIONS:c=", "RETIRED_UOPS:u=2"] {
+        assert!(matches!(encode(k8(), words), Err(EncodeError::BadNumber { .. })), "{words}");
+    }
+    for words in ["", ":", "r", "rXYZ", "r123456789", "RETIRED_INSTRUCTIONS::u"] {
+        assert!(encode(k8(), words).is_err(), "{words:?}");
+    }
+    assert!(matches!(encode(k8(), "r2000c0"), Err(EncodeError::BadNumber { .. })), "bit 21");
+}
+
+/// Every writable value goes through words and comes back. Codes, masks, thresholds and flags are
+/// walked one against the others.
+#[test]
+fn words_are_as_good_as_the_value() {
+    for code in 0..=0xFF_u64 {
+        for (i, umask) in [0x00, 0x01, 0x07, 0x80, 0xFF].into_iter().enumerate() {
+            let flags = (code * 5 + i as u64) & 0x7F;
+            // Seven flags: USR, OS, E, PC, INT at 16 to 20, EN and INV at 22 and 23.
+            let flags = (flags & 0x1F) << 16 | (flags >> 5) << 22;
+            let value = code | umask << 8 | flags | (code ^ umask) << 24;
+            let words = explain(k8(), "C0010000", value).unwrap().encoding.unwrap();
+            assert_eq!(encode(k8(), &words), Ok(value), "{value:#x} {words}");
+        }
+    }
+}
+
+/// The value that Linux writes for `cycles`, field by field.
+#[test]
+fn explanation_of_linux_cycles() {
+    let e = explain(k8(), "0xC0010001", 0x0053_0076).unwrap();
+    assert_eq!((e.register.name, e.register.msr), ("PerfEvtSel1", 0xC001_0001));
+    let fields: Vec<_> = e.fields.iter().map(|f| (f.bits.as_str(), f.name, f.value)).collect();
+    assert_eq!(
+        fields,
+        [
+            ("63:32", "reserved", 0),
+            ("31:24", "CNT_MASK", 0),
+            ("23", "INV", 0),
+            ("22", "EN", 1),
+            ("21", "reserved", 0),
+            ("20", "INT", 1),
+            ("19", "PC", 0),
+            ("18", "E", 0),
+            ("17", "OS", 1),
+            ("16", "USR", 1),
+            ("15:8", "UNIT_MASK", 0),
+            ("7:0", "EVENT_SELECT", 0x76),
+        ]
+    );
+    assert_eq!(e.fields[11].meaning, "CPU Clocks not Halted");
+    assert_eq!(e.encoding.as_deref(), Some("CPU_CLOCKS_NOT_HALTED:int:en"));
+    assert_eq!(e.warnings, Vec::<String>::new());
+}
+
+/// Every warning, by a value that deserves it, and not by the plain one.
+#[test]
+fn warnings() {
+    let warn = |value| explain(k8(), "PerfEvtSel0", value).unwrap().warnings.join("; ");
+    assert_eq!(warn(0x43_00C0), "");
+    for (value, expected) in [
+        (0x43_0099, "reserved event 99h: counts nothing"),
+        (0x443_00C0, "CNT_MASK 4-255 is reserved: never true"),
+        (0x4C3_00C0, "CNT_MASK 4-255 is reserved: always true with INV"),
+        (0xC3_00C0, "INV is ignored while CNT_MASK is 0"),
+        (0x40_00C0, "neither USR nor OS is set: counts nothing"),
+        (0x63_00C0, "reserved bits 0x200000 are ignored and read as zero"),
+        (0x100_0043_00C0, "reserved bits 0x10000000000 are ignored and read as zero"),
+        (0x43_0141, "UNIT_MASK 01h is ignored by this event; pending in this version: counts zero"),
+        (0x43_007D, "UNIT_MASK 00h selects nothing: counts zero"),
+        (0x43_01E9, "UNIT_MASK 01h selects nothing: counts zero"),
+        (0x43_81CB, "UNIT_MASK bits 80h are not documented"),
+        (0x43_0724, "some of the unit masks are pending in this version: they count zero"),
+        (0x43_01F6, "absent on a one-socket PC: counts zero"),
+        (0x13_00C0, "INT is set, but EN is clear: the counter stands still"),
+    ] {
+        assert_eq!(warn(value), expected, "{value:#x}");
+    }
+}
+
+#[test]
+fn explanation_of_a_counter() {
+    let e = explain(k8(), "perfctr3", (-100_i64).cast_unsigned()).unwrap();
+    assert_eq!(e.register.msr, 0xC001_0007);
+    assert_eq!(e.reads_as, 0xFFFF_FFFF_FF9C);
+    assert_eq!(
+        e.warnings,
+        ["bits 63:48 are ignored and read as zero", "overflows after 100 more events"]
+    );
+    assert_eq!((e.event, e.encoding), (None, None));
+    assert_eq!(e.fields[1].value, 0xFFFF_FFFF_FF9C);
+}
+
+#[test]
+fn unknown_registers_name_the_nearest() {
+    let error = explain(k8(), "PerfEvtSel", 0).unwrap_err();
+    assert_eq!(error.to_string(), "no PMU register PerfEvtSel; did you mean PerfEvtSel0?");
+    for name in ["186", "0xC0010008", "", "h"] {
+        assert!(explain(k8(), name, 0).is_err(), "{name:?}");
+    }
+}

@@ -1,0 +1,49 @@
+//! The state and the tables as serde sees them.
+
+use pmu_model::{MsrWrite, Personality, Pmu, PmuStateV1, Signal, StateError};
+use serde_json::{Value, json};
+
+fn k8() -> &'static Personality {
+    Personality::by_name("k8").unwrap()
+}
+
+fn busy() -> Pmu {
+    let mut pmu = Pmu::new(k8());
+    assert_eq!(pmu.write_msr(0xC001_0000, 0x0053_00C0), MsrWrite::Done);
+    assert!(pmu.fire(Signal::InsnRetired, 12, 3).is_empty());
+    pmu
+}
+
+#[test]
+fn the_state_survives_json() {
+    let text = serde_json::to_string(&busy().save()).unwrap();
+    let state: PmuStateV1 = serde_json::from_str(&text).unwrap();
+    assert_eq!(Pmu::restore(k8(), &state), Ok(busy()));
+}
+
+/// Statistics from elsewhere that point past their end are refused and never indexed with.
+#[test]
+fn statistics_out_of_range_are_refused() {
+    for (field, value) in [("used", 32), ("used", 255), ("current", 9), ("current", 255)] {
+        let mut state = serde_json::to_value(busy().save()).unwrap();
+        state["stats"][1][field] = json!(value);
+        let state: PmuStateV1 = serde_json::from_value(state).unwrap();
+        assert_eq!(Pmu::restore(k8(), &state), Err(StateError::Stats(1)), "{field} {value}");
+    }
+}
+
+/// The names in JSON are the names in the text output.
+#[test]
+fn names_agree() {
+    for signal in Signal::ALL {
+        assert_eq!(serde_json::to_value(signal).unwrap(), json!(signal.name()));
+    }
+    for event in k8().events {
+        let row = serde_json::to_value(event).unwrap();
+        assert_eq!(row["name"], json!(event.name));
+        assert_eq!(row["fidelity"], json!(event.fidelity.name()));
+        assert_eq!(row["code"], json!(event.code));
+        assert_eq!(row["umasks"].as_array().map(Vec::len), Some(event.umasks.len()));
+        assert_ne!(row["unit"], Value::Null);
+    }
+}
