@@ -1,0 +1,74 @@
+//! Flat binaries: bytes at an address, run from the first.
+//!
+//! Below 1 MiB the first byte runs in real mode, with CS = address / 16 and IP = address modulo 16.
+//! From 1 MiB on it runs in 32-bit protected mode with flat segments.
+
+use super::entry::{self, Entry};
+use super::error::{BootError, Result};
+use super::image::Image;
+use super::layout;
+use super::memory::{GuestRam, RamLayout};
+
+/// Copies the image to `address` and gives the state in which it starts.
+pub(super) fn load(
+    memory: &GuestRam,
+    ram: &RamLayout,
+    image: &Image,
+    address: u64,
+) -> Result<Entry> {
+    if image.bytes.is_empty() {
+        return Err(BootError::Damaged { name: image.name.clone(), problem: "is empty".into() });
+    }
+    let real = address < layout::HIGH_RAM;
+    let end = if real { layout::LOW_RAM_END } else { ram.low_end() };
+    let size = image.bytes.len() as u64;
+    if address.checked_add(size).is_none_or(|last| last > end) {
+        return Err(BootError::DoesNotFit {
+            what: format!("flat image {}", image.name),
+            size,
+            place: format!("the memory between {address:#x} and {end:#x}"),
+        });
+    }
+    entry::write(memory, address, &image.bytes, &image.name)?;
+    // Both are below 4 GiB: the hole begins at 3 GiB.
+    if real { Ok(Entry::real(address as u32)) } else { Entry::protected32(memory, address as u32) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::entry::Mode;
+    use vm_memory::{Bytes, GuestAddress};
+
+    fn machine() -> (GuestRam, RamLayout) {
+        let ram = RamLayout::new(4 << 20, None).unwrap();
+        (ram.allocate().unwrap(), ram)
+    }
+
+    fn image(size: usize) -> Image {
+        Image { name: "f".into(), bytes: vec![0xF4; size] }
+    }
+
+    #[test]
+    fn the_first_byte_runs() {
+        let (memory, ram) = machine();
+        let entry = load(&memory, &ram, &image(3), 0x7C00).unwrap();
+        assert_eq!((entry.mode, entry.cs.base + entry.rip), (Mode::Real, 0x7C00));
+        assert_eq!(memory.read_obj::<u8>(GuestAddress(0x7C02)).unwrap(), 0xF4);
+        let entry = load(&memory, &ram, &image(3), 0x10_0001).unwrap();
+        assert_eq!((entry.mode, entry.rip), (Mode::Protected32, 0x10_0001));
+        assert_eq!(memory.read_obj::<u8>(GuestAddress(0x10_0001)).unwrap(), 0xF4);
+    }
+
+    #[test]
+    fn an_image_ends_inside_memory() {
+        let (memory, ram) = machine();
+        let low_room = 0x9_FC00 - 0x7C00;
+        assert!(load(&memory, &ram, &image(low_room), 0x7C00).is_ok());
+        assert!(load(&memory, &ram, &image(low_room + 1), 0x7C00).is_err());
+        assert!(load(&memory, &ram, &image(3 << 20), 0x10_0000).is_ok());
+        assert!(load(&memory, &ram, &image((3 << 20) + 1), 0x10_0000).is_err());
+        assert!(load(&memory, &ram, &image(1), u64::MAX).is_err());
+        assert!(load(&memory, &ram, &image(0), 0x7C00).is_err());
+    }
+}

@@ -1,0 +1,352 @@
+//! Interrupt controllers: the local APICs, the I/O APIC, the 8259A pair, and the wires between them.
+
+use serde::{Deserialize, Serialize};
+
+use self::ioapic::IoApic;
+use self::lapic::{Lapic, LapicConfig, LapicOutput, PmiOutcome};
+use self::message::{DeliveryMode, Destination, Message};
+use self::pic::{Chip, PicPair};
+
+pub mod ioapic;
+pub mod lapic;
+mod lapic_registers;
+mod lapic_timer;
+pub mod message;
+pub mod pic;
+mod vectors;
+
+#[cfg(test)]
+mod tests;
+
+/// Global system interrupts of the machine's devices: pins of the I/O APIC. They equal the ISA IRQ
+/// numbers, but for the timer, which firmware tables describe by an interrupt source override.
+pub mod gsi {
+    /// 8254 channel 0: IRQ0, I/O APIC pin 2.
+    pub const PIT: u8 = 2;
+    /// i8042 keyboard: IRQ1.
+    pub const KEYBOARD: u8 = 1;
+    /// First serial port: IRQ4.
+    pub const SERIAL: u8 = 4;
+    /// Real-time clock: IRQ8.
+    pub const RTC: u8 = 8;
+    /// ACPI system control interrupt: IRQ9, level.
+    pub const SCI: u8 = 9;
+    /// i8042 auxiliary device: IRQ12.
+    pub const MOUSE: u8 = 12;
+}
+
+/// The I/O APIC pin that the 8259A pair's output drives.
+const IOAPIC_PIN_INTR: usize = 0;
+
+/// Local interrupt pins: INTR of the 8259A pair, and NMI.
+const LINT0: usize = 0;
+const LINT1: usize = 1;
+
+/// What the interrupt controllers ask of a processor beyond an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VcpuSignal {
+    /// Initialise and, unless this is the bootstrap processor, wait for a start-up IPI. The local
+    /// APIC is already initialised.
+    Init,
+    /// Start in real mode at page `0` to `FFh`: CS selector `page << 8`, IP 0. A processor that
+    /// does not wait for it ignores it.
+    Sipi(u8),
+}
+
+/// What a processor would take next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// An NMI is latched.
+    pub nmi: bool,
+    /// A maskable interrupt, from the local APIC or from the 8259A pair.
+    pub interrupt: bool,
+}
+
+impl Pending {
+    /// Whether there is anything.
+    pub fn any(self) -> bool {
+        self.nmi || self.interrupt
+    }
+}
+
+/// All interrupt controllers of the machine. Processors are numbered from 0, the bootstrap
+/// processor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interrupts {
+    lapics: Vec<Lapic>,
+    ioapic: IoApic,
+    pic: PicPair,
+    intr: bool,
+    signals: Vec<(usize, VcpuSignal)>,
+}
+
+impl Interrupts {
+    /// One local APIC for each of `lapics`, and an I/O APIC whose ID follows theirs.
+    pub fn new(lapics: &[LapicConfig]) -> Self {
+        let ioapic_id =
+            lapics.iter().map(|config| config.id).max().map_or(0, |id| id.wrapping_add(1));
+        Self {
+            lapics: lapics.iter().copied().map(Lapic::new).collect(),
+            ioapic: IoApic::new(ioapic_id),
+            pic: PicPair::new(),
+            intr: false,
+            signals: Vec::new(),
+        }
+    }
+
+    /// Reset of the whole machine.
+    pub fn reset(&mut self) {
+        self.lapics.iter_mut().for_each(Lapic::reset);
+        self.ioapic.reset();
+        self.pic.reset();
+        self.signals.clear();
+        self.update_intr();
+    }
+
+    /// Leaves the bootstrap processor's local APIC in virtual wire mode, as firmware does
+    /// (MultiProcessor Specification 1.4, section 3.6.2.2): enabled, LINT0 ExtINT, LINT1 NMI.
+    pub fn set_virtual_wire(&mut self) {
+        if let Some(bsp) = self.lapics.first_mut() {
+            for (offset, value) in [(0x0F0, 0x1FF), (0x350, 0x700), (0x360, 0x400)] {
+                bsp.write(offset, value, 0);
+            }
+        }
+    }
+
+    /// The number of processors.
+    pub fn vcpus(&self) -> usize {
+        self.lapics.len()
+    }
+
+    /// The local APIC of `vcpu`. Its writes may produce messages; use [`Self::lapic_write`] for
+    /// those.
+    ///
+    /// # Panics
+    /// If there is no such processor.
+    pub fn lapic(&self, vcpu: usize) -> &Lapic {
+        &self.lapics[vcpu]
+    }
+
+    /// As [`Self::lapic`], to change it: IA32_APIC_BASE, CR8.
+    ///
+    /// # Panics
+    /// If there is no such processor.
+    pub fn lapic_mut(&mut self, vcpu: usize) -> &mut Lapic {
+        &mut self.lapics[vcpu]
+    }
+
+    /// Reads the register page of `vcpu`'s local APIC.
+    pub fn lapic_read(&mut self, vcpu: usize, offset: u32, now: u64) -> u32 {
+        self.lapics[vcpu].read(offset, now)
+    }
+
+    /// Writes the register page of `vcpu`'s local APIC and delivers what comes of it.
+    pub fn lapic_write(&mut self, vcpu: usize, offset: u32, value: u32, now: u64) {
+        match self.lapics[vcpu].write(offset, value, now) {
+            Some(LapicOutput::Ipi(message)) => {
+                let mut bus = ApicBus { lapics: &mut self.lapics, signals: &mut self.signals };
+                bus.deliver(message, Some(vcpu));
+            }
+            Some(LapicOutput::EndOfInterrupt(vector)) => {
+                let mut bus = ApicBus { lapics: &mut self.lapics, signals: &mut self.signals };
+                self.ioapic.eoi(vector, |message| bus.deliver(message, None));
+            }
+            None => {}
+        }
+    }
+
+    /// A performance counter of `vcpu` overflowed.
+    pub fn pmi(&mut self, vcpu: usize) -> PmiOutcome {
+        let outcome = self.lapics[vcpu].pmi();
+        if outcome == PmiOutcome::Init {
+            self.lapics[vcpu].init();
+            self.signals.push((vcpu, VcpuSignal::Init));
+        }
+        outcome
+    }
+
+    /// Reads a register of the I/O APIC.
+    pub fn ioapic_read(&self, offset: u64) -> u32 {
+        self.ioapic.read(offset)
+    }
+
+    /// Writes a register of the I/O APIC.
+    pub fn ioapic_write(&mut self, offset: u64, value: u32) {
+        let mut bus = ApicBus { lapics: &mut self.lapics, signals: &mut self.signals };
+        self.ioapic.write(offset, value, |message| bus.deliver(message, None));
+    }
+
+    /// Reads a port of the 8259A pair.
+    pub fn pic_read(&mut self, chip: Chip, data: bool) -> u8 {
+        let value = self.pic.read(chip, data);
+        self.update_intr();
+        value
+    }
+
+    /// Writes a port of the 8259A pair.
+    pub fn pic_write(&mut self, chip: Chip, data: bool, value: u8) {
+        self.pic.write(chip, data, value);
+        self.update_intr();
+    }
+
+    /// Reads ELCR1 or ELCR2.
+    pub fn elcr(&self, chip: Chip) -> u8 {
+        self.pic.elcr(chip)
+    }
+
+    /// Writes ELCR1 or ELCR2.
+    pub fn set_elcr(&mut self, chip: Chip, value: u8) {
+        self.pic.set_elcr(chip, value);
+        self.update_intr();
+    }
+
+    /// Sets the line of a device: a pin of the I/O APIC and, for the sixteen of the ISA bus, a
+    /// request of the 8259A pair.
+    pub fn set_gsi(&mut self, gsi: u8, asserted: bool) {
+        self.set_pin(gsi.into(), asserted);
+        let irq = if gsi == gsi::PIT { 0 } else { gsi };
+        if irq < 16 {
+            self.pic.set_irq(irq, asserted);
+            self.update_intr();
+        }
+    }
+
+    /// Sets the level of every processor's LINT1 pin, the machine's NMI line.
+    pub fn set_nmi_line(&mut self, level: bool) {
+        self.set_lint(LINT1, level);
+    }
+
+    fn set_pin(&mut self, pin: usize, asserted: bool) {
+        let mut bus = ApicBus { lapics: &mut self.lapics, signals: &mut self.signals };
+        self.ioapic.set_pin(pin, asserted, |message| bus.deliver(message, None));
+    }
+
+    fn set_lint(&mut self, pin: usize, level: bool) {
+        for (vcpu, lapic) in self.lapics.iter_mut().enumerate() {
+            if lapic.set_lint(pin, level) {
+                lapic.init();
+                self.signals.push((vcpu, VcpuSignal::Init));
+            }
+        }
+    }
+
+    /// The 8259A pair's output is wired to every LINT0 and to pin 0 of the I/O APIC.
+    fn update_intr(&mut self) {
+        let intr = self.pic.intr();
+        if intr != self.intr {
+            self.intr = intr;
+            self.set_lint(LINT0, intr);
+            self.set_pin(IOAPIC_PIN_INTR, intr);
+        }
+    }
+
+    /// What `vcpu` would take next. A few loads: asked before every block.
+    pub fn pending(&self, vcpu: usize) -> Pending {
+        let lapic = &self.lapics[vcpu];
+        Pending { nmi: lapic.nmi(), interrupt: lapic.pending_vector().is_some() || lapic.extint() }
+    }
+
+    /// `vcpu` takes the latched NMI; whether there was one.
+    pub fn take_nmi(&mut self, vcpu: usize) -> bool {
+        self.lapics[vcpu].take_nmi()
+    }
+
+    /// `vcpu` takes the maskable interrupt: its vector. A request to the 8259A goes first, since it
+    /// does not take part in the APIC's priorities. Without a request: the spurious vector.
+    pub fn acknowledge(&mut self, vcpu: usize) -> u8 {
+        let lapic = &mut self.lapics[vcpu];
+        if lapic.extint() {
+            lapic.acknowledge_extint();
+            let vector = self.pic.acknowledge();
+            // INT is deasserted by the acknowledge even if another request follows.
+            self.intr = false;
+            self.set_lint(LINT0, false);
+            self.set_pin(IOAPIC_PIN_INTR, false);
+            self.update_intr();
+            return vector;
+        }
+        lapic.acknowledge().unwrap_or_else(|| lapic.spurious_vector())
+    }
+
+    /// Brings the timers of all local APICs up to `now`.
+    pub fn advance(&mut self, now: u64) {
+        for lapic in &mut self.lapics {
+            lapic.advance(now);
+        }
+    }
+
+    /// The next time at which a local APIC timer expires.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.lapics.iter().filter_map(Lapic::next_deadline).min()
+    }
+
+    /// Whether [`Self::take_signals`] has anything to give.
+    pub fn has_signals(&self) -> bool {
+        !self.signals.is_empty()
+    }
+
+    /// INIT and start-up signals since the last call, each with its processor, in order.
+    pub fn take_signals(&mut self) -> Vec<(usize, VcpuSignal)> {
+        std::mem::take(&mut self.signals)
+    }
+}
+
+/// The bus over which messages reach the local APICs.
+struct ApicBus<'a> {
+    lapics: &'a mut [Lapic],
+    signals: &'a mut Vec<(usize, VcpuSignal)>,
+}
+
+impl ApicBus<'_> {
+    /// Delivers `message`, sent by the local APIC of `source` or, if `None`, by the I/O APIC; whether
+    /// any local APIC accepted it.
+    fn deliver(&mut self, message: Message, source: Option<usize>) -> bool {
+        if message.mode == DeliveryMode::LowestPriority {
+            return self.deliver_lowest(message, source);
+        }
+        let mut accepted = false;
+        for vcpu in 0..self.lapics.len() {
+            if self.addressed(vcpu, message.destination, source) {
+                accepted |= self.deliver_to(vcpu, message);
+            }
+        }
+        accepted
+    }
+
+    /// Among equals the lowest-numbered processor wins, so that every run is the same.
+    fn deliver_lowest(&mut self, message: Message, source: Option<usize>) -> bool {
+        let winner = (0..self.lapics.len())
+            .filter(|&vcpu| self.addressed(vcpu, message.destination, source))
+            .filter(|&vcpu| self.lapics[vcpu].accepts_vectors())
+            .min_by_key(|&vcpu| self.lapics[vcpu].arbitration_priority());
+        winner.is_some_and(|vcpu| self.lapics[vcpu].accept(message.vector, message.trigger))
+    }
+
+    fn addressed(&self, vcpu: usize, destination: Destination, source: Option<usize>) -> bool {
+        match destination {
+            Destination::Itself => source == Some(vcpu),
+            Destination::AllButSender => {
+                source != Some(vcpu) && self.lapics[vcpu].hardware_enabled()
+            }
+            _ => self.lapics[vcpu].matches(destination),
+        }
+    }
+
+    fn deliver_to(&mut self, vcpu: usize, message: Message) -> bool {
+        let lapic = &mut self.lapics[vcpu];
+        match message.mode {
+            DeliveryMode::Fixed | DeliveryMode::LowestPriority => {
+                return lapic.accept(message.vector, message.trigger);
+            }
+            DeliveryMode::Nmi => lapic.accept_nmi(),
+            DeliveryMode::ExtInt => lapic.accept_extint(),
+            DeliveryMode::Init => {
+                lapic.init();
+                self.signals.push((vcpu, VcpuSignal::Init));
+            }
+            DeliveryMode::StartUp => self.signals.push((vcpu, VcpuSignal::Sipi(message.vector))),
+            DeliveryMode::Smi | DeliveryMode::Reserved => return false,
+        }
+        true
+    }
+}

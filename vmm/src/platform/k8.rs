@@ -1,0 +1,241 @@
+//! AMD Opteron 846, revision SH-E4: family 15, model 37, stepping 1, one core, 2.0 GHz.
+//!
+//! Sources: AMD 25481 (CPUID specification); AMD 26094 (BIOS and kernel developer's guide for
+//! the Athlon 64 and Opteron), chapter 14; AMD 24593 (AMD64 volume 2), appendix A; AMD 25759
+//! (revision guide). For this revision Linux needs no erratum work-around that touches a register.
+
+use super::msr::Check::{self, FixedMtrr, MachineCheckStatus, MemoryType, Pat};
+use super::msr::MsrRow;
+use super::{CpuidLeaf, CpuidResult, Platform};
+
+/// The personality `k8`.
+pub static K8: Platform = Platform {
+    name: "k8",
+    description: "AMD Opteron 846 (revision E4), 2.0 GHz",
+    clock_hz: 2_000_000_000,
+    cpuid: CPUID,
+    msrs: MSRS,
+};
+
+/// Family 0Fh + 0, model 25h, stepping 1.
+const SIGNATURE: u32 = 0x0002_0F51;
+/// FPU VME DE PSE TSC MSR PAE MCE CX8 APIC SEP MTRR PGE MCA CMOV PAT PSE36 CLFSH MMX FXSR SSE
+/// SSE2; no HTT.
+const FEATURES: u32 = 0x078B_FBFF;
+/// The common bits of [`FEATURES`], and SYSCALL NX MMXEXT FFXSR LM 3DNOWEXT 3DNOW.
+const EXTENDED_FEATURES: u32 = 0xE3D3_FBFF;
+/// SSE3; no MONITOR, no CMPXCHG16B.
+const SSE3: u32 = 1 << 0;
+/// LAHF and SAHF in 64-bit mode; no CMP_LEGACY, SVM, OSVW, IBS, TOPOEXT, PERFCTR_CORE.
+const LAHF_LM: u32 = 1 << 0;
+/// CLFLUSH line of 8 quadwords; the APIC identifier comes in bits 31:24.
+const CLFLUSH_SIZE: u32 = 8 << 8;
+/// Brand table index 0Eh ("Opteron 8YY") and NN 4: YY = 38 + 2 x 4.
+const BRAND: u32 = 0x0E << 6 | 4;
+
+const fn leaf(function: u32, eax: u32, ebx: u32, ecx: u32, edx: u32) -> CpuidLeaf {
+    CpuidLeaf { function, result: CpuidResult { eax, ebx, ecx, edx } }
+}
+
+const fn text(function: u32, t: &[u8; 16]) -> CpuidLeaf {
+    leaf(
+        function,
+        u32::from_le_bytes([t[0], t[1], t[2], t[3]]),
+        u32::from_le_bytes([t[4], t[5], t[6], t[7]]),
+        u32::from_le_bytes([t[8], t[9], t[10], t[11]]),
+        u32::from_le_bytes([t[12], t[13], t[14], t[15]]),
+    )
+}
+
+const CPUID: &[CpuidLeaf] = &[
+    // Largest function and vendor, in the order EBX, EDX, ECX.
+    leaf(
+        0,
+        1,
+        u32::from_le_bytes(*b"Auth"),
+        u32::from_le_bytes(*b"cAMD"),
+        u32::from_le_bytes(*b"enti"),
+    ),
+    // Signature, CLFLUSH size, features.
+    leaf(1, SIGNATURE, CLFLUSH_SIZE, SSE3, FEATURES),
+    // Largest extended function and vendor.
+    leaf(
+        0x8000_0000,
+        0x8000_0018,
+        u32::from_le_bytes(*b"Auth"),
+        u32::from_le_bytes(*b"cAMD"),
+        u32::from_le_bytes(*b"enti"),
+    ),
+    // Signature, brand, extended features.
+    leaf(0x8000_0001, SIGNATURE, BRAND, LAHF_LM, EXTENDED_FEATURES),
+    // Name string, 48 bytes.
+    text(0x8000_0002, b"AMD Opteron(tm) "),
+    text(0x8000_0003, b"Processor 846\0\0\0"),
+    text(0x8000_0004, b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
+    // L1 TLBs: data and code 8 large and 32 small pages, full; L1 caches: 64 KiB, 2-way, 1 line a
+    // tag, 64 bytes a line, data and code.
+    leaf(0x8000_0005, 0xFF08_FF08, 0xFF20_FF20, 0x4002_0140, 0x4002_0140),
+    // L2 TLBs: 512 small pages, 4-way, data and code, no large ones; L2 cache: 1024 KiB, 16-way.
+    leaf(0x8000_0006, 0, 0x4200_4200, 0x0400_8140, 0),
+    // Power management: no frequency or voltage control, no thermal sensor.
+    leaf(0x8000_0007, 0, 0, 0, 0),
+    // 48 bits of virtual and 40 bits of physical address, one core.
+    leaf(0x8000_0008, 0x0000_3028, 0, 0, 0),
+    // Not in any manual; every K8 says it.
+    text(0x8FFF_FFFF, b"IT'S HAMMER TIME"),
+];
+
+/// Physical address bits 39:12.
+const PAGE: u64 = 0xFF_FFFF_F000;
+/// Physical address bits 39:23.
+const TOP: u64 = 0xFF_FF80_0000;
+/// Bit 11: an MTRR or IORR mask is valid.
+const VALID: u64 = 1 << 11;
+const ALL: u64 = u64::MAX;
+
+/// A register whose bits outside `writable` must be written as zeros.
+const fn strict(index: u32, name: &'static str, reset: u64, writable: u64, check: Check) -> MsrRow {
+    MsrRow { index, name, reset, writable, faults: !writable, readable: true, check }
+}
+
+/// A register whose bits outside `writable` keep their reset value whatever is written.
+const fn lenient(index: u32, name: &'static str, reset: u64, writable: u64) -> MsrRow {
+    MsrRow { index, name, reset, writable, faults: 0, readable: true, check: Check::None }
+}
+
+/// A register that cannot be written.
+const fn read_only(index: u32, name: &'static str, value: u64) -> MsrRow {
+    MsrRow {
+        index,
+        name,
+        reset: value,
+        writable: 0,
+        faults: 0,
+        readable: true,
+        check: Check::ReadOnly,
+    }
+}
+
+const fn mtrr_base(index: u32, name: &'static str) -> MsrRow {
+    strict(index, name, 0, PAGE | 0xFF, MemoryType)
+}
+
+const fn mtrr_mask(index: u32, name: &'static str) -> MsrRow {
+    strict(index, name, 0, PAGE | VALID, Check::None)
+}
+
+const fn mtrr_fixed(index: u32, name: &'static str) -> MsrRow {
+    strict(index, name, 0, ALL, FixedMtrr)
+}
+
+const fn bank_status(index: u32, name: &'static str) -> MsrRow {
+    strict(index, name, 0, ALL, MachineCheckStatus)
+}
+
+const fn plain(index: u32, name: &'static str) -> MsrRow {
+    strict(index, name, 0, ALL, Check::None)
+}
+
+const MSRS: &[MsrRow] = &[
+    // AMD 26094 section 14.2, architectural registers.
+    read_only(0x08B, "PATCH_LEVEL", 0),
+    // 8 variable ranges, fixed ranges, write combining.
+    read_only(0x0FE, "MTRRcap", 0x508),
+    // 5 banks, MCG_CTL present.
+    read_only(0x179, "MCG_CAP", 0x105),
+    strict(0x17A, "MCG_STATUS", 0, 0x7, Check::None),
+    lenient(0x17B, "MCG_CTL", 0, 0x1F),
+    // LBR, BTF, PB0-PB3.
+    strict(0x1D9, "DebugCtl", 0, 0x3F, Check::None),
+    plain(0x1DB, "LastBranchFromIP"),
+    plain(0x1DC, "LastBranchToIP"),
+    plain(0x1DD, "LastExceptionFromIP"),
+    plain(0x1DE, "LastExceptionToIP"),
+    mtrr_base(0x200, "MTRRphysBase0"),
+    mtrr_mask(0x201, "MTRRphysMask0"),
+    mtrr_base(0x202, "MTRRphysBase1"),
+    mtrr_mask(0x203, "MTRRphysMask1"),
+    mtrr_base(0x204, "MTRRphysBase2"),
+    mtrr_mask(0x205, "MTRRphysMask2"),
+    mtrr_base(0x206, "MTRRphysBase3"),
+    mtrr_mask(0x207, "MTRRphysMask3"),
+    mtrr_base(0x208, "MTRRphysBase4"),
+    mtrr_mask(0x209, "MTRRphysMask4"),
+    mtrr_base(0x20A, "MTRRphysBase5"),
+    mtrr_mask(0x20B, "MTRRphysMask5"),
+    mtrr_base(0x20C, "MTRRphysBase6"),
+    mtrr_mask(0x20D, "MTRRphysMask6"),
+    mtrr_base(0x20E, "MTRRphysBase7"),
+    mtrr_mask(0x20F, "MTRRphysMask7"),
+    mtrr_fixed(0x250, "MTRRfix64K_00000"),
+    mtrr_fixed(0x258, "MTRRfix16K_80000"),
+    mtrr_fixed(0x259, "MTRRfix16K_A0000"),
+    mtrr_fixed(0x268, "MTRRfix4K_C0000"),
+    mtrr_fixed(0x269, "MTRRfix4K_C8000"),
+    mtrr_fixed(0x26A, "MTRRfix4K_D0000"),
+    mtrr_fixed(0x26B, "MTRRfix4K_D8000"),
+    mtrr_fixed(0x26C, "MTRRfix4K_E0000"),
+    mtrr_fixed(0x26D, "MTRRfix4K_E8000"),
+    mtrr_fixed(0x26E, "MTRRfix4K_F0000"),
+    mtrr_fixed(0x26F, "MTRRfix4K_F8000"),
+    // AMD64 volume 2 section 7.8.1: WB WT UC- UC, twice.
+    strict(0x277, "PAT", 0x0007_0406_0007_0406, ALL, Pat),
+    // Default type, fixed enable (bit 10), enable (bit 11).
+    strict(0x2FF, "MTRRdefType", 0, 0xCFF, MemoryType),
+    // Machine check: data cache, instruction cache, bus unit, load/store, northbridge.
+    plain(0x400, "MC0_CTL"),
+    bank_status(0x401, "MC0_STATUS"),
+    plain(0x402, "MC0_ADDR"),
+    lenient(0x403, "MC0_MISC", 0, 0),
+    plain(0x404, "MC1_CTL"),
+    bank_status(0x405, "MC1_STATUS"),
+    plain(0x406, "MC1_ADDR"),
+    lenient(0x407, "MC1_MISC", 0, 0),
+    plain(0x408, "MC2_CTL"),
+    bank_status(0x409, "MC2_STATUS"),
+    plain(0x40A, "MC2_ADDR"),
+    lenient(0x40B, "MC2_MISC", 0, 0),
+    plain(0x40C, "MC3_CTL"),
+    bank_status(0x40D, "MC3_STATUS"),
+    plain(0x40E, "MC3_ADDR"),
+    lenient(0x40F, "MC3_MISC", 0, 0),
+    plain(0x410, "MC4_CTL"),
+    bank_status(0x411, "MC4_STATUS"),
+    plain(0x412, "MC4_ADDR"),
+    lenient(0x413, "MC4_MISC", 0, 0),
+    // AMD 26094 section 14.2, AMD-specific registers.
+    // Bits 22:0: limits, change-to-dirty, MtrrFixDramEn (18), MtrrFixDramModEn (19),
+    // MtrrVarDramEn (20), MtrrTom2En (21).
+    lenient(0xC001_0010, "SYSCFG", 0, 0x7F_FFFF),
+    // FFDIS (6), SSEDIS (15), McStatusWrEn (18) and others.
+    lenient(0xC001_0015, "HWCR", 0, 0x3FFF_FFFF),
+    // RdDram and WrDram (4:3).
+    strict(0xC001_0016, "IORRBase0", 0, PAGE | 0x18, Check::None),
+    strict(0xC001_0017, "IORRMask0", 0, PAGE | VALID, Check::None),
+    strict(0xC001_0018, "IORRBase1", 0, PAGE | 0x18, Check::None),
+    strict(0xC001_0019, "IORRMask1", 0, PAGE | VALID, Check::None),
+    lenient(0xC001_001A, "TOP_MEM", 0, TOP),
+    lenient(0xC001_001D, "TOP_MEM2", 0, TOP),
+    lenient(0xC001_001F, "NB_CFG", 0, ALL),
+    // Takes the address of a microcode patch; the patch is ignored and PATCH_LEVEL stays.
+    MsrRow {
+        index: 0xC001_0020,
+        name: "PATCH_LOADER",
+        reset: 0,
+        writable: 0,
+        faults: 0,
+        readable: false,
+        check: Check::None,
+    },
+    plain(0xC001_0044, "MC0_CTL_MASK"),
+    plain(0xC001_0045, "MC1_CTL_MASK"),
+    plain(0xC001_0046, "MC2_CTL_MASK"),
+    plain(0xC001_0047, "MC3_CTL_MASK"),
+    plain(0xC001_0048, "MC4_CTL_MASK"),
+    // Bits 27 and 28 clear: no C1E.
+    lenient(0xC001_0055, "INTPEND", 0, 0x1FFF_FFFF),
+];
+
+#[cfg(test)]
+#[path = "k8_tests.rs"]
+mod tests;
