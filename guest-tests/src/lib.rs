@@ -1,0 +1,26 @@
+//! Bare-metal guests for testing the machine from the inside.
+//!
+//! A test assembles a [`Guest`] with iced-x86, instruction by instruction, runs it with [`run()`] on
+//! a machine in the test's own process, and compares the values that the guest reports with numbers
+//! counted by hand. `tests/` has one file a topic.
+//!
+//! # What the expectations rest on
+//!
+//! * An instruction is counted by the configuration in force when it began: the WRMSR that enables a
+//!   counter is not counted by it, the one that disables it is.
+//! * RDPMC and RDMSR read a counter as it was before they retire.
+//! * On K8, events C0h, C2h, C4h and C6h count each exception and each interrupt once, beside the
+//!   instructions; at the privilege level that was interrupted.
+//! * Without a micro-architecture model every instruction takes one cycle.
+
+pub mod guest;
+pub mod machine;
+pub mod measure;
+pub mod msr;
+
+pub use guest::{Guest, PMI_VECTOR, SCRATCH};
+pub use machine::{Options, Outcome, run, run_with};
+pub use measure::DISABLING;
+
+/// The assembler's error; a test returns it.
+pub type Result<T = ()> = std::result::Result<T, iced_x86::IcedError>;

@@ -1,0 +1,130 @@
+//! Running a guest on a machine in this process.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use vpmu::boot::memory::RamLayout;
+use vpmu::boot::{self, Payload};
+use vpmu::config::{self, Config, Limits};
+use vpmu::console::Console;
+use vpmu::demo::Image;
+use vpmu::devices::rtc;
+use vpmu::input::Script;
+use vpmu::machine::{End, Machine};
+
+/// Memory of the machine.
+const MEMORY: u64 = 16 << 20;
+/// A guest that retires this many instructions has lost its way.
+const MAX_INSTRUCTIONS: u64 = 50_000_000;
+
+/// What can be chosen about a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The personality.
+    pub cpu: &'static str,
+    /// Instructions between an overflow and its PMI.
+    pub skid: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { cpu: "k8", skid: 0 }
+    }
+}
+
+/// What came of a run.
+pub struct Outcome {
+    /// How it ended.
+    pub end: End,
+    /// What the guest wrote to the serial port.
+    pub serial: String,
+    /// The machine afterwards, for its statistics.
+    pub machine: Machine,
+}
+
+impl Outcome {
+    /// The value that the guest reported as `name`.
+    ///
+    /// # Panics
+    /// If it did not.
+    #[must_use]
+    pub fn value(&self, name: &str) -> u64 {
+        self.serial
+            .lines()
+            .filter_map(|line| line.split_once('='))
+            .find(|(known, _)| *known == name)
+            .and_then(|(_, digits)| u64::from_str_radix(digits, 16).ok())
+            .unwrap_or_else(|| panic!("the guest did not report {name}:\n{}", self.serial))
+    }
+
+    /// Compares reported values with expected ones, all of them at once.
+    ///
+    /// # Panics
+    /// If any differs.
+    pub fn expect(&self, expected: &[(&str, u64)]) {
+        let wrong: Vec<_> = expected
+            .iter()
+            .filter(|(name, value)| self.value(name) != *value)
+            .map(|(name, value)| format!("{name}: {:#x}, expected {value:#x}", self.value(name)))
+            .collect();
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+}
+
+/// Runs `image` on a machine with one K8 processor.
+///
+/// # Panics
+/// If it does not end by exiting with code 0.
+#[must_use]
+pub fn run(image: &Image) -> Outcome {
+    run_with(image, Options::default())
+}
+
+/// Runs `image` on a machine of choice.
+///
+/// # Panics
+/// If it does not end by exiting with code 0.
+#[must_use]
+pub fn run_with(image: &Image, options: Options) -> Outcome {
+    let (personality, platform) = config::personality(options.cpu).expect("a known processor");
+    let payload = Payload::Flat {
+        image: boot::Image { name: "guest".into(), bytes: image.bytes.clone() },
+        address: image.load_address,
+    };
+    let config = Config {
+        personality,
+        platform,
+        cpus: 1,
+        ram: RamLayout::new(MEMORY, None).expect("memory"),
+        payload,
+        clock_hz: platform.clock_hz,
+        start_time: rtc::DEFAULT_START,
+        skid: options.skid,
+        script: Script::default(),
+        limits: Limits { timeout: None, instructions: Some(MAX_INSTRUCTIONS) },
+    };
+    let mut machine = Machine::new(&config).expect("a machine");
+    let sink = Sink::default();
+    let mut console = Console::to("test".into(), Box::new(sink.clone()));
+    let end = machine.run(config.limits, &mut console).expect("a run");
+    let serial = String::from_utf8_lossy(&sink.0.borrow()).into_owned();
+    // Code 0 at the debug-exit port is status 1.
+    assert_eq!(end, End::Exit(1), "the guest wrote:\n{serial}");
+    Outcome { end, serial, machine }
+}
+
+/// The serial port's other end.
+#[derive(Clone, Default)]
+struct Sink(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,419 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+
+use crate::boot::{Image, Kernel, LinuxEntry, Payload};
+use crate::config::{Config, Limits};
+use crate::console::{Console, print};
+use crate::devices::rtc;
+use crate::error::{Error, Result, status};
+use crate::machine::{End, Machine};
+use crate::summary::{Summary, write_file};
+use crate::terminal::{self, RawMode};
+use crate::{config, demo, events, exec, explain};
+
+/// Exit statuses, for `--help`.
+const STATUSES: &str = "\
+Exit status:
+  odd  the guest's own: value * 2 + 1 for a value written to the debug-exit port F4h
+       (`exec` takes that back and exits with the command's status)
+  0    the guest switched the machine off
+  2    the command line is wrong
+  4    an input file is missing, damaged or in no known format
+  6    the host refused something
+  118  the guest asked for a reset
+  120  every processor is halted for good
+  122  --max-instructions was reached
+  124  --timeout ran out
+  126  triple fault
+  128  left by the console escape; 128 plus its number for a signal
+
+On a terminal, Ctrl-A x leaves and Ctrl-A Ctrl-A is Ctrl-A.";
+
+/// A full-system x86 PMU emulator.
+#[derive(Parser)]
+#[command(name = "vpmu", version, about, after_help = STATUSES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a guest.
+    #[command(after_help = STATUSES)]
+    Run(RunArgs),
+    /// List the events of a processor.
+    Events(EventsArgs),
+    /// Put a PMU register value into words, or words into an event-select value.
+    Explain(ExplainArgs),
+    /// Run a command of the host in a Linux guest.
+    #[command(after_help = STATUSES)]
+    Exec(ExecArgs),
+}
+
+#[derive(Args)]
+#[command(group(ArgGroup::new("payload").required(true).args(["kernel", "flat", "demo"])))]
+struct RunArgs {
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Kernel: a bzImage, an x86-64 ELF or a multiboot image.
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+    /// Initial RAM disk of the kernel, or a multiboot module.
+    #[arg(long, value_name = "FILE", requires = "kernel")]
+    initrd: Vec<PathBuf>,
+    /// Kernel command line.
+    #[arg(long, value_name = "STR", default_value = "", requires = "kernel")]
+    append: String,
+    /// Entry point of a bzImage.
+    #[arg(long, value_enum, default_value = "auto", requires = "kernel")]
+    entry: EntryPoint,
+    /// Raw bytes at a physical address; below 1 MiB they start in real mode, else in 32-bit
+    /// protected mode.
+    #[arg(long, value_name = "FILE@ADDR")]
+    flat: Option<String>,
+    /// A guest that is built in; `list` lists them.
+    #[arg(long, value_name = "NAME")]
+    demo: Option<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum EntryPoint {
+    /// The 64-bit one if there is one.
+    Auto,
+    /// 32-bit protected mode.
+    #[value(name = "32")]
+    Bits32,
+    /// Long mode.
+    #[value(name = "64")]
+    Bits64,
+}
+
+/// What the machine is, for every payload.
+#[derive(Args)]
+struct MachineArgs {
+    /// Processor.
+    #[arg(long, default_value = "k8")]
+    cpu: String,
+    /// Number of processors.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u8).range(1..=i64::from(config::MAX_CPUS)))]
+    smp: u8,
+    /// Memory, in bytes or with K, M or G.
+    #[arg(long, value_name = "SIZE", default_value = "512M")]
+    mem: String,
+    /// Console: `stdio`, or a file for its output.
+    #[arg(long, value_name = "stdio|FILE", default_value = "stdio")]
+    serial: PathBuf,
+    /// Console input by virtual time: lines of microseconds and a quoted text.
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Statistics after the run.
+    #[arg(long, value_enum, value_name = "table|json|none")]
+    stats: Option<Stats>,
+    /// Write the statistics there and not to standard output.
+    #[arg(long, value_name = "FILE")]
+    stats_file: Option<PathBuf>,
+    /// Stop after this many seconds of real time.
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+    /// Stop after this many instructions of all processors together.
+    #[arg(long, value_name = "N")]
+    max_instructions: Option<u64>,
+    /// Instructions between a counter's overflow and its interrupt.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skid: u64,
+    /// Processor clock in Hz; the processor's own by default.
+    #[arg(long, value_name = "HZ",
+          value_parser = clap::value_parser!(u64).range(1_000_000..=1_000_000_000_000))]
+    clock: Option<u64>,
+    /// Seconds since 1970 that the real-time clock shows at power-on.
+    #[arg(long, value_name = "UNIXSECONDS", default_value_t = rtc::DEFAULT_START,
+          value_parser = clap::value_parser!(i64).range(0..=253_402_300_799))]
+    rtc: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Stats {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+    /// Nothing.
+    None,
+}
+
+#[derive(Args)]
+struct EventsArgs {
+    /// Processor.
+    #[arg(long, default_value = "k8")]
+    cpu: String,
+    /// Part of a name, or a code in hexadecimal.
+    pattern: Option<String>,
+    /// As a JSON array.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct ExplainArgs {
+    /// Processor.
+    #[arg(long, default_value = "k8")]
+    cpu: String,
+    /// Register: its name, or its number in hexadecimal.
+    #[arg(required_unless_present = "encode", requires = "value")]
+    msr: Option<String>,
+    /// Value in hexadecimal.
+    value: Option<String>,
+    /// Event and modifiers, as in RETIRED_BRANCH_INSTRUCTIONS:u:int.
+    #[arg(long, value_name = "WORDS", conflicts_with = "msr")]
+    encode: Option<String>,
+}
+
+#[derive(Args)]
+struct ExecArgs {
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Linux kernel; by default the host's own or the one that guest-tests/linux/fetch got.
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+    /// More for the kernel command line.
+    #[arg(long, value_name = "STR", default_value = "")]
+    append: String,
+    /// The command with its arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+/// Runs the command that the process was started with.
+#[must_use]
+pub fn main() -> ExitCode {
+    let result = match Cli::try_parse() {
+        Ok(cli) => {
+            env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn"))
+                .format_timestamp(None)
+                .init();
+            dispatch(cli.command)
+        }
+        Err(error) => usage(&error),
+    };
+    ExitCode::from(result.unwrap_or_else(|error| {
+        // Standard error may be gone; there is nowhere else to say so.
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("vpmu: {error}\n"));
+        error.status()
+    }))
+}
+
+/// Prints help or the version; or turns what is wrong into one line.
+fn usage(error: &clap::Error) -> Result<u8> {
+    let text = error.render().to_string();
+    if !error.use_stderr() {
+        print(&text)?;
+        return Ok(0);
+    }
+    let what = text.split("\n\n").next().unwrap_or_default();
+    let what = what.strip_prefix("error: ").unwrap_or(what);
+    let line: Vec<_> = what.split_whitespace().collect();
+    Err(Error::Usage(format!("{}; see vpmu --help", line.join(" "))))
+}
+
+fn dispatch(command: Command) -> Result<u8> {
+    match command {
+        Command::Run(args) if args.demo.as_deref() == Some("list") => {
+            let lines: Vec<_> =
+                demo::ALL.iter().map(|demo| format!("{}: {}\n", demo.name, demo.about)).collect();
+            print(&lines.concat())?;
+            Ok(status::POWER_OFF)
+        }
+        Command::Run(args) => {
+            let end = run(&args.machine, Stats::Table, || payload(&args))?;
+            Ok(end.status())
+        }
+        Command::Events(args) => {
+            let (personality, _) = config::personality(&args.cpu)?;
+            print(&events::list(personality, args.pattern.as_deref(), args.json)?)?;
+            Ok(status::POWER_OFF)
+        }
+        Command::Explain(args) => {
+            let (personality, _) = config::personality(&args.cpu)?;
+            let text = match (&args.encode, &args.msr, &args.value) {
+                (Some(words), _, _) => explain::encode(personality, words)?,
+                (None, Some(msr), Some(value)) => explain::decode(personality, msr, value)?,
+                _ => return Err(Error::Usage("explain needs a register and a value".into())),
+            };
+            print(&text)?;
+            Ok(status::POWER_OFF)
+        }
+        Command::Exec(args) => {
+            let end = run(&args.machine, Stats::None, || {
+                exec::payload(args.kernel.as_deref(), &args.append, &args.command)
+            })?;
+            Ok(exec::status(end))
+        }
+    }
+}
+
+fn payload(args: &RunArgs) -> Result<Payload> {
+    if let Some(flat) = &args.flat {
+        return config::flat(flat);
+    }
+    if let Some(name) = &args.demo {
+        return demo_payload(name);
+    }
+    let kernel = args.kernel.as_ref().ok_or_else(|| Error::Usage("nothing to run".into()))?;
+    Ok(Payload::Kernel(Kernel {
+        image: Image::read(kernel)?,
+        modules: args.initrd.iter().map(|path| Ok(Image::read(path)?)).collect::<Result<_>>()?,
+        command_line: args.append.clone(),
+        entry: match args.entry {
+            EntryPoint::Auto => LinuxEntry::Auto,
+            EntryPoint::Bits32 => LinuxEntry::Bits32,
+            EntryPoint::Bits64 => LinuxEntry::Bits64,
+        },
+    }))
+}
+
+/// A guest that is built in.
+fn demo_payload(name: &str) -> Result<Payload> {
+    let demo = demo::find(name).ok_or_else(|| {
+        let known: Vec<_> = demo::ALL.iter().map(|demo| demo.name).collect();
+        Error::Usage(format!("unknown demo {name:?}; known: {}", known.join(", ")))
+    })?;
+    let image = (demo.build)().map_err(|e| Error::Host(format!("demo {name}: {e}")))?;
+    Ok(Payload::Flat {
+        image: Image { name: format!("demo {name}"), bytes: image.bytes },
+        address: image.load_address,
+    })
+}
+
+/// Runs a machine and reports.
+fn run(
+    args: &MachineArgs,
+    default_stats: Stats,
+    payload: impl FnOnce() -> Result<Payload>,
+) -> Result<End> {
+    let (personality, platform) = config::personality(&args.cpu)?;
+    let clock_hz = args.clock.unwrap_or(platform.clock_hz);
+    let config = Config {
+        personality,
+        platform,
+        cpus: args.smp,
+        ram: config::memory(&args.mem)?,
+        payload: payload()?,
+        clock_hz,
+        start_time: args.rtc,
+        skid: args.skid,
+        script: config::script(args.input.as_ref(), clock_hz)?,
+        limits: Limits {
+            timeout: args.timeout.map(Duration::from_secs),
+            instructions: args.max_instructions,
+        },
+    };
+    // A file that cannot be written is better known before a long run than after it.
+    if let Some(path) = &args.stats_file {
+        check_writable(path)?;
+    }
+    let mut machine = Machine::new(&config)?;
+    let stdio = args.serial.as_os_str() == "stdio";
+    let mut console = if stdio { Console::stdio()? } else { Console::file(&args.serial)? };
+    terminal::catch_signals()?;
+    let raw = if stdio { RawMode::enter()? } else { None };
+    let end = machine.run(config.limits, &mut console);
+    drop(raw);
+    let end = end?;
+    report(end);
+    let summary = Summary::new(personality, &machine, end);
+    let text = match args.stats.unwrap_or(default_stats) {
+        Stats::Table => summary.table(),
+        Stats::Json => summary.json()?,
+        Stats::None => return Ok(end),
+    };
+    match &args.stats_file {
+        Some(path) => write_file(path, &text)?,
+        None => print(&text)?,
+    }
+    Ok(end)
+}
+
+/// The folder must be there and the file, if there, writable.
+fn check_writable(path: &std::path::Path) -> Result<()> {
+    let failed = |e| Error::Host(format!("cannot write {}: {e}", path.display()));
+    let existed = path.exists();
+    std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(failed)?;
+    if !existed {
+        std::fs::remove_file(path).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Says on standard error how the run ended, unless the guest did what a guest should.
+fn report(end: End) {
+    let text = match end {
+        End::PowerOff | End::Exit(_) | End::Quit => return,
+        End::Reset => "the guest asked for a reset".into(),
+        End::Halted => "every processor is halted for good".into(),
+        End::TripleFault(id) => format!("triple fault on processor {id}"),
+        End::Instructions => "the limit of instructions is reached".into(),
+        End::Timeout => "the time limit is reached".into(),
+        End::Signal(number) => format!("ended by signal {number}"),
+    };
+    let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("vpmu: {text}\n"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn line(arguments: &[&str]) -> String {
+        let arguments = ["vpmu"].iter().chain(arguments);
+        match Cli::try_parse_from(arguments) {
+            Ok(_) => "accepted".into(),
+            Err(error) => usage(&error).unwrap_err().to_string(),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_is_wrong_is_one_line() {
+        for arguments in [
+            &["run"][..],
+            &["run", "--kernel", "k", "--flat", "f@0"],
+            &["run", "--kernel", "k", "--smp", "0"],
+            &["run", "--kernel", "k", "--smp", "9"],
+            &["run", "--kernel", "k", "--frobnicate"],
+            &["run", "--flat", "f@0", "--initrd", "i"],
+            &["explain", "C0010000"],
+            &["exec"],
+            &["dance"],
+        ] {
+            let text = line(arguments);
+            assert!(!text.contains('\n') && text.ends_with("; see vpmu --help"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_documented_forms_are_accepted() {
+        for text in [
+            "run --cpu k8 --kernel k --initrd i --append console=ttyS0 --smp 4 --mem 1G",
+            "run --flat f@0x7c00 --serial log --input in --stats json --stats-file s",
+            "run --demo sampling --timeout 5 --max-instructions 100 --skid 3 --clock 1000000000",
+            "events --cpu k8 BRANCH --json",
+            "explain --cpu k8 C0010000 1100C2",
+            "explain --encode RETIRED_BRANCH_INSTRUCTIONS:u:int",
+            "exec --cpu k8 --kernel k -- ls -l",
+        ] {
+            let arguments: Vec<_> = text.split(' ').collect();
+            assert_eq!(line(&arguments), "accepted", "{text}");
+        }
+    }
+}

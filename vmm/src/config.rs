@@ -1,0 +1,135 @@
+//! What a run is: the command line, checked.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pmu_model::{Personality, nearest};
+
+use crate::boot::memory::{RamLayout, host_memory, parse_size};
+use crate::boot::{Image, Payload};
+use crate::error::{Error, Result};
+use crate::input::Script;
+use crate::platform::Platform;
+
+/// Most processors of a machine.
+pub const MAX_CPUS: u8 = 8;
+
+/// Everything that decides what a machine does. Two runs with equal configurations, and nobody
+/// typing, are equal.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Whose PMU.
+    pub personality: &'static Personality,
+    /// Whose identity.
+    pub platform: &'static Platform,
+    /// Processors, 1 to [`MAX_CPUS`].
+    pub cpus: u8,
+    /// Memory.
+    pub ram: RamLayout,
+    /// What runs.
+    pub payload: Payload,
+    /// Processor clock in Hz.
+    pub clock_hz: u64,
+    /// Seconds since 1970 that the real-time clock shows at power-on.
+    pub start_time: i64,
+    /// Instructions between an overflow and its PMI.
+    pub skid: u64,
+    /// What is typed.
+    pub script: Script,
+    /// When the run is cut off.
+    pub limits: Limits,
+}
+
+/// When a run is cut off.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// Host time.
+    pub timeout: Option<Duration>,
+    /// Instructions retired by all processors together.
+    pub instructions: Option<u64>,
+}
+
+/// The personality and its platform.
+///
+/// # Errors
+/// No such personality; the message lists the known ones.
+pub fn personality(name: &str) -> Result<(&'static Personality, &'static Platform)> {
+    let found = Personality::by_name(name).and_then(|p| Some((p, Platform::by_name(p.name)?)));
+    found.ok_or_else(|| {
+        let known: Vec<_> = Personality::ALL.iter().map(|p| p.name).collect();
+        let hint = match nearest(name, known.iter().copied()) {
+            Some(hint) if known.len() > 1 => format!("; did you mean {hint}?"),
+            _ => String::new(),
+        };
+        Error::Usage(format!("unknown CPU {name:?}; known: {}{hint}", known.join(", ")))
+    })
+}
+
+/// The memory that `--mem` asks for.
+///
+/// # Errors
+/// No size, or one that the guest or the host cannot do with.
+pub fn memory(size: &str) -> Result<RamLayout> {
+    Ok(RamLayout::new(parse_size(size)?, host_memory())?)
+}
+
+/// The payload of `--flat FILE@ADDR`.
+///
+/// # Errors
+/// No address, or no file.
+pub fn flat(text: &str) -> Result<Payload> {
+    let wrong =
+        || Error::Usage(format!("--flat {text}: expected FILE@ADDR, as in boot.bin@0x7c00"));
+    let (file, address) = text.rsplit_once('@').ok_or_else(wrong)?;
+    let address = parse_number(address).ok_or_else(wrong)?;
+    Ok(Payload::Flat { image: Image::read(Path::new(file))?, address })
+}
+
+/// A number, decimal or, with 0x, hexadecimal.
+fn parse_number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// The script of `--input`, for a machine with this clock.
+///
+/// # Errors
+/// No such file, or a line that is no input.
+pub fn script(path: Option<&PathBuf>, clock_hz: u64) -> Result<Script> {
+    let Some(path) = path else { return Ok(Script::default()) };
+    let name = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Error::Input(format!("cannot read {name}: {e}")))?;
+    Script::parse(&text, clock_hz).map_err(|problem| Error::Input(format!("{name}: {problem}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_cpu_lists_the_known_ones() {
+        let error = personality("k9").unwrap_err();
+        assert_eq!(error.status(), 2);
+        assert!(error.to_string().starts_with("unknown CPU \"k9\"; known: k8"), "{error}");
+        assert!(personality("k8").is_ok());
+    }
+
+    #[test]
+    fn flat_needs_an_address() {
+        for text in ["boot.bin", "boot.bin@", "boot.bin@top", "boot.bin@0xg"] {
+            assert_eq!(flat(text).unwrap_err().status(), 2, "{text}");
+        }
+        // The file itself is missing.
+        assert_eq!(flat("/nonexistent/boot.bin@0x7c00").unwrap_err().status(), 4);
+    }
+
+    #[test]
+    fn memory_that_is_no_memory_is_refused() {
+        for text in ["0", "1", "x", "999999T"] {
+            assert_eq!(memory(text).unwrap_err().status(), 2, "{text}");
+        }
+    }
+}

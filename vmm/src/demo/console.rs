@@ -1,0 +1,204 @@
+//! What a program without an operating system needs to say something: the first serial port, in
+//! polled mode, and the debug exit port.
+
+use iced_x86::IcedError;
+use iced_x86::code_asm::{
+    CodeLabel, al, byte_ptr, dl, dx, eax, ebx, ecx, edi, edx, rax, rbx, rcx, rdi, rdx, rsi,
+};
+
+use super::program::Program;
+
+/// Transmit holding register of the first 16550.
+const DATA: u32 = 0x3F8;
+/// Line status register; bit 5: the transmitter takes a character.
+const LINE_STATUS: u32 = 0x3FD;
+const TRANSMITTER_READY: u32 = 1 << 5;
+/// Writing n here ends the run with status 2n + 1.
+const DEBUG_EXIT: u32 = 0xF4;
+
+/// Subroutines of a program that write to the console. All preserve every register but RFLAGS.
+pub struct Console {
+    put_char: CodeLabel,
+    put_text: CodeLabel,
+    put_hex: CodeLabel,
+    put_decimal: CodeLabel,
+}
+
+impl Console {
+    /// Assembles the subroutines here, and a jump around them.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded; so for all methods here.
+    pub fn new(p: &mut Program) -> Result<Self, IcedError> {
+        let mut over = p.create_label();
+        p.jmp(over)?;
+        let put_char = put_char(p)?;
+        let put_text = put_text(p, put_char)?;
+        let put_hex = put_hex(p, put_char)?;
+        let put_decimal = put_decimal(p, put_char)?;
+        p.place(&mut over)?;
+        Ok(Self { put_char, put_text, put_hex, put_decimal })
+    }
+
+    /// Writes `text`.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn text(&self, p: &mut Program, text: &str) -> Result<(), IcedError> {
+        let bytes = p.constant(text.as_bytes());
+        p.push(rsi)?;
+        p.push(rcx)?;
+        p.lea(rsi, byte_ptr(bytes))?;
+        p.mov(ecx, text.len() as u32)?;
+        p.call(self.put_text)?;
+        p.pop(rcx)?;
+        p.pop(rsi)
+    }
+
+    /// Writes ECX bytes at RSI. Changes both.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn bytes(&self, p: &mut Program) -> Result<(), IcedError> {
+        p.call(self.put_text)
+    }
+
+    /// Writes the character in AL.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn character(&self, p: &mut Program) -> Result<(), IcedError> {
+        p.call(self.put_char)
+    }
+
+    /// Writes RAX as 16 hexadecimal digits.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn hex(&self, p: &mut Program) -> Result<(), IcedError> {
+        p.call(self.put_hex)
+    }
+
+    /// Writes RAX in decimal, right-aligned in `width` columns.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn decimal(&self, p: &mut Program, width: u32) -> Result<(), IcedError> {
+        p.push(rdi)?;
+        p.mov(edi, width)?;
+        p.call(self.put_decimal)?;
+        p.pop(rdi)
+    }
+
+    /// Ends the run: the exit status of the program is `2 * code + 1`.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn exit(&self, p: &mut Program, code: u32) -> Result<(), IcedError> {
+        p.mov(edx, DEBUG_EXIT)?;
+        p.mov(eax, code)?;
+        p.out(dx, eax)?;
+        let stay = p.here()?;
+        p.cli()?;
+        p.hlt()?;
+        p.jmp(stay)
+    }
+}
+
+/// AL to the serial port.
+fn put_char(p: &mut Program) -> Result<CodeLabel, IcedError> {
+    let entry = p.here()?;
+    p.push(rdx)?;
+    p.push(rax)?;
+    p.mov(edx, LINE_STATUS)?;
+    let wait = p.here()?;
+    p.in_(al, dx)?;
+    p.test(al, TRANSMITTER_READY)?;
+    p.jz(wait)?;
+    p.pop(rax)?;
+    p.mov(edx, DATA)?;
+    p.out(dx, al)?;
+    p.pop(rdx)?;
+    p.ret()?;
+    Ok(entry)
+}
+
+/// ECX bytes at RSI.
+fn put_text(p: &mut Program, put_char: CodeLabel) -> Result<CodeLabel, IcedError> {
+    let entry = p.here()?;
+    p.push(rax)?;
+    let next = p.here()?;
+    p.mov(al, byte_ptr(rsi))?;
+    p.call(put_char)?;
+    p.inc(rsi)?;
+    p.dec(ecx)?;
+    p.jnz(next)?;
+    p.pop(rax)?;
+    p.ret()?;
+    Ok(entry)
+}
+
+/// RAX, four bits at a time from the top.
+fn put_hex(p: &mut Program, put_char: CodeLabel) -> Result<CodeLabel, IcedError> {
+    let entry = p.here()?;
+    p.push(rax)?;
+    p.push(rcx)?;
+    p.push(rdx)?;
+    p.mov(rdx, rax)?;
+    p.mov(ecx, 16)?;
+    let next = p.here()?;
+    p.rol(rdx, 4)?;
+    p.mov(eax, edx)?;
+    p.and(eax, 0xF)?;
+    p.add(al, u32::from(b'0'))?;
+    p.cmp(al, u32::from(b'9'))?;
+    let mut digit = p.create_label();
+    p.jbe(digit)?;
+    p.add(al, u32::from(b'a' - b'9' - 1))?;
+    p.place(&mut digit)?;
+    p.call(put_char)?;
+    p.dec(ecx)?;
+    p.jnz(next)?;
+    p.pop(rdx)?;
+    p.pop(rcx)?;
+    p.pop(rax)?;
+    p.ret()?;
+    Ok(entry)
+}
+
+/// RAX in decimal, at least EDI columns: digits are pushed from the last, blanks go first.
+fn put_decimal(p: &mut Program, put_char: CodeLabel) -> Result<CodeLabel, IcedError> {
+    let entry = p.here()?;
+    for register in [rax, rbx, rcx, rdx, rdi] {
+        p.push(register)?;
+    }
+    p.mov(ebx, 10)?;
+    p.xor(ecx, ecx)?;
+    let divide = p.here()?;
+    p.xor(edx, edx)?;
+    p.div(rbx)?;
+    p.add(dl, u32::from(b'0'))?;
+    p.push(rdx)?;
+    p.inc(ecx)?;
+    p.test(rax, rax)?;
+    p.jnz(divide)?;
+    p.mov(al, u32::from(b' '))?;
+    p.sub(edi, ecx)?;
+    let mut digits = p.create_label();
+    p.jbe(digits)?;
+    let blank = p.here()?;
+    p.call(put_char)?;
+    p.dec(edi)?;
+    p.jnz(blank)?;
+    p.place(&mut digits)?;
+    let digit = p.here()?;
+    p.pop(rax)?;
+    p.call(put_char)?;
+    p.dec(ecx)?;
+    p.jnz(digit)?;
+    for register in [rdi, rdx, rcx, rbx, rax] {
+        p.pop(register)?;
+    }
+    p.ret()?;
+    Ok(entry)
+}

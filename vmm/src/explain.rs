@@ -1,0 +1,82 @@
+//! `vpmu explain`: register values in words, and words in register values.
+
+use std::fmt::Write;
+
+use pmu_model::Personality;
+use pmu_model::explain::{encode as encode_words, explain as explain_value};
+
+use crate::error::{Error, Result};
+
+/// What `value` (hexadecimal) means in `register`, a name or an MSR number in hexadecimal.
+///
+/// # Errors
+/// The personality's PMU has no such register, or the value is no number.
+pub fn decode(personality: &'static Personality, register: &str, value: &str) -> Result<String> {
+    let digits = value.strip_prefix("0x").or_else(|| value.strip_prefix("0X")).unwrap_or(value);
+    let digits = digits.trim_end_matches(['h', 'H']).replace('_', "");
+    let value = u64::from_str_radix(&digits, 16)
+        .map_err(|_| Error::Usage(format!("{value:?} is no hexadecimal number of 64 bits")))?;
+    let explanation = explain_value(personality, register, value)
+        .map_err(|error| Error::Usage(error.to_string()))?;
+    let mut text = String::new();
+    let register = explanation.register;
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "{} (MSR {:08X}h) = {value:#x}", register.name, register.msr);
+    for field in &explanation.fields {
+        let (bits, name) = (&field.bits, field.name);
+        let _ = writeln!(text, "  {bits:>5}  {name:<12}  {:#x}  {}", field.value, field.meaning);
+    }
+    if explanation.reads_as != value {
+        let _ = writeln!(text, "  reads back as {:#x}", explanation.reads_as);
+    }
+    if let Some(event) = explanation.event {
+        let _ = writeln!(text, "  event {}: {}", event.name, event.description);
+    }
+    if let Some(encoding) = &explanation.encoding {
+        let _ = writeln!(text, "  in words: {encoding}");
+    }
+    for warning in &explanation.warnings {
+        let _ = writeln!(text, "  note: {warning}");
+    }
+    Ok(text)
+}
+
+/// The event select that `words` ask for.
+///
+/// # Errors
+/// An unknown event or word, or a number out of range.
+pub fn encode(personality: &'static Personality, words: &str) -> Result<String> {
+    let value = encode_words(personality, words).map_err(|e| Error::Usage(e.to_string()))?;
+    Ok(format!("{value:#x}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn k8() -> &'static Personality {
+        Personality::by_name("k8").unwrap()
+    }
+
+    /// Section 10.2: C2h in 7:0, USR bit 16, INT bit 20.
+    #[test]
+    fn words_and_values_go_both_ways() {
+        let words = "RETIRED_BRANCH_INSTRUCTIONS:u:int";
+        assert_eq!(encode(k8(), words).unwrap(), "0x1100c2\n");
+        let text = decode(k8(), "C0010000", "0x1100C2").unwrap();
+        assert!(text.contains(&format!("in words: {words}\n")), "{text}");
+        assert!(text.starts_with("PerfEvtSel0 (MSR C0010000h) = 0x1100c2\n"), "{text}");
+    }
+
+    #[test]
+    fn bad_words_are_one_line() {
+        for error in [
+            encode(k8(), "RETIRED_BRANCH").unwrap_err(),
+            decode(k8(), "C0010009", "0").unwrap_err(),
+            decode(k8(), "C0010000", "zz").unwrap_err(),
+        ] {
+            assert_eq!(error.status(), 2);
+            assert!(!error.to_string().contains('\n'), "{error}");
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! The machine: memory, board, processors, and the order in which they run.
+//!
+//! Virtual time is counted in cycles of the processors' clock. All processors share one time line,
+//! which is cut into slices of at most [`QUANTUM`] cycles: within a slice they run one after the
+//! other, in the order of their numbers, each over the whole slice. A slice also ends where a device
+//! has something to do. When all processors are halted, the next slice reaches to the next device
+//! event at once. Nothing in this depends on the host.
+
+use std::time::{Duration, Instant};
+
+use pmu_model::{Pmu, Reset};
+use x86_cpu::cpu::{Cpu, DescriptorTable, Features, Segment};
+use x86_cpu::insn::seg;
+
+use crate::boot::entry::{self, Entry};
+use crate::boot::{self, layout};
+use crate::config::{Config, Limits};
+use crate::console::Console;
+use crate::devices::acpi_pm::TimerWidth;
+use crate::devices::{Chipset, ChipsetConfig, ChipsetEvent};
+use crate::engine::soft::{Soft, Vcpu};
+use crate::engine::{Board, Limit, Outcome};
+use crate::error::{Result, status};
+use crate::input::Script;
+use crate::irq::VcpuSignal;
+use crate::irq::lapic::LapicConfig;
+use crate::memory::Memory;
+use crate::platform::MsrBank;
+use crate::terminal;
+
+/// Longest slice, in cycles: 25 microseconds at 2 GHz.
+pub const QUANTUM: u64 = 50_000;
+/// Clock of the local APIC timers: the HyperTransport base clock of a K8.
+const APIC_TIMER_HZ: u64 = 200_000_000;
+/// How long, in virtual seconds, all processors may be halted with interrupts off. An NMI could
+/// still wake them; nothing sends one that late.
+const HALTED_FOR_GOOD: u64 = 10;
+/// How long to wait at once for somebody to type, so that signals and the time limit are seen.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The guest switched the machine off.
+    PowerOff,
+    /// The guest asked for a reset.
+    Reset,
+    /// The guest wrote the debug-exit port: its exit status.
+    Exit(u32),
+    /// Every processor is halted, and nothing will wake one.
+    Halted,
+    /// This processor shut down.
+    TripleFault(usize),
+    /// The limit of instructions was reached.
+    Instructions,
+    /// The time limit was reached.
+    Timeout,
+    /// The user typed the escape.
+    Quit,
+    /// A signal asked the process to end.
+    Signal(i32),
+}
+
+impl End {
+    /// The exit status that stands for it.
+    #[must_use]
+    pub fn status(self) -> u8 {
+        match self {
+            Self::PowerOff => status::POWER_OFF,
+            Self::Reset => status::RESET,
+            // Only eight bits of an exit status reach the parent.
+            Self::Exit(value) => value as u8,
+            Self::Halted => status::HALTED,
+            Self::TripleFault(_) => status::TRIPLE_FAULT,
+            Self::Instructions => status::INSTRUCTIONS,
+            Self::Timeout => status::TIMEOUT,
+            Self::Quit => status::QUIT,
+            Self::Signal(number) => status::QUIT.wrapping_add(number as u8),
+        }
+    }
+
+    /// One word for reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PowerOff => "power-off",
+            Self::Reset => "reset",
+            Self::Exit(_) => "exit",
+            Self::Halted => "halted",
+            Self::TripleFault(_) => "triple-fault",
+            Self::Instructions => "instruction-limit",
+            Self::Timeout => "timeout",
+            Self::Quit => "quit",
+            Self::Signal(_) => "signal",
+        }
+    }
+}
+
+/// A machine with its payload loaded.
+pub struct Machine {
+    memory: Memory,
+    board: Board,
+    engine: Soft,
+    vcpus: Vec<Vcpu>,
+    clock_hz: u64,
+    signature: u32,
+    /// Where the next slice begins.
+    now: u64,
+    script: Script,
+    /// Typed, but the serial port had no room yet.
+    typed: Vec<u8>,
+    /// Since when no processor can be woken by an interrupt.
+    dead_since: Option<u64>,
+}
+
+impl Machine {
+    /// Builds a machine, writes the firmware tables and the payload, and sets processor 0 to its
+    /// first instruction.
+    ///
+    /// # Errors
+    /// If the payload cannot be loaded, or the host has no memory.
+    pub fn new(config: &Config) -> Result<Self> {
+        let platform = config.platform;
+        let mut memory = Memory::new(&config.ram)?;
+        let entry =
+            boot::load(memory.mapping(), &config.ram, platform, config.cpus, &config.payload)?;
+        let lapics = (0..config.cpus).map(|id| LapicConfig {
+            id,
+            bsp: id == 0,
+            max_lvt: 5,
+            physical_bits: Features::K8.phys_bits,
+            lvtpc_auto_mask: config.personality.lvtpc_auto_mask,
+            clock_hz: config.clock_hz,
+            timer_hz: APIC_TIMER_HZ,
+        });
+        let mut chipset = Chipset::new(ChipsetConfig {
+            clock_hz: config.clock_hz,
+            lapics: lapics.collect(),
+            ram_size: config.ram.size(),
+            start_time: config.start_time,
+            pm_timer_width: TimerWidth::Bits32,
+        });
+        chipset.irq.set_virtual_wire();
+        let (signature, _) = platform.signature();
+        let vcpu = |id: usize| {
+            let mut cpu = Cpu::new(Features::K8);
+            cpu.reset(signature);
+            let mut bank = MsrBank::new(platform);
+            let (low, high) = (config.ram.low_end(), config.ram.high_end());
+            bank.set_up_by_firmware(low, high, layout::HOLE);
+            Vcpu::new(id, cpu, Pmu::new(config.personality), bank)
+        };
+        let mut vcpus: Vec<_> = (0..usize::from(config.cpus)).map(vcpu).collect();
+        if let Some(first) = vcpus.first_mut() {
+            enter(&mut first.cpu, &entry);
+        }
+        Ok(Self {
+            memory,
+            board: Board::new(chipset, platform, config.skid),
+            engine: Soft::new(),
+            vcpus,
+            clock_hz: config.clock_hz,
+            signature,
+            now: 0,
+            script: config.script.clone(),
+            typed: Vec::new(),
+            dead_since: None,
+        })
+    }
+
+    /// The processors.
+    #[must_use]
+    pub fn vcpus(&self) -> &[Vcpu] {
+        &self.vcpus
+    }
+
+    /// Virtual time in cycles: that of the processor that is furthest.
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        self.vcpus.iter().map(|vcpu| vcpu.cpu.time).max().unwrap_or(0)
+    }
+
+    /// Cycles in a second of virtual time.
+    #[must_use]
+    pub fn clock_hz(&self) -> u64 {
+        self.clock_hz
+    }
+
+    /// Runs until the guest ends or is cut off.
+    ///
+    /// # Errors
+    /// If the console's output cannot be written.
+    pub fn run(&mut self, limits: Limits, console: &mut Console) -> Result<End> {
+        let started = Instant::now();
+        let end = loop {
+            if self.exchange(console)? {
+                break End::Quit;
+            }
+            if let Some(number) = terminal::caught_signal() {
+                break End::Signal(number);
+            }
+            if limits.timeout.is_some_and(|limit| started.elapsed() >= limit) {
+                break End::Timeout;
+            }
+            let left = match limits.instructions {
+                Some(limit) => limit.saturating_sub(self.retired()),
+                None => u64::MAX,
+            };
+            let asleep = self.vcpus.iter().all(|vcpu| vcpu.asleep(&self.board));
+            if self.is_dead(asleep) {
+                break End::Halted;
+            }
+            let mut until = match self.next_event() {
+                Some(next) if asleep => next.max(self.now + 1),
+                None if asleep && console.has_input() => {
+                    console.wait(PATIENCE);
+                    continue;
+                }
+                None if asleep => break End::Halted,
+                next => next.unwrap_or(u64::MAX).clamp(self.now + 1, self.now + QUANTUM),
+            };
+            if asleep && console.interactive() {
+                until = self.pace(console, until);
+            }
+            if let Some(end) = self.slice(until, left) {
+                break end;
+            }
+        };
+        let output = self.board.chipset.serial.take_output();
+        console.write(&output)?;
+        console.flush()?;
+        Ok(end)
+    }
+
+    /// Instructions retired by all processors.
+    #[must_use]
+    pub fn retired(&self) -> u64 {
+        self.vcpus.iter().map(|vcpu| vcpu.cpu.retired()).sum()
+    }
+
+    /// Console output to the host, input to the guest; whether the user wants to leave.
+    fn exchange(&mut self, console: &mut Console) -> Result<bool> {
+        let chipset = &mut self.board.chipset;
+        if chipset.serial.has_output() {
+            let output = chipset.serial.take_output();
+            console.write(&output)?;
+        }
+        if console.has_input() {
+            let typed = console.typed();
+            if typed.quit {
+                return Ok(true);
+            }
+            self.typed.extend(typed.bytes);
+        }
+        self.typed.extend(self.script.take_due(self.now));
+        if !self.typed.is_empty() {
+            let taken = chipset.push_input(&self.typed);
+            self.typed.drain(..taken.min(self.typed.len()));
+        }
+        Ok(false)
+    }
+
+    /// The next thing that happens whatever the processors do.
+    fn next_event(&self) -> Option<u64> {
+        self.board.chipset.next_deadline().into_iter().chain(self.script.next_time()).min()
+    }
+
+    /// Whether all processors are halted beyond the reach of interrupts, and have been for long.
+    fn is_dead(&mut self, asleep: bool) -> bool {
+        let masked = |v: &Vcpu| v.waits_for_startup || !v.cpu.interrupts_enabled();
+        if !asleep || !self.vcpus.iter().all(masked) {
+            self.dead_since = None;
+            return false;
+        }
+        let since = *self.dead_since.get_or_insert(self.now);
+        self.now - since >= self.clock_hz.saturating_mul(HALTED_FOR_GOOD)
+    }
+
+    /// Somebody sits at the console and the guest is idle until `until`: lets as much real time pass,
+    /// or a little at least, and says how far virtual time may go now.
+    fn pace(&self, console: &mut Console, until: u64) -> u64 {
+        let hz = u128::from(self.clock_hz.max(1));
+        let patience = PATIENCE.as_nanos() * hz / 1_000_000_000;
+        let cycles = u128::from(until - self.now).min(patience);
+        // Both products fit: `cycles` is what passes in a fraction of a second.
+        console.wait(Duration::from_nanos((cycles * 1_000_000_000 / hz) as u64));
+        self.now + cycles as u64
+    }
+
+    /// Runs every processor until `until`; at most `left` instructions in all.
+    fn slice(&mut self, until: u64, mut left: u64) -> Option<End> {
+        for id in 0..self.vcpus.len() {
+            let before = self.vcpus[id].cpu.retired();
+            loop {
+                let used = self.vcpus[id].cpu.retired() - before;
+                let limit = Limit { time: until, instructions: left.saturating_sub(used) };
+                let vcpu = &mut self.vcpus[id];
+                match self.engine.run(vcpu, &mut self.board, self.memory.ram(), limit) {
+                    Outcome::Complete => break,
+                    Outcome::Signals => self.distribute_signals(),
+                    Outcome::Event => {
+                        if let Some(&event) = self.board.chipset.take_events().first() {
+                            return Some(match event {
+                                ChipsetEvent::PowerOff => End::PowerOff,
+                                ChipsetEvent::Reset => End::Reset,
+                                ChipsetEvent::DebugExit(value) => End::Exit(value),
+                            });
+                        }
+                    }
+                    Outcome::InstructionLimit => return Some(End::Instructions),
+                    Outcome::Shutdown => return Some(End::TripleFault(id)),
+                }
+            }
+            left = left.saturating_sub(self.vcpus[id].cpu.retired() - before);
+        }
+        self.now = until;
+        self.board.catch_up(until);
+        None
+    }
+
+    /// INIT and start-up IPIs.
+    fn distribute_signals(&mut self) {
+        for (id, signal) in self.board.chipset.irq.take_signals() {
+            let Some(vcpu) = self.vcpus.get_mut(id) else { continue };
+            match signal {
+                VcpuSignal::Init => {
+                    vcpu.cpu.reset(self.signature);
+                    vcpu.pmu.reset(Reset::Init);
+                    vcpu.waits_for_startup = id != 0;
+                }
+                VcpuSignal::Sipi(page) if vcpu.waits_for_startup => {
+                    vcpu.waits_for_startup = false;
+                    vcpu.cpu.set_segment(seg::CS, Segment::real(u16::from(page) << 8, true));
+                    vcpu.cpu.rip = 0;
+                }
+                VcpuSignal::Sipi(_) => {}
+            }
+        }
+    }
+}
+
+/// Sets a processor to the state in which a payload begins.
+fn enter(cpu: &mut Cpu, entry: &Entry) {
+    let segment = |s: entry::Segment| Segment {
+        selector: s.selector,
+        base: s.base,
+        limit: s.limit,
+        attributes: s.attributes,
+    };
+    let table = |t: entry::TableRegister| DescriptorTable { base: t.base, limit: t.limit };
+    cpu.set_control(entry.cr0, entry.cr3, entry.cr4, entry.efer);
+    for n in [seg::ES, seg::DS, seg::FS, seg::GS] {
+        cpu.set_segment(n, segment(entry.data));
+    }
+    cpu.set_segment(seg::CS, segment(entry.cs));
+    cpu.set_segment(seg::SS, segment(entry.ss));
+    cpu.ldtr = segment(entry.ldtr);
+    cpu.tr = segment(entry.tr);
+    cpu.gdtr = table(entry.gdtr);
+    cpu.idtr = table(entry.idtr);
+    for (n, value) in (0..).zip(entry.gpr) {
+        cpu.set_gpr(n, value);
+    }
+    cpu.set_rflags(entry.rflags);
+    cpu.rip = entry.rip;
+}

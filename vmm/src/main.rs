@@ -1,0 +1,5 @@
+//! The `vpmu` command.
+
+fn main() -> std::process::ExitCode {
+    vpmu::cli::main()
+}

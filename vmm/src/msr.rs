@@ -1,0 +1,78 @@
+//! Model-specific registers beyond the processor core's own: who has which.
+
+use pmu_model::{MsrRead, MsrWrite, Pmu};
+use x86_cpu::bus::Refused;
+
+use crate::irq::lapic::Lapic;
+use crate::platform::{MsrAccess, MsrBank};
+
+/// Time-stamp counter.
+pub const TSC: u32 = 0x10;
+/// Base address and enable bits of the local APIC.
+pub const APIC_BASE: u32 = 0x1B;
+
+/// The register space of one processor. The order is fixed: time-stamp counter, local APIC, PMU,
+/// the platform's bank; what nobody has is #GP.
+pub struct MsrSpace<'a> {
+    /// Has `APIC_BASE`.
+    pub lapic: &'a mut Lapic,
+    /// Has the event selects and counters.
+    pub pmu: &'a mut Pmu,
+    /// Has the rest.
+    pub bank: &'a mut MsrBank,
+    /// What the time-stamp counter is ahead of virtual time.
+    pub tsc_offset: &'a mut u64,
+}
+
+impl MsrSpace<'_> {
+    /// RDMSR at virtual time `time`.
+    ///
+    /// # Errors
+    /// #GP: no such register, or it cannot be read.
+    pub fn read(&self, time: u64, index: u32) -> Result<u64, Refused> {
+        match index {
+            TSC => return Ok(time.wrapping_add(*self.tsc_offset)),
+            APIC_BASE => return Ok(self.lapic.base()),
+            _ => {}
+        }
+        match self.pmu.read_msr(index) {
+            MsrRead::Value(value) => return Ok(value),
+            MsrRead::GpFault => return Err(Refused),
+            MsrRead::NotOurs => {}
+        }
+        match self.bank.read(index) {
+            MsrAccess::Done(value) => Ok(value),
+            MsrAccess::GpFault | MsrAccess::NotOurs => {
+                log::debug!("RDMSR {index:#x}: #GP");
+                Err(Refused)
+            }
+        }
+    }
+
+    /// WRMSR at virtual time `time`.
+    ///
+    /// # Errors
+    /// #GP: no such register, or not this value.
+    pub fn write(&mut self, time: u64, index: u32, value: u64) -> Result<(), Refused> {
+        match index {
+            TSC => {
+                *self.tsc_offset = value.wrapping_sub(time);
+                return Ok(());
+            }
+            APIC_BASE => return self.lapic.set_base(value).map_err(|_| Refused),
+            _ => {}
+        }
+        match self.pmu.write_msr(index, value) {
+            MsrWrite::Done => return Ok(()),
+            MsrWrite::GpFault => return Err(Refused),
+            MsrWrite::NotOurs => {}
+        }
+        match self.bank.write(index, value) {
+            MsrAccess::Done(()) => Ok(()),
+            MsrAccess::GpFault | MsrAccess::NotOurs => {
+                log::debug!("WRMSR {index:#x} = {value:#x}: #GP");
+                Err(Refused)
+            }
+        }
+    }
+}

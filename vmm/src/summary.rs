@@ -1,0 +1,285 @@
+//! What a run did, as a table for people or as JSON.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use pmu_model::explain::explain;
+use pmu_model::{
+    Availability, CounterStats, EventDef, Evtsel, Personality, Pmu, RegisterKind, Tally,
+};
+use serde::Serialize;
+
+use crate::engine::soft::Vcpu;
+use crate::error::{Error, Result};
+use crate::machine::{End, Machine};
+
+/// The statistics of a run. Fields are in the order in which they are printed; nothing in it
+/// depends on the host.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// Personality.
+    pub cpu: &'static str,
+    /// How the run ended, in one word.
+    pub end: &'static str,
+    /// Exit status that stands for it.
+    pub status: u8,
+    /// Processor clock in Hz.
+    pub clock_hz: u64,
+    /// Virtual time in cycles.
+    pub cycles: u64,
+    /// The processors.
+    pub vcpus: Vec<VcpuSummary>,
+}
+
+/// The statistics of one processor.
+#[derive(Debug, Serialize)]
+pub struct VcpuSummary {
+    /// Its number.
+    pub id: usize,
+    /// Instructions retired.
+    pub instructions: u64,
+    /// Cycles not halted.
+    pub cycles: u64,
+    /// Cycles halted.
+    pub halted_cycles: u64,
+    /// Its counters.
+    pub counters: Vec<CounterSummary>,
+    /// Events that a counter was enabled with and that count zero, wholly or in part.
+    pub uncounted: Vec<Uncounted>,
+}
+
+/// The use of one counter.
+#[derive(Debug, Serialize)]
+pub struct CounterSummary {
+    /// Its number.
+    pub index: usize,
+    /// Event select at the end.
+    pub evtsel: u64,
+    /// Value at the end.
+    pub value: u64,
+    /// What it was programmed to count, in the order of first use.
+    pub selections: Vec<SelectionSummary>,
+    /// What it counted under further selections.
+    pub others: Tally,
+}
+
+/// What a counter did under one selection.
+#[derive(Debug, Serialize)]
+pub struct SelectionSummary {
+    /// Event select without `EN`.
+    pub evtsel: u64,
+    /// The same in words.
+    pub words: String,
+    /// Counts.
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+/// An event that does not wholly count.
+#[derive(Debug, Serialize)]
+pub struct Uncounted {
+    /// Event code.
+    pub code: u8,
+    /// Name; empty for a reserved code.
+    pub event: &'static str,
+    /// Why.
+    pub reason: &'static str,
+}
+
+impl Summary {
+    /// The statistics of a machine that has run.
+    #[must_use]
+    pub fn new(personality: &'static Personality, machine: &Machine, end: End) -> Self {
+        let vcpus = machine.vcpus().iter().enumerate();
+        Self {
+            cpu: personality.name,
+            end: end.name(),
+            status: end.status(),
+            clock_hz: machine.clock_hz(),
+            cycles: machine.time(),
+            vcpus: vcpus.map(|(id, vcpu)| vcpu_summary(personality, id, vcpu)).collect(),
+        }
+    }
+
+    /// As JSON.
+    ///
+    /// # Errors
+    /// Never in practice: all keys are strings.
+    pub fn json(&self) -> Result<String> {
+        let text = serde_json::to_string_pretty(self);
+        text.map(|text| text + "\n").map_err(|e| Error::Host(e.to_string()))
+    }
+
+    /// As a table.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut text = String::new();
+        let microseconds = u128::from(self.cycles) * 1_000_000 / u128::from(self.clock_hz.max(1));
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{}: {} (status {}) after {}.{:06} s of virtual time",
+            self.cpu,
+            self.end,
+            self.status,
+            microseconds / 1_000_000,
+            microseconds % 1_000_000
+        );
+        for vcpu in &self.vcpus {
+            write_vcpu(&mut text, vcpu);
+        }
+        text
+    }
+}
+
+fn write_vcpu(text: &mut String, vcpu: &VcpuSummary) {
+    let VcpuSummary { id, instructions, cycles, halted_cycles, .. } = vcpu;
+    let _ = writeln!(
+        text,
+        "vcpu {id}: {instructions} instructions, {cycles} cycles, {halted_cycles} halted"
+    );
+    if vcpu.counters.iter().any(|counter| !counter.selections.is_empty()) {
+        let _ = writeln!(
+            text,
+            "  ctr {:>20} {:>16} {:>9} {:>9}  event",
+            "count", "enabled cycles", "overflows", "pmis"
+        );
+    }
+    for counter in &vcpu.counters {
+        for selection in &counter.selections {
+            write_row(text, counter.index, &selection.tally, &selection.words);
+        }
+        if counter.others != Tally::default() {
+            write_row(text, counter.index, &counter.others, "(further selections)");
+        }
+        if !counter.selections.is_empty() {
+            let _ = writeln!(
+                text,
+                "  {:>3} ends as {:#014x} with event select {:#x}",
+                counter.index, counter.value, counter.evtsel
+            );
+        }
+    }
+    for row in &vcpu.uncounted {
+        let _ = writeln!(text, "  note: event {:02X}h {}: {}", row.code, row.event, row.reason);
+    }
+}
+
+fn write_row(text: &mut String, counter: usize, tally: &Tally, words: &str) {
+    let Tally { count, overflows, pmis, enabled_cycles } = tally;
+    let _ = writeln!(
+        text,
+        "  {counter:>3} {count:>20} {enabled_cycles:>16} {overflows:>9} {pmis:>9}  {words}"
+    );
+}
+
+fn vcpu_summary(personality: &'static Personality, id: usize, vcpu: &Vcpu) -> VcpuSummary {
+    VcpuSummary {
+        id,
+        instructions: vcpu.cpu.retired(),
+        cycles: vcpu.cpu.time - vcpu.halted_cycles,
+        halted_cycles: vcpu.halted_cycles,
+        counters: (0..personality.counters)
+            .map(|index| counter_summary(personality, index, &vcpu.pmu))
+            .collect(),
+        uncounted: vcpu.pmu.uncounted().iter().map(|code| uncounted(personality, code)).collect(),
+    }
+}
+
+fn counter_summary(personality: &'static Personality, index: usize, pmu: &Pmu) -> CounterSummary {
+    let selections = pmu.counter_stats(index).map_or(&[][..], CounterStats::selections);
+    CounterSummary {
+        index,
+        evtsel: pmu.evtsel(index).map_or(0, |evtsel| evtsel.0),
+        // The owner reads as the kernel would.
+        value: u32::try_from(index)
+            .ok()
+            .and_then(|index| pmu.rdpmc(index, 0, true, false).ok())
+            .unwrap_or(0),
+        selections: selections
+            .iter()
+            .map(|selection| SelectionSummary {
+                evtsel: selection.evtsel,
+                words: words(personality, selection.evtsel),
+                tally: selection.tally,
+            })
+            .collect(),
+        others: pmu.counter_stats(index).map(CounterStats::others).unwrap_or_default(),
+    }
+}
+
+/// An event select in words.
+fn words(personality: &'static Personality, evtsel: u64) -> String {
+    let register = personality.registers.iter().find(|r| matches!(r.kind, RegisterKind::Evtsel(_)));
+    register
+        .and_then(|register| explain(personality, register.name, evtsel).ok())
+        .and_then(|explanation| explanation.encoding)
+        .unwrap_or_else(|| format!("r{:02X}", Evtsel(evtsel).event()))
+}
+
+fn uncounted(personality: &'static Personality, code: u8) -> Uncounted {
+    let event = personality.event(code);
+    let reason = match event.map(EventDef::availability) {
+        None => "reserved, counts nothing",
+        Some(Availability::Pending) => "pending in this version, counts zero",
+        Some(Availability::Absent) => "absent on a one-socket PC, counts zero",
+        Some(Availability::Partial) => "some unit masks are pending in this version, count zero",
+        Some(Availability::Live) => "not on this counter or unit mask",
+    };
+    Uncounted { code, event: event.map_or("", |event| event.name), reason }
+}
+
+/// Writes `text` to `path`: either all of it is there afterwards, or the file is as before.
+///
+/// # Errors
+/// If the host refuses.
+pub fn write_file(path: &Path, text: &str) -> Result<()> {
+    let failed = |e| Error::Host(format!("cannot write {}: {e}", path.display()));
+    // Renaming over a device or a pipe would replace it.
+    if path.exists() && !path.is_file() {
+        return fs::write(path, text).map_err(failed);
+    }
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let written = fs::File::create(&temporary)
+        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&temporary, path));
+    written.map_err(|e| {
+        // Whatever there is of it; the first failure is the one to report.
+        let _ = fs::remove_file(&temporary);
+        failed(e)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unwritable_file_is_one_line_and_leaves_nothing() {
+        let error = write_file(Path::new("/nonexistent/stats.json"), "x").unwrap_err();
+        assert_eq!(error.status(), 6);
+        assert!(error.to_string().starts_with("cannot write /nonexistent/stats.json: "));
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole() {
+        let path = std::env::temp_dir().join(format!("vpmu-summary-{}", std::process::id()));
+        write_file(&path, "first, and longer").unwrap();
+        write_file(&path, "second").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "second");
+        fs::remove_file(&path).unwrap();
+    }
+
+    /// Section 10.2: C0h is live and has no unit mask; 41h needs a cache.
+    #[test]
+    fn what_does_not_count_is_named() {
+        let k8 = Personality::by_name("k8").unwrap();
+        assert_eq!(uncounted(k8, 0x41).reason, "pending in this version, counts zero");
+        assert_eq!(uncounted(k8, 0x01F_u8).reason, "reserved, counts nothing");
+        assert_eq!(words(k8, 0x11_00C2), "RETIRED_BRANCH_INSTRUCTIONS:u:int");
+    }
+}

@@ -1,0 +1,487 @@
+//! Memory as an instruction sees it: from an operand to bytes.
+//!
+//! The short way is one compare in the software TLB and a host load or store. Everything else
+//! (misses, page crossings, MMIO, pages with translated code, watched pages) takes the long way.
+
+use crate::{
+    cpu::{Cpu, Segment},
+    flags::Word,
+    insn::{Insn, Mem, seg},
+    observe::{Cx, Observer},
+    paging::Intent,
+    ram::{HostPage, PAGE},
+    stop::{Exec, Stop},
+    tlb::Access,
+};
+
+const SUPERVISOR: usize = 0;
+
+/// Where a byte of guest-physical space is.
+#[derive(Clone, Copy)]
+struct Place {
+    gpa: u64,
+    host: Option<HostPage>,
+}
+
+#[inline(always)]
+fn page_of(linear: u64) -> u64 {
+    linear & !(PAGE - 1)
+}
+
+#[inline(always)]
+fn offset_in_page(linear: u64) -> usize {
+    (linear & (PAGE - 1)) as usize
+}
+
+#[inline(always)]
+fn fits_page<T: Word>(linear: u64) -> bool {
+    offset_in_page(linear) <= PAGE as usize - T::BYTES
+}
+
+/// Bits 63:47 are all equal.
+pub(crate) fn is_canonical(linear: u64) -> bool {
+    (linear as i64) << 16 >> 16 == linear as i64
+}
+
+#[inline(always)]
+fn read_host<T: Word>(host: HostPage, offset: usize) -> T {
+    match T::BYTES {
+        1 => T::from_u64(u64::from(host.read::<1>(offset)[0])),
+        2 => T::from_u64(u64::from(u16::from_le_bytes(host.read(offset)))),
+        4 => T::from_u64(u64::from(u32::from_le_bytes(host.read(offset)))),
+        _ => T::from_u64(u64::from_le_bytes(host.read(offset))),
+    }
+}
+
+#[inline(always)]
+fn write_host<T: Word>(host: HostPage, offset: usize, value: T) {
+    let value = value.to_u64();
+    match T::BYTES {
+        1 => host.write(offset, [value as u8]),
+        2 => host.write(offset, (value as u16).to_le_bytes()),
+        4 => host.write(offset, (value as u32).to_le_bytes()),
+        _ => host.write(offset, value.to_le_bytes()),
+    }
+}
+
+impl Cpu {
+    /// Time at the start of an instruction of the running block.
+    #[inline]
+    pub(crate) fn now(&self, insn: &Insn) -> u64 {
+        self.time + u64::from(insn.index)
+    }
+
+    /// The effective address of an operand: the offset in its segment.
+    #[inline(always)]
+    pub(crate) fn effective(&self, m: &Mem) -> u64 {
+        let base = self.regs[usize::from(m.base & 31)];
+        let index = self.regs[usize::from(m.index & 31)] << m.scale;
+        base.wrapping_add(index).wrapping_add(m.disp as u64) & m.mask.value()
+    }
+
+    /// The linear address of a `bytes` wide operand, with the checks of its segment.
+    #[inline(always)]
+    pub(crate) fn linear(&self, m: &Mem, bytes: u64, write: bool) -> Exec<u64> {
+        let offset = self.effective(m);
+        if m.seg >= seg::FLAT {
+            return Ok(offset.wrapping_add(self.seg_base[usize::from(m.seg & 15)]));
+        }
+        self.linear_at(m.seg, offset, bytes, write)
+    }
+
+    /// The linear address of `offset` in a segment register's segment, with its checks.
+    #[inline(never)]
+    pub(crate) fn linear_at(&self, n: u8, offset: u64, bytes: u64, write: bool) -> Exec<u64> {
+        if self.in_64bit() {
+            let base = if n == seg::FS || n == seg::GS { self.segment(n).base } else { 0 };
+            let linear = offset.wrapping_add(base);
+            if !is_canonical(linear) {
+                return Err(if n == seg::SS { Stop::SS0 } else { Stop::GP0 });
+            }
+            return Ok(linear);
+        }
+        let segment = self.segment(n);
+        let fault = if n == seg::SS { Stop::SS0 } else { Stop::GP0 };
+        if self.selectors_are_protected() {
+            // A null selector leaves a segment that is not present.
+            if !segment.present() {
+                return Err(fault);
+            }
+            let allowed = if write { segment.writable() } else { segment.readable() };
+            if !allowed {
+                return Err(Stop::GP0);
+            }
+        }
+        let offset = offset & 0xffff_ffff;
+        let last = offset + (bytes.max(1) - 1);
+        let limit = u64::from(segment.limit);
+        let inside = if segment.expands_down() {
+            let top = if segment.attributes & Segment::BIG != 0 { 0xffff_ffff } else { 0xffff };
+            offset > limit && last <= top
+        } else {
+            last <= limit
+        };
+        if inside { Ok(segment.base.wrapping_add(offset) & 0xffff_ffff) } else { Err(fault) }
+    }
+
+    /// A fault of a stack operand with a non-canonical address is #SS(0).
+    #[cold]
+    fn stack_fault(m: &Mem, stop: Stop) -> Stop {
+        if m.seg == seg::FLAT_STACK && stop == Stop::GP0 { Stop::SS0 } else { stop }
+    }
+
+    /// Reads a memory operand.
+    #[inline(always)]
+    pub(crate) fn load_mem<O: Observer, T: Word>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        m: &Mem,
+    ) -> Exec<T> {
+        let linear = self.linear(m, T::BYTES as u64, false)?;
+        self.load(cx, linear).map_err(|stop| Self::stack_fault(m, stop))
+    }
+
+    /// Writes a memory operand.
+    #[inline(always)]
+    pub(crate) fn store_mem<O: Observer, T: Word>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        m: &Mem,
+        value: T,
+    ) -> Exec<()> {
+        let linear = self.linear(m, T::BYTES as u64, true)?;
+        self.store(cx, linear, value).map_err(|stop| Self::stack_fault(m, stop))
+    }
+
+    /// Reads a memory operand and writes it back changed. `change` runs only when the write will
+    /// succeed.
+    #[inline(always)]
+    pub(crate) fn modify_mem<O: Observer, T: Word>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        m: &Mem,
+        change: impl FnOnce(&mut Self, T) -> T,
+    ) -> Exec<()> {
+        let linear = self.linear(m, T::BYTES as u64, true)?;
+        if O::COUNTS && crosses_quadword::<T>(linear) {
+            cx.observer.misaligned();
+        }
+        let entry = self.tlb.entry(self.mmu, linear);
+        if entry.write == page_of(linear) && fits_page::<T>(linear) {
+            let (host, at) = (entry.host, offset_in_page(linear));
+            let value = change(self, read_host(host, at));
+            write_host(host, at, value);
+            return Ok(());
+        }
+        self.probe_write(cx, linear, T::BYTES as u64)
+            .map_err(|stop| Self::stack_fault(m, stop))?;
+        let old = self.load_slow(cx, linear, self.mmu)?;
+        let new = change(self, old);
+        self.store_slow(cx, linear, self.mmu, new)
+    }
+
+    /// Reads linear memory at the current privilege.
+    #[inline(always)]
+    pub(crate) fn load<O: Observer, T: Word>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+    ) -> Exec<T> {
+        if O::COUNTS && crosses_quadword::<T>(linear) {
+            cx.observer.misaligned();
+        }
+        let entry = self.tlb.entry(self.mmu, linear);
+        if entry.read == page_of(linear) && fits_page::<T>(linear) {
+            return Ok(read_host(entry.host, offset_in_page(linear)));
+        }
+        self.load_slow(cx, linear, self.mmu)
+    }
+
+    /// Writes linear memory at the current privilege.
+    #[inline(always)]
+    pub(crate) fn store<O: Observer, T: Word>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        value: T,
+    ) -> Exec<()> {
+        if O::COUNTS && crosses_quadword::<T>(linear) {
+            cx.observer.misaligned();
+        }
+        let entry = self.tlb.entry(self.mmu, linear);
+        if entry.write == page_of(linear) && fits_page::<T>(linear) {
+            write_host(entry.host, offset_in_page(linear), value);
+            return Ok(());
+        }
+        self.store_slow(cx, linear, self.mmu, value)
+    }
+
+    /// Reads a descriptor table, a task-state segment or an interrupt table: with supervisor
+    /// privilege whatever the CPL.
+    pub(crate) fn load_system<O: Observer, T: Word>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+    ) -> Exec<T> {
+        self.load_slow(cx, linear, SUPERVISOR)
+    }
+
+    /// Writes a descriptor table, a task-state segment or an inner stack with supervisor privilege.
+    pub(crate) fn store_system<O: Observer, T: Word>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        value: T,
+    ) -> Exec<()> {
+        self.store_slow(cx, linear, SUPERVISOR, value)
+    }
+
+    /// Reads up to a page of bytes, all or nothing.
+    pub(crate) fn load_bytes<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        out: &mut [u8],
+    ) -> Exec<()> {
+        self.count_pieces(cx, linear, out.len());
+        for (at, piece) in pieces(linear, out) {
+            let place = self.translate(cx, at, self.mmu, Intent::Read)?;
+            self.look(cx, at, piece.len() as u64, false);
+            for (n, byte) in piece.iter_mut().enumerate() {
+                *byte = match place.host {
+                    Some(host) => host.read::<1>(offset_in_page(at) + n)[0],
+                    None => cx.bus.mmio_read(self.time, place.gpa + n as u64, 1) as u8,
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes up to a page of bytes, all or nothing.
+    pub(crate) fn store_bytes<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        bytes: &[u8],
+    ) -> Exec<()> {
+        self.probe_write(cx, linear, bytes.len() as u64)?;
+        self.count_pieces(cx, linear, bytes.len());
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = linear.wrapping_add(done as u64);
+            let place = self.translate(cx, at, self.mmu, Intent::Write)?;
+            let len = (PAGE as usize - offset_in_page(at)).min(bytes.len() - done);
+            self.wrote(cx, at, place, len as u64);
+            for (n, &byte) in bytes[done..done + len].iter().enumerate() {
+                match place.host {
+                    Some(host) => host.write(offset_in_page(at) + n, [byte]),
+                    None => {
+                        cx.bus.mmio_write(self.time, place.gpa + n as u64, 1, u64::from(byte));
+                    }
+                }
+            }
+            done += len;
+        }
+        Ok(())
+    }
+
+    /// Faults as a write of `bytes` would; does nothing else.
+    pub(crate) fn probe_write<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        bytes: u64,
+    ) -> Exec<()> {
+        self.translate(cx, linear, self.mmu, Intent::Write)?;
+        let last = linear.wrapping_add(bytes.max(1) - 1);
+        if page_of(last) != page_of(linear) {
+            self.translate(cx, page_of(last), self.mmu, Intent::Write)?;
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn load_slow<O: Observer, T: Word>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        mmu: usize,
+    ) -> Exec<T> {
+        let place = self.translate(cx, linear, mmu, Intent::Read)?;
+        if fits_page::<T>(linear) {
+            self.look(cx, linear, T::BYTES as u64, false);
+            return Ok(match place.host {
+                Some(host) => read_host(host, offset_in_page(linear)),
+                None => T::from_u64(cx.bus.mmio_read(self.time, place.gpa, T::BYTES)),
+            });
+        }
+        let mut value = 0;
+        let mut place = place;
+        for n in 0..T::BYTES {
+            let at = linear.wrapping_add(n as u64);
+            if offset_in_page(at) == 0 {
+                place = self.translate(cx, at, mmu, Intent::Read)?;
+            }
+            let byte = match place.host {
+                Some(host) => u64::from(host.read::<1>(offset_in_page(at))[0]),
+                None => {
+                    let gpa = page_of(place.gpa) + offset_in_page(at) as u64;
+                    cx.bus.mmio_read(self.time, gpa, 1) & 0xff
+                }
+            };
+            value |= byte << (8 * n);
+        }
+        self.look(cx, linear, T::BYTES as u64, false);
+        Ok(T::from_u64(value))
+    }
+
+    #[inline(never)]
+    fn store_slow<O: Observer, T: Word>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        mmu: usize,
+        value: T,
+    ) -> Exec<()> {
+        let first = self.translate(cx, linear, mmu, Intent::Write)?;
+        if fits_page::<T>(linear) {
+            self.wrote(cx, linear, first, T::BYTES as u64);
+            match first.host {
+                Some(host) => write_host(host, offset_in_page(linear), value),
+                None => cx.bus.mmio_write(self.time, first.gpa, T::BYTES, value.to_u64()),
+            }
+            return Ok(());
+        }
+        let in_first = PAGE as usize - offset_in_page(linear);
+        let boundary = linear.wrapping_add(in_first as u64);
+        let second = self.translate(cx, boundary, mmu, Intent::Write)?;
+        self.wrote(cx, linear, first, in_first as u64);
+        self.wrote(cx, boundary, second, (T::BYTES - in_first) as u64);
+        for n in 0..T::BYTES {
+            let byte = (value.to_u64() >> (8 * n)) as u8;
+            let (place, offset) = if n < in_first {
+                (first, offset_in_page(linear) + n)
+            } else {
+                (second, n - in_first)
+            };
+            match place.host {
+                Some(host) => host.write(offset, [byte]),
+                None => {
+                    let gpa = page_of(place.gpa) + offset as u64;
+                    cx.bus.mmio_write(self.time, gpa, 1, u64::from(byte));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a write to a page off the short way brings with it: stale translations, devices,
+    /// breakpoints.
+    fn wrote<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        place: Place,
+        bytes: u64,
+    ) {
+        if place.host.is_none() || cx.ram.note_write(place.gpa, bytes) {
+            self.leave = true;
+        }
+        self.look(cx, linear, bytes, true);
+    }
+
+    fn look<O: Observer>(&mut self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64, write: bool) {
+        if self.watch.data != 0 {
+            self.data_match(cx, linear, bytes, write);
+            if self.debug_hits != 0 {
+                self.leave = true;
+            }
+        }
+    }
+
+    fn count_pieces<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, len: usize) {
+        if O::COUNTS && linear & 7 != 0 && len >= 8 {
+            for _ in 0..len / 8 {
+                cx.observer.misaligned();
+            }
+        }
+    }
+
+    /// Finds a byte of linear memory, by the TLB or by a page walk.
+    fn translate<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        mmu: usize,
+        intent: Intent,
+    ) -> Exec<Place> {
+        let linear = if self.long_mode() {
+            if !is_canonical(linear) {
+                return Err(Stop::GP0);
+            }
+            linear
+        } else {
+            linear & 0xffff_ffff
+        };
+        if let Some(entry) = self.tlb.find(mmu, linear)
+            && (intent == Intent::Read || entry.writable)
+        {
+            let host = (entry.host != HostPage::NONE).then_some(entry.host);
+            return Ok(Place { gpa: entry.gpa | linear & (PAGE - 1), host });
+        }
+        let found = self.walk(cx.ram, linear, mmu != SUPERVISOR, intent)?;
+        let host = cx.ram.page(found.gpa);
+        let watched = self.watch.data != 0 && self.watches_page(linear);
+        self.tlb.insert(
+            mmu,
+            linear,
+            found.gpa,
+            host,
+            Access {
+                fast_read: !watched,
+                fast_write: found.writable && !watched && !cx.ram.has_code(found.gpa),
+                global: found.global,
+                writable: found.writable,
+            },
+        );
+        Ok(Place { gpa: found.gpa, host })
+    }
+
+    /// Whether a watched debug address lies in the page of `linear`.
+    fn watches_page(&self, linear: u64) -> bool {
+        (0..4).any(|n| self.watch.data & 1 << n != 0 && page_of(self.dr[n]) == page_of(linear))
+    }
+
+    /// The guest-physical address of code at `linear` and whether its mapping is global.
+    pub(crate) fn translate_code<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+    ) -> Exec<(u64, bool)> {
+        if self.long_mode() && !is_canonical(linear) {
+            return Err(Stop::GP0);
+        }
+        let linear = if self.long_mode() { linear } else { linear & 0xffff_ffff };
+        if let Some((gpa, global)) = self.tlb.find_code(self.mmu, linear) {
+            return Ok((gpa | linear & (PAGE - 1), global));
+        }
+        let found = self.walk(cx.ram, linear, self.mmu != SUPERVISOR, Intent::Fetch)?;
+        self.tlb.insert_code(self.mmu, linear, found.gpa, found.global);
+        Ok((found.gpa, found.global))
+    }
+}
+
+/// Whether an access crosses an eight-byte boundary (K8 event 47h).
+#[inline(always)]
+fn crosses_quadword<T: Word>(linear: u64) -> bool {
+    T::BYTES > 1 && (linear & 7) as usize + T::BYTES > 8
+}
+
+/// The parts of `out` that lie in one page each, with their linear addresses.
+fn pieces(linear: u64, out: &mut [u8]) -> impl Iterator<Item = (u64, &mut [u8])> {
+    let first = (PAGE as usize - offset_in_page(linear)).min(out.len());
+    let (head, tail) = out.split_at_mut(first);
+    [(linear, head), (linear.wrapping_add(first as u64), tail)]
+        .into_iter()
+        .filter(|(_, piece)| !piece.is_empty())
+}

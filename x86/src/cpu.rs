@@ -1,0 +1,662 @@
+//! The architectural state of one logical processor.
+
+use crate::{
+    flags::{self, Flags, Word},
+    insn::{BLOCK_BASE, GPRS, HIGH_BYTE, gpr, seg},
+    simd::Simd,
+    stop::{Exec, Stop},
+    tlb::Tlb,
+    x87::Fpu,
+};
+
+/// CR0 bits (AMD64 APM volume 2, section 3.1.1).
+pub mod cr0 {
+    #![allow(missing_docs, reason = "the names of the manual")]
+    pub const PE: u64 = 1 << 0;
+    pub const MP: u64 = 1 << 1;
+    pub const EM: u64 = 1 << 2;
+    pub const TS: u64 = 1 << 3;
+    pub const ET: u64 = 1 << 4;
+    pub const NE: u64 = 1 << 5;
+    pub const WP: u64 = 1 << 16;
+    pub const AM: u64 = 1 << 18;
+    pub const NW: u64 = 1 << 29;
+    pub const CD: u64 = 1 << 30;
+    pub const PG: u64 = 1 << 31;
+    /// Bits that can be set.
+    pub const ALL: u64 = PE | MP | EM | TS | ET | NE | WP | AM | NW | CD | PG;
+}
+
+/// CR4 bits (AMD64 APM volume 2, section 3.1.3).
+pub mod cr4 {
+    #![allow(missing_docs, reason = "the names of the manual")]
+    pub const VME: u64 = 1 << 0;
+    pub const PVI: u64 = 1 << 1;
+    pub const TSD: u64 = 1 << 2;
+    pub const DE: u64 = 1 << 3;
+    pub const PSE: u64 = 1 << 4;
+    pub const PAE: u64 = 1 << 5;
+    pub const MCE: u64 = 1 << 6;
+    pub const PGE: u64 = 1 << 7;
+    pub const PCE: u64 = 1 << 8;
+    pub const OSFXSR: u64 = 1 << 9;
+    pub const OSXMMEXCPT: u64 = 1 << 10;
+}
+
+/// EFER bits (AMD64 APM volume 2, section 3.1.7).
+pub mod efer {
+    #![allow(missing_docs, reason = "the names of the manual")]
+    pub const SCE: u64 = 1 << 0;
+    pub const LME: u64 = 1 << 8;
+    pub const LMA: u64 = 1 << 10;
+    pub const NXE: u64 = 1 << 11;
+    pub const FFXSR: u64 = 1 << 14;
+}
+
+/// A segment register with its hidden part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Selector.
+    pub selector: u16,
+    /// Base address.
+    pub base: u64,
+    /// Limit in bytes, granularity applied.
+    pub limit: u32,
+    /// Attributes as in the descriptor's second word, shifted right by 8: bits 3:0 type, 4 S,
+    /// 6:5 DPL, 7 P, 12 AVL, 13 L, 14 D/B, 15 G. Zero: a null selector was loaded.
+    pub attributes: u16,
+}
+
+impl Segment {
+    /// S: a code or data segment.
+    pub const S: u16 = 1 << 4;
+    /// P: present.
+    pub const PRESENT: u16 = 1 << 7;
+    /// L: 64-bit code.
+    pub const LONG: u16 = 1 << 13;
+    /// D/B: default size 32 bits.
+    pub const BIG: u16 = 1 << 14;
+    /// G: limit in units of 4 KiB.
+    pub const GRANULARITY: u16 = 1 << 15;
+
+    /// Type field, with S apart.
+    #[must_use]
+    pub fn kind(&self) -> u8 {
+        (self.attributes & 15) as u8
+    }
+    /// Descriptor privilege level.
+    #[must_use]
+    pub fn dpl(&self) -> u8 {
+        (self.attributes >> 5 & 3) as u8
+    }
+    /// Present.
+    #[must_use]
+    pub fn present(&self) -> bool {
+        self.attributes & Self::PRESENT != 0
+    }
+    /// A code segment.
+    #[must_use]
+    pub fn is_code(&self) -> bool {
+        self.attributes & (Self::S | 8) == Self::S | 8
+    }
+    /// Can be read: data, or readable code.
+    #[must_use]
+    pub fn readable(&self) -> bool {
+        self.present() && self.attributes & Self::S != 0 && self.attributes & 10 != 8
+    }
+    /// Can be written: writable data.
+    #[must_use]
+    pub fn writable(&self) -> bool {
+        self.present() && self.attributes & (Self::S | 10) == Self::S | 2
+    }
+    /// Expand-down data.
+    #[must_use]
+    pub fn expands_down(&self) -> bool {
+        self.attributes & (Self::S | 12) == Self::S | 4
+    }
+    /// Base 0, limit 4 GiB, writable, expand-up: nothing to check.
+    #[must_use]
+    pub fn is_flat_data(&self) -> bool {
+        self.base == 0 && self.limit == u32::MAX && self.writable() && !self.expands_down()
+    }
+    /// A segment as real mode leaves it after `selector` was loaded.
+    #[must_use]
+    pub fn real(selector: u16, code: bool) -> Self {
+        Self {
+            selector,
+            base: u64::from(selector) << 4,
+            limit: 0xffff,
+            attributes: Self::PRESENT | Self::S | if code { 11 } else { 3 },
+        }
+    }
+}
+
+/// GDTR or IDTR.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DescriptorTable {
+    /// Linear base address.
+    pub base: u64,
+    /// Limit in bytes.
+    pub limit: u16,
+}
+
+/// Model-specific registers that belong to the processor core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names of the manual")]
+pub struct CoreMsrs {
+    pub star: u64,
+    pub lstar: u64,
+    pub cstar: u64,
+    pub sfmask: u64,
+    pub kernel_gs_base: u64,
+    pub sysenter_cs: u64,
+    pub sysenter_esp: u64,
+    pub sysenter_eip: u64,
+}
+
+/// What the instruction set of the processor has, beyond the integer base of an i486.
+///
+/// Names follow the CPUID feature bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names of the CPUID feature bits")]
+pub struct Features {
+    pub tsc: bool,
+    pub msr: bool,
+    pub cx8: bool,
+    pub cx16: bool,
+    pub cmov: bool,
+    pub sep: bool,
+    pub syscall: bool,
+    pub mmx: bool,
+    pub mmx_ext: bool,
+    pub now3d: bool,
+    pub now3d_ext: bool,
+    pub fxsr: bool,
+    pub sse: bool,
+    pub sse2: bool,
+    pub sse3: bool,
+    pub clflush: bool,
+    pub long_mode: bool,
+    pub lahf_lm: bool,
+    pub rdpmc: bool,
+    pub nx: bool,
+    pub ffxsr: bool,
+    /// Physical address bits.
+    pub phys_bits: u8,
+}
+
+impl Features {
+    /// AMD Opteron, revision E: AMD64 with SSE3, without CMPXCHG16B.
+    pub const K8: Self = Self {
+        tsc: true,
+        msr: true,
+        cx8: true,
+        cx16: false,
+        cmov: true,
+        sep: true,
+        syscall: true,
+        mmx: true,
+        mmx_ext: true,
+        now3d: true,
+        now3d_ext: true,
+        fxsr: true,
+        sse: true,
+        sse2: true,
+        sse3: true,
+        clflush: true,
+        long_mode: true,
+        lahf_lm: true,
+        rdpmc: true,
+        nx: true,
+        ffxsr: true,
+        phys_bits: 40,
+    };
+}
+
+/// Code size of the running segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeSize {
+    /// Real, virtual-8086 or 16-bit protected mode.
+    Bits16,
+    /// 32-bit protected or compatibility mode.
+    Bits32,
+    /// 64-bit mode.
+    Bits64,
+}
+
+/// One logical processor.
+pub struct Cpu {
+    /// General registers, then pseudo registers (see [`crate::insn::ZERO`]).
+    pub(crate) regs: [u64; 32],
+    /// Arithmetic flags.
+    pub flags: Flags,
+    /// RFLAGS without the arithmetic flags.
+    pub(crate) system_flags: u64,
+    /// RIP; while a block runs, that of the block's first byte (see [`Cpu::rip_of`]).
+    pub rip: u64,
+    /// ES, CS, SS, DS, FS, GS.
+    pub(crate) segments: [Segment; 6],
+    /// Bases for lowered operands, by [`crate::insn::seg`]; kept beside `segments`.
+    pub(crate) seg_base: [u64; 16],
+    /// Current privilege level.
+    pub(crate) cpl: u8,
+    /// LDTR.
+    pub ldtr: Segment,
+    /// TR.
+    pub tr: Segment,
+    /// GDTR.
+    pub gdtr: DescriptorTable,
+    /// IDTR.
+    pub idtr: DescriptorTable,
+    /// CR0.
+    pub(crate) cr0: u64,
+    /// CR2, the page-fault address.
+    pub cr2: u64,
+    /// CR3.
+    pub(crate) cr3: u64,
+    /// CR4.
+    pub(crate) cr4: u64,
+    /// EFER.
+    pub(crate) efer: u64,
+    /// DR0-DR3, and DR6 and DR7 at their numbers.
+    pub(crate) dr: [u64; 8],
+    /// The page-directory-pointer entries that PAE paging loaded with CR3.
+    pub(crate) pdptes: [u64; 4],
+    /// SYSCALL, SYSENTER and the like.
+    pub msrs: CoreMsrs,
+    /// x87 and MMX.
+    pub fpu: Fpu,
+    /// XMM registers and MXCSR.
+    pub simd: Simd,
+    /// What the instruction set has.
+    pub features: Features,
+
+    /// Virtual time in cycles at the start of the running block. One for each retired instruction,
+    /// each further iteration of a REP, each delivered exception or interrupt.
+    pub time: u64,
+    /// Cycles in `time` in which no instruction retired.
+    pub(crate) idle: u64,
+    /// The run ends no later than at this time.
+    pub(crate) deadline: u64,
+    /// Software TLBs for supervisor and user accesses.
+    pub(crate) tlb: Tlb,
+    /// Which of them explicit accesses use: 0 supervisor, 1 user.
+    pub(crate) mmu: usize,
+    /// The run shall end at the next instruction boundary.
+    pub(crate) leave: bool,
+    /// The processor's owner wants to see every change of CPL and IF: ends the run there.
+    pub observe_privilege: bool,
+    /// An interrupt waits that IF holds back: ends the run when IF is set.
+    pub interrupt_waits: bool,
+    /// Interrupts, and debug traps if it was MOV SS, are held back until one more instruction.
+    pub(crate) shadow: Shadow,
+    /// An NMI is in service: further ones wait for IRET.
+    pub(crate) nmi_blocked: bool,
+    /// Halted by HLT.
+    pub halted: bool,
+    /// Debug breakpoints are watched: the slow way of running is on.
+    pub(crate) watch: Watch,
+    /// Debug conditions met by the running instruction, at their places in DR6.
+    pub(crate) debug_hits: u64,
+    /// Where the last branch went: 0 fell through, 1 to its static target, 2 anywhere else.
+    pub(crate) slot: u8,
+}
+
+/// What holds back interrupts for one instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shadow {
+    /// Nothing.
+    None,
+    /// STI set IF.
+    Sti,
+    /// MOV SS or POP SS.
+    MovSs,
+}
+
+/// Which debug registers are looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watch {
+    /// Bit n: DRn watches instruction fetches.
+    pub code: u8,
+    /// Bit n: DRn watches data.
+    pub data: u8,
+    /// Count matches even of breakpoints that are not enabled.
+    pub count_all: bool,
+}
+
+impl Cpu {
+    /// A processor of the given instruction set, as after power-on.
+    #[must_use]
+    pub fn new(features: Features) -> Self {
+        let mut cpu = Self {
+            regs: [0; 32],
+            flags: Flags::default(),
+            system_flags: 2,
+            rip: 0,
+            segments: [Segment::default(); 6],
+            seg_base: [0; 16],
+            cpl: 0,
+            ldtr: Segment::default(),
+            tr: Segment::default(),
+            gdtr: DescriptorTable::default(),
+            idtr: DescriptorTable::default(),
+            cr0: 0,
+            cr2: 0,
+            cr3: 0,
+            cr4: 0,
+            efer: 0,
+            dr: [0; 8],
+            pdptes: [0; 4],
+            msrs: CoreMsrs::default(),
+            fpu: Fpu::default(),
+            simd: Simd::default(),
+            features,
+            time: 0,
+            idle: 0,
+            deadline: 0,
+            tlb: Tlb::new(),
+            mmu: 0,
+            leave: false,
+            observe_privilege: false,
+            interrupt_waits: false,
+            shadow: Shadow::None,
+            nmi_blocked: false,
+            halted: false,
+            watch: Watch::default(),
+            debug_hits: 0,
+            slot: 2,
+        };
+        cpu.reset(0x0002_0f51);
+        cpu
+    }
+
+    /// Reset or INIT (AMD64 APM volume 2, table 14-1): real mode at FFFF_FFF0h, `signature` in EDX.
+    /// Time goes on; x87 and SSE state is set as by reset.
+    pub fn reset(&mut self, signature: u32) {
+        self.regs = [0; 32];
+        self.regs[usize::from(gpr::RDX)] = u64::from(signature);
+        self.flags = Flags::default();
+        self.system_flags = 2;
+        self.rip = 0xfff0;
+        for n in 0..6 {
+            self.segments[n] = Segment::real(0, n == usize::from(seg::CS));
+        }
+        self.segments[usize::from(seg::CS)].selector = 0xf000;
+        self.segments[usize::from(seg::CS)].base = 0xffff_0000;
+        let system = |kind| Segment {
+            selector: 0,
+            base: 0,
+            limit: 0xffff,
+            attributes: Segment::PRESENT | kind,
+        };
+        self.ldtr = system(2);
+        self.tr = system(11);
+        self.gdtr = DescriptorTable { base: 0, limit: 0xffff };
+        self.idtr = DescriptorTable { base: 0, limit: 0xffff };
+        self.cr0 = cr0::ET | cr0::NW | cr0::CD;
+        self.cr2 = 0;
+        self.cr3 = 0;
+        self.cr4 = 0;
+        self.efer = 0;
+        self.dr = [0, 0, 0, 0, 0, 0, 0xffff_0ff0, 0x400];
+        self.pdptes = [0; 4];
+        self.msrs = CoreMsrs::default();
+        self.fpu = Fpu::default();
+        self.simd = Simd::default();
+        self.shadow = Shadow::None;
+        self.nmi_blocked = false;
+        self.halted = false;
+        self.cpl = 0;
+        self.debug_hits = 0;
+        self.refresh_segments();
+        self.refresh_mmu();
+        self.refresh_watch();
+        self.tlb.flush_all();
+    }
+
+    /// Instructions retired since power-on.
+    #[must_use]
+    pub fn retired(&self) -> u64 {
+        self.time - self.idle
+    }
+
+    /// Lets `cycles` pass without an instruction: a halt.
+    pub fn pass(&mut self, cycles: u64) {
+        self.time += cycles;
+        self.idle += cycles;
+    }
+
+    /// The current privilege level.
+    #[must_use]
+    pub fn cpl(&self) -> u8 {
+        self.cpl
+    }
+
+    /// A general register, all 64 bits.
+    #[must_use]
+    pub fn gpr(&self, n: u8) -> u64 {
+        self.regs[usize::from(n) % GPRS]
+    }
+
+    /// Sets a general register, all 64 bits.
+    pub fn set_gpr(&mut self, n: u8, value: u64) {
+        self.regs[usize::from(n) % GPRS] = value;
+    }
+
+    /// Reads register operand `r` (with [`HIGH_BYTE`] in 8-bit operands).
+    #[inline(always)]
+    pub(crate) fn reg<T: Word>(&self, r: u8) -> T {
+        let value = self.regs[usize::from(r & 31)];
+        if T::BITS == 8 {
+            T::from_u64(value >> ((r & HIGH_BYTE) >> 2))
+        } else {
+            T::from_u64(value)
+        }
+    }
+
+    /// Writes register operand `r`: 32-bit operands clear the upper half, smaller ones merge.
+    #[inline(always)]
+    pub(crate) fn set_reg<T: Word>(&mut self, r: u8, value: T) {
+        let slot = &mut self.regs[usize::from(r & 31)];
+        match T::BITS {
+            8 => {
+                let shift = (r & HIGH_BYTE) >> 2;
+                *slot = *slot & !(0xff << shift) | value.to_u64() << shift;
+            }
+            16 => *slot = *slot & !0xffff | value.to_u64(),
+            _ => *slot = value.to_u64(),
+        }
+    }
+
+    /// RIP of an instruction's offset in the running block, wrapped to the code size.
+    #[inline(always)]
+    pub(crate) fn rip_at(&self, offset: u16) -> u64 {
+        self.wrap_ip(self.regs[usize::from(BLOCK_BASE)].wrapping_add(u64::from(offset)))
+    }
+
+    /// Wraps an instruction pointer: 64 bits in 64-bit mode, else 32.
+    #[inline(always)]
+    pub(crate) fn wrap_ip(&self, ip: u64) -> u64 {
+        if self.in_64bit() { ip } else { ip & 0xffff_ffff }
+    }
+
+    /// RFLAGS.
+    #[must_use]
+    pub fn rflags(&self) -> u64 {
+        self.system_flags | self.flags.to_rflags() | 2
+    }
+
+    /// Sets all of RFLAGS; bits 1, 3, 5, 15 and 63:22 read as the manual has them.
+    pub fn set_rflags(&mut self, rflags: u64) {
+        self.flags.set_rflags(rflags);
+        let before = self.system_flags;
+        self.system_flags = rflags & 0x003f_7700 | 2;
+        self.flags_changed(before);
+    }
+
+    /// After IF, TF or VM may have changed: ends the run where the owner has to look.
+    pub(crate) fn flags_changed(&mut self, before: u64) {
+        let changed = before ^ self.system_flags;
+        if changed & flags::IF != 0
+            && (self.observe_privilege
+                || self.interrupt_waits && self.system_flags & flags::IF != 0)
+        {
+            self.leave = true;
+        }
+        if (changed | self.system_flags) & (flags::TF | flags::RF) != 0 {
+            // The run loop goes instruction by instruction from here.
+            self.leave = true;
+        }
+    }
+
+    /// Whether IF is set.
+    #[must_use]
+    pub fn interrupts_enabled(&self) -> bool {
+        self.system_flags & flags::IF != 0
+    }
+
+    /// Whether an instruction holds back interrupts until the next one has executed.
+    #[must_use]
+    pub fn interrupt_shadow(&self) -> bool {
+        self.shadow != Shadow::None
+    }
+
+    /// Whether an NMI is in service.
+    #[must_use]
+    pub fn nmi_blocked(&self) -> bool {
+        self.nmi_blocked
+    }
+
+    /// CR0.PE is set.
+    #[inline]
+    pub(crate) fn protected(&self) -> bool {
+        self.cr0 & cr0::PE != 0
+    }
+
+    /// Virtual-8086 mode.
+    #[inline]
+    pub(crate) fn v8086(&self) -> bool {
+        self.system_flags & flags::VM != 0
+    }
+
+    /// Protected mode and not virtual-8086: selectors index descriptor tables.
+    #[inline]
+    pub(crate) fn selectors_are_protected(&self) -> bool {
+        self.protected() && !self.v8086()
+    }
+
+    /// Long mode is active (64-bit or compatibility).
+    #[inline]
+    pub(crate) fn long_mode(&self) -> bool {
+        self.efer & efer::LMA != 0
+    }
+
+    /// 64-bit mode.
+    #[inline]
+    pub(crate) fn in_64bit(&self) -> bool {
+        self.long_mode() && self.segments[usize::from(seg::CS)].attributes & Segment::LONG != 0
+    }
+
+    /// Code size of CS.
+    #[must_use]
+    pub fn code_size(&self) -> CodeSize {
+        if self.in_64bit() {
+            CodeSize::Bits64
+        } else if self.segments[usize::from(seg::CS)].attributes & Segment::BIG != 0 {
+            CodeSize::Bits32
+        } else {
+            CodeSize::Bits16
+        }
+    }
+
+    /// Bits of the stack pointer that count: by SS.B outside 64-bit mode.
+    #[inline]
+    pub(crate) fn stack_mask(&self) -> u64 {
+        if self.in_64bit() {
+            u64::MAX
+        } else if self.segments[usize::from(seg::SS)].attributes & Segment::BIG != 0 {
+            0xffff_ffff
+        } else {
+            0xffff
+        }
+    }
+
+    /// A segment register.
+    #[must_use]
+    pub fn segment(&self, n: u8) -> &Segment {
+        &self.segments[usize::from(n) % 6]
+    }
+
+    /// Sets a segment register with its hidden part: for the owner and for far transfers.
+    pub fn set_segment(&mut self, n: u8, segment: Segment) {
+        self.segments[usize::from(n) % 6] = segment;
+        self.refresh_segments();
+    }
+
+    /// Sets the privilege level.
+    pub fn set_cpl(&mut self, cpl: u8) {
+        if cpl != self.cpl && self.observe_privilege {
+            self.leave = true;
+        }
+        self.cpl = cpl;
+        self.refresh_mmu();
+    }
+
+    /// Brings the operand bases up to date with the segment registers.
+    pub(crate) fn refresh_segments(&mut self) {
+        for n in 0..6 {
+            self.seg_base[n] = self.segments[n].base;
+        }
+        self.seg_base[usize::from(seg::FLAT)] = 0;
+        self.seg_base[usize::from(seg::FLAT_STACK)] = 0;
+        self.seg_base[usize::from(seg::FS_BASE)] = self.segments[usize::from(seg::FS)].base;
+        self.seg_base[usize::from(seg::GS_BASE)] = self.segments[usize::from(seg::GS)].base;
+    }
+
+    /// Brings the choice of TLB up to date with the privilege level.
+    pub(crate) fn refresh_mmu(&mut self) {
+        self.mmu = usize::from(self.cpl == 3);
+    }
+
+    /// CR0.
+    #[must_use]
+    pub fn cr0(&self) -> u64 {
+        self.cr0
+    }
+    /// CR3.
+    #[must_use]
+    pub fn cr3(&self) -> u64 {
+        self.cr3
+    }
+    /// CR4.
+    #[must_use]
+    pub fn cr4(&self) -> u64 {
+        self.cr4
+    }
+    /// EFER.
+    #[must_use]
+    pub fn efer(&self) -> u64 {
+        self.efer
+    }
+
+    /// Sets CR0, CR3, CR4 and EFER at once, without the checks of the instructions: for the owner.
+    pub fn set_control(&mut self, cr0: u64, cr3: u64, cr4: u64, efer: u64) {
+        self.cr0 = cr0 | cr0::ET;
+        self.cr3 = cr3;
+        self.cr4 = cr4;
+        self.efer = efer;
+        self.tlb.flush_all();
+    }
+
+    /// #UD unless a feature is there.
+    #[inline]
+    pub(crate) fn require(&self, has: bool) -> Exec<()> {
+        if has { Ok(()) } else { Err(Stop::UD) }
+    }
+
+    /// #GP(0) unless at privilege level 0.
+    #[inline]
+    pub(crate) fn require_cpl0(&self) -> Exec<()> {
+        if self.cpl == 0 { Ok(()) } else { Err(Stop::GP0) }
+    }
+}

@@ -1,0 +1,190 @@
+//! Breakpoints and single-stepping (AMD64 APM volume 2, section 13.1).
+
+use crate::{
+    cpu::{Cpu, Shadow, Watch, cr4},
+    flags,
+    observe::{Cx, Observer},
+    stop::{Stop, vector},
+};
+
+/// DR6 bits that software can change: B0-B3, BD, BS, BT.
+const DR6_WRITABLE: u64 = 0xe00f;
+/// DR6 bits that read as ones.
+const DR6_ONES: u64 = 0xffff_0ff0;
+/// DR6.BS.
+const SINGLE_STEP: u64 = 1 << 14;
+/// DR7 bits 11, 12, 14 and 15 read as zeros, bit 10 as one.
+const DR7_ZEROS: u64 = 0xd800;
+const DR7_ONES: u64 = 0x400;
+/// In [`Cpu::slot`] after INT n, SYSCALL and the like that cleared TF: no single-step trap comes
+/// after the instruction.
+const STEP_LOST: u8 = 4;
+
+/// What a breakpoint watches: the R/W field of DR7.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Fetch,
+    Write,
+    Port,
+    ReadWrite,
+}
+
+impl Cpu {
+    /// Whether DR7 enables breakpoint `n`, locally or globally.
+    fn breakpoint_enabled(&self, n: usize) -> bool {
+        self.dr[7] >> (2 * n) & 3 != 0
+    }
+
+    fn condition(&self, n: usize) -> Condition {
+        match self.dr[7] >> (16 + 4 * n) & 3 {
+            0 => Condition::Fetch,
+            1 => Condition::Write,
+            // Without debug extensions the encoding is undefined; it watches nothing in memory.
+            2 => Condition::Port,
+            _ => Condition::ReadWrite,
+        }
+    }
+
+    /// First byte and length of the range that breakpoint `n` watches.
+    fn watched_range(&self, n: usize) -> (u64, u64) {
+        let bytes = match self.dr[7] >> (18 + 4 * n) & 3 {
+            0 => 1,
+            1 => 2,
+            2 => 8,
+            _ => 4,
+        };
+        (self.dr[n] & !(bytes - 1), bytes)
+    }
+
+    fn overlaps(&self, n: usize, address: u64, bytes: u64) -> bool {
+        let (first, length) = self.watched_range(n);
+        address.wrapping_sub(first) < length || first.wrapping_sub(address) < bytes.max(1)
+    }
+
+    /// Brings what is watched up to date with DR0-DR3, DR7 and the wish to count matches.
+    pub fn refresh_watch(&mut self) {
+        let mut watch = Watch { count_all: self.watch.count_all, ..Watch::default() };
+        for n in 0..4 {
+            if self.breakpoint_enabled(n) || watch.count_all {
+                match self.condition(n) {
+                    Condition::Fetch => watch.code |= 1 << n,
+                    _ => watch.data |= 1 << n,
+                }
+            }
+        }
+        if watch.data != 0 || self.watch.data != 0 {
+            // Pages with a watched address must not be reached by the short way.
+            self.tlb.flush_all();
+        }
+        self.watch = watch;
+    }
+
+    /// Whether matches are reported of breakpoints that DR7 does not enable, too.
+    pub fn watch_disabled_breakpoints(&mut self, all: bool) {
+        if self.watch.count_all != all {
+            self.watch.count_all = all;
+            self.refresh_watch();
+        }
+    }
+
+    /// Looks for breakpoints on a data access; the trap comes after the instruction.
+    pub(crate) fn data_match<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        bytes: u64,
+        write: bool,
+    ) {
+        for n in 0..4 {
+            let wanted = match self.condition(n) {
+                Condition::Write => write,
+                Condition::ReadWrite => true,
+                Condition::Fetch | Condition::Port => false,
+            };
+            if wanted && self.watch.data & 1 << n != 0 && self.overlaps(n, linear, bytes) {
+                self.hit(cx, n);
+            }
+        }
+    }
+
+    /// Looks for breakpoints on a port access.
+    pub(crate) fn port_match<O: Observer>(&mut self, cx: &mut Cx<'_, O>, port: u16, bytes: u64) {
+        if self.watch.data == 0 || self.cr4 & cr4::DE == 0 {
+            return;
+        }
+        for n in 0..4 {
+            if self.watch.data & 1 << n != 0
+                && self.condition(n) == Condition::Port
+                && self.overlaps(n, u64::from(port), bytes)
+            {
+                self.hit(cx, n);
+            }
+        }
+    }
+
+    fn hit<O: Observer>(&mut self, cx: &mut Cx<'_, O>, n: usize) {
+        cx.observer.debug_match(n);
+        if self.breakpoint_enabled(n) {
+            self.debug_hits |= 1 << n;
+        }
+    }
+
+    /// Looks for breakpoints on the instruction at `linear`, before it executes. RF holds the
+    /// fault back, and what has matched before is not reported again.
+    pub(crate) fn code_match<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+    ) -> Option<Stop> {
+        if self.system_flags & flags::RF != 0 {
+            return None;
+        }
+        let mut hits = 0;
+        for n in 0..4 {
+            if self.watch.code & 1 << n != 0 && self.dr[n] == linear {
+                cx.observer.debug_match(n);
+                if self.breakpoint_enabled(n) {
+                    hits |= 1 << n;
+                }
+            }
+        }
+        if hits == 0 {
+            return None;
+        }
+        self.dr[6] |= hits;
+        Some(Stop::fault(vector::DB))
+    }
+
+    /// After an instruction has retired: the debug trap that data breakpoints or TF (`stepping`:
+    /// TF when the instruction began) ask for. MOV SS and POP SS hold it back.
+    pub(crate) fn debug_trap(&mut self, stepping: bool) -> Option<Stop> {
+        let step = stepping && self.slot != STEP_LOST;
+        if self.slot == STEP_LOST {
+            self.slot = 2;
+        }
+        if self.shadow == Shadow::MovSs {
+            return None;
+        }
+        let hits = std::mem::take(&mut self.debug_hits);
+        if hits == 0 && !step {
+            return None;
+        }
+        self.dr[6] |= hits | if step { SINGLE_STEP } else { 0 };
+        Some(Stop::fault(vector::DB))
+    }
+
+    /// The running instruction clears TF on its way into a handler: no trap follows it.
+    pub(crate) fn lose_step(&mut self) {
+        self.slot = STEP_LOST;
+    }
+
+    /// Writes a debug register; DR4 and DR5 are DR6 and DR7 here already.
+    pub(crate) fn set_debug_register(&mut self, n: usize, value: u64) {
+        self.dr[n & 7] = match n & 7 {
+            6 => value & DR6_WRITABLE | DR6_ONES,
+            7 => value & 0xffff_ffff & !DR7_ZEROS | DR7_ONES,
+            _ => value,
+        };
+        self.refresh_watch();
+    }
+}

@@ -1,0 +1,170 @@
+//! The instructions without x87 and vectors: how they are lowered and what they do.
+//!
+//! One file per family. Each offers `lower`, which answers `None` for an instruction that is not of
+//! its family. Handlers are generic over the operand size, so that no size is looked at while
+//! they run; `lower` picks the right one from an array with a row per size.
+
+mod alu;
+mod bcd;
+mod bits;
+mod branch;
+mod control;
+mod exchange;
+mod flag;
+mod hint;
+mod mov;
+mod msr;
+mod muldiv;
+mod portio;
+mod privilege;
+mod shift;
+mod stack;
+mod string;
+mod system;
+#[cfg(test)]
+mod tests;
+
+use iced_x86::{Instruction, OpKind};
+
+use crate::{
+    insn::{Class, Form, Handler, Insn, Size},
+    lower::{End, Lowered, Lowering},
+    observe::Observer,
+};
+
+/// Lowers an instruction of the families of this module.
+pub(crate) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
+    mov::lower(l, i)
+        .or_else(|| alu::lower(l, i))
+        .or_else(|| branch::lower(l, i))
+        .or_else(|| stack::lower(l, i))
+        .or_else(|| shift::lower(l, i))
+        .or_else(|| bits::lower(l, i))
+        .or_else(|| muldiv::lower(l, i))
+        .or_else(|| flag::lower(l, i))
+        .or_else(|| exchange::lower(l, i))
+        .or_else(|| string::lower(l, i))
+        .or_else(|| hint::lower(l, i))
+        .or_else(|| bcd::lower(l, i))
+        .or_else(|| system::lower(l, i))
+        .or_else(|| privilege::lower(l, i))
+        .or_else(|| control::lower(l, i))
+        .or_else(|| msr::lower(l, i))
+        .or_else(|| portio::lower(l, i))
+}
+
+/// The handler for an operand size; the array has a row for each, smallest first.
+fn by_size<O>(size: Size, handlers: [Handler<O>; 4]) -> Handler<O> {
+    handlers[size as usize & 3]
+}
+
+/// One row per operand size: `sizes!(h, O, P)` is `[h::<O, u8, P>, .., h::<O, u64, P>]`.
+macro_rules! sizes {
+    ($handler:ident, $o:ty $(, $more:ty)*) => {
+        [
+            $handler::<$o, u8 $(, $more)*>,
+            $handler::<$o, u16 $(, $more)*>,
+            $handler::<$o, u32 $(, $more)*>,
+            $handler::<$o, u64 $(, $more)*>,
+        ]
+    };
+}
+
+/// One row per condition code: `conditions!(h, O, T)` is `[h::<O, T, 0>, .., h::<O, T, 15>]`.
+macro_rules! conditions {
+    ($handler:ident, $o:ty $(, $more:ty)*) => {
+        [
+            $handler::<$o $(, $more)*, 0>,
+            $handler::<$o $(, $more)*, 1>,
+            $handler::<$o $(, $more)*, 2>,
+            $handler::<$o $(, $more)*, 3>,
+            $handler::<$o $(, $more)*, 4>,
+            $handler::<$o $(, $more)*, 5>,
+            $handler::<$o $(, $more)*, 6>,
+            $handler::<$o $(, $more)*, 7>,
+            $handler::<$o $(, $more)*, 8>,
+            $handler::<$o $(, $more)*, 9>,
+            $handler::<$o $(, $more)*, 10>,
+            $handler::<$o $(, $more)*, 11>,
+            $handler::<$o $(, $more)*, 12>,
+            $handler::<$o $(, $more)*, 13>,
+            $handler::<$o $(, $more)*, 14>,
+            $handler::<$o $(, $more)*, 15>,
+        ]
+    };
+}
+use {conditions, sizes};
+
+/// The handler for a condition code; the array has a row for each.
+fn by_condition<O>(code: u8, handlers: [Handler<O>; 16]) -> Handler<O> {
+    handlers[usize::from(code & 15)]
+}
+
+/// The condition code of Jcc, SETcc, CMOVcc, LOOPE and LOOPNE: 0-15 as encoded.
+fn condition(i: &Instruction) -> u8 {
+    // The decoder counts from 1, in the order of the encoding.
+    (i.condition_code() as u8).wrapping_sub(1) & 15
+}
+
+/// An instruction after which the next of the block follows.
+fn next<O>(run: Handler<O>, insn: Insn) -> Option<Lowered<O>> {
+    Some(Lowered { run, insn, end: End::Next })
+}
+
+/// The size of a register or memory operand of `bytes`.
+fn size_of_bytes(bytes: usize) -> Size {
+    match bytes {
+        1 => Size::B1,
+        2 => Size::B2,
+        8 => Size::B8,
+        _ => Size::B4,
+    }
+}
+
+/// The size of operand `n`, a register or memory.
+fn operand_size(i: &Instruction, n: u32) -> Size {
+    match i.op_kind(n) {
+        OpKind::Register => size_of_bytes(i.op_register(n).size()),
+        _ => size_of_bytes(i.memory_size().size()),
+    }
+}
+
+/// `value`, of which the low `size` count, sign-extended.
+fn sign_extend(value: u64, size: Size) -> u64 {
+    let unused = 64 - 8 * size.bytes() as u32;
+    ((value << unused) as i64 >> unused) as u64
+}
+
+/// Enters the operands of a one- or two-operand instruction on general registers, memory and
+/// immediates; false if there are others.
+fn operands(l: &Lowering, i: &Instruction, insn: &mut Insn) -> bool {
+    insn.size = l.size_of(i);
+    let to_register = match i.op0_kind() {
+        OpKind::Register if i.op0_register().is_gpr() => {
+            insn.dst = l.reg(i.op0_register());
+            true
+        }
+        OpKind::Memory => false,
+        _ => return false,
+    };
+    if i.has_lock_prefix() {
+        insn.class = Class::LOCKED;
+    }
+    if i.op_count() == 1 {
+        insn.form = if to_register { Form::Reg } else { Form::Mem };
+        return true;
+    }
+    insn.form = match i.op1_kind() {
+        OpKind::Register if i.op1_register().is_gpr() => {
+            insn.src = l.reg(i.op1_register());
+            if to_register { Form::RegReg } else { Form::MemReg }
+        }
+        OpKind::Memory => Form::RegMem,
+        OpKind::Register => return false,
+        _ => {
+            insn.imm = sign_extend(i.immediate(1), insn.size);
+            if to_register { Form::RegImm } else { Form::MemImm }
+        }
+    };
+    true
+}

@@ -1,0 +1,201 @@
+//! Model-specific registers, CPUID, the time-stamp counter and the performance counters.
+
+use iced_x86::{Instruction, Mnemonic};
+
+use crate::{
+    access::is_canonical,
+    cpu::{Cpu, cr0, cr4, efer},
+    insn::{Class, Handler, Insn, gpr, seg},
+    lower::{End, Lowered, Lowering},
+    observe::{Cx, Observer},
+    stop::{Exec, Stop},
+};
+
+/// Addresses of the registers that belong to the processor core (AMD64 APM volume 2, appendix A).
+mod index {
+    pub(super) const SYSENTER_CS: u32 = 0x174;
+    pub(super) const SYSENTER_ESP: u32 = 0x175;
+    pub(super) const SYSENTER_EIP: u32 = 0x176;
+    pub(super) const EFER: u32 = 0xc000_0080;
+    pub(super) const STAR: u32 = 0xc000_0081;
+    pub(super) const LSTAR: u32 = 0xc000_0082;
+    pub(super) const CSTAR: u32 = 0xc000_0083;
+    pub(super) const SFMASK: u32 = 0xc000_0084;
+    pub(super) const FS_BASE: u32 = 0xc000_0100;
+    pub(super) const GS_BASE: u32 = 0xc000_0101;
+    pub(super) const KERNEL_GS_BASE: u32 = 0xc000_0102;
+}
+
+/// Lowers the instructions of this file.
+pub(crate) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
+    let insn = l.insn(i);
+    let (run, insn, end): (Handler<O>, Insn, End) = match i.mnemonic() {
+        Mnemonic::Rdmsr => (rdmsr::<O>, insn, End::Fall),
+        Mnemonic::Wrmsr => (wrmsr::<O>, insn, End::Fall),
+        Mnemonic::Rdtsc => (rdtsc::<O>, insn, End::Next),
+        Mnemonic::Rdpmc => (rdpmc::<O>, insn, End::Fall),
+        Mnemonic::Cpuid => (cpuid::<O>, Insn { class: Class::CPUID, ..insn }, End::Next),
+        Mnemonic::Swapgs => (swapgs::<O>, insn, End::Next),
+        _ => return None,
+    };
+    Some(Lowered { run, insn, end })
+}
+
+/// EDX:EAX, each zero-extended.
+fn set_edx_eax(cpu: &mut Cpu, value: u64) {
+    cpu.set_gpr(gpr::RAX, value & 0xffff_ffff);
+    cpu.set_gpr(gpr::RDX, value >> 32);
+}
+
+impl Cpu {
+    /// Reads a register of the core; `None` if it is not one.
+    pub(crate) fn read_core_msr(&self, number: u32) -> Option<u64> {
+        if !self.has_core_msr(number) {
+            return None;
+        }
+        Some(match number {
+            index::SYSENTER_CS => self.msrs.sysenter_cs,
+            index::SYSENTER_ESP => self.msrs.sysenter_esp,
+            index::SYSENTER_EIP => self.msrs.sysenter_eip,
+            index::EFER => self.efer,
+            index::STAR => self.msrs.star,
+            index::LSTAR => self.msrs.lstar,
+            index::CSTAR => self.msrs.cstar,
+            index::SFMASK => self.msrs.sfmask,
+            index::FS_BASE => self.segment(seg::FS).base,
+            index::GS_BASE => self.segment(seg::GS).base,
+            index::KERNEL_GS_BASE => self.msrs.kernel_gs_base,
+            _ => return None,
+        })
+    }
+
+    fn has_core_msr(&self, number: u32) -> bool {
+        match number {
+            index::SYSENTER_CS..=index::SYSENTER_EIP => self.features.sep,
+            index::EFER | index::STAR => self.features.syscall,
+            index::LSTAR..=index::SFMASK | index::FS_BASE..=index::KERNEL_GS_BASE => {
+                self.features.long_mode
+            }
+            _ => false,
+        }
+    }
+
+    /// Writes a register of the core; `Ok(false)` if it is not one, #GP(0) for a value that it
+    /// cannot take.
+    pub(crate) fn write_core_msr(&mut self, number: u32, value: u64) -> Exec<bool> {
+        if !self.has_core_msr(number) {
+            return Ok(false);
+        }
+        let is_address =
+            matches!(number, index::LSTAR | index::CSTAR | index::FS_BASE..=index::KERNEL_GS_BASE);
+        if is_address && !is_canonical(value) {
+            return Err(Stop::GP0);
+        }
+        match number {
+            index::SYSENTER_CS => self.msrs.sysenter_cs = value,
+            index::SYSENTER_ESP => self.msrs.sysenter_esp = value,
+            index::SYSENTER_EIP => self.msrs.sysenter_eip = value,
+            index::EFER => self.write_efer(value)?,
+            index::STAR => self.msrs.star = value,
+            index::LSTAR => self.msrs.lstar = value,
+            index::CSTAR => self.msrs.cstar = value,
+            index::SFMASK => self.msrs.sfmask = value & 0xffff_ffff,
+            index::FS_BASE => self.set_segment_base(seg::FS, value),
+            index::GS_BASE => self.set_segment_base(seg::GS, value),
+            index::KERNEL_GS_BASE => self.msrs.kernel_gs_base = value,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// EFER: LMA cannot be written, LME not while paging is on; bits that the processor lacks must
+    /// be zero.
+    fn write_efer(&mut self, value: u64) -> Exec<()> {
+        let mut writable = efer::SCE;
+        if self.features.long_mode {
+            writable |= efer::LME;
+        }
+        if self.features.nx {
+            writable |= efer::NXE;
+        }
+        if self.features.ffxsr {
+            writable |= efer::FFXSR;
+        }
+        if value & !(writable | efer::LMA) != 0 {
+            return Err(Stop::GP0);
+        }
+        let changed = (self.efer ^ value) & writable;
+        if changed & efer::LME != 0 && self.cr0 & cr0::PG != 0 {
+            return Err(Stop::GP0);
+        }
+        self.efer = self.efer & efer::LMA | value & writable;
+        if changed & efer::NXE != 0 {
+            self.tlb.flush_all();
+        }
+        Ok(())
+    }
+
+    fn set_segment_base(&mut self, n: u8, base: u64) {
+        let mut segment = *self.segment(n);
+        segment.base = base;
+        self.set_segment(n, segment);
+    }
+}
+
+fn rdmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    cpu.require_cpl0()?;
+    let number = cpu.reg::<u32>(gpr::RCX);
+    let value = match cpu.read_core_msr(number) {
+        Some(value) => value,
+        None => cx.bus.rdmsr(cpu.now(insn), number).map_err(|_| Stop::GP0)?,
+    };
+    set_edx_eax(cpu, value);
+    Ok(())
+}
+
+fn wrmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    cpu.require_cpl0()?;
+    let number = cpu.reg::<u32>(gpr::RCX);
+    let value = u64::from(cpu.reg::<u32>(gpr::RDX)) << 32 | u64::from(cpu.reg::<u32>(gpr::RAX));
+    if cpu.write_core_msr(number, value)? {
+        return Ok(());
+    }
+    cx.bus.wrmsr(cpu.now(insn), number, value).map_err(|_| Stop::GP0)?;
+    cpu.leave = true;
+    Ok(())
+}
+
+fn rdtsc<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    if cpu.cr4 & cr4::TSD != 0 {
+        cpu.require_cpl0()?;
+    }
+    let tsc = cx.bus.tsc(cpu.now(insn));
+    set_edx_eax(cpu, tsc);
+    Ok(())
+}
+
+fn rdpmc<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+    let number = cpu.reg::<u32>(gpr::RCX);
+    let pce = cpu.cr4 & cr4::PCE != 0;
+    let value = cx.bus.rdpmc(number, cpu.cpl, pce, !cpu.protected()).map_err(|_| Stop::GP0)?;
+    set_edx_eax(cpu, value);
+    Ok(())
+}
+
+fn cpuid<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+    let leaf = cx.bus.cpuid(cpu.reg::<u32>(gpr::RAX), cpu.reg::<u32>(gpr::RCX));
+    cpu.set_reg(gpr::RAX, leaf.eax);
+    cpu.set_reg(gpr::RBX, leaf.ebx);
+    cpu.set_reg(gpr::RCX, leaf.ecx);
+    cpu.set_reg(gpr::RDX, leaf.edx);
+    Ok(())
+}
+
+fn swapgs<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+    cpu.require(cpu.in_64bit())?;
+    cpu.require_cpl0()?;
+    let base = cpu.segment(seg::GS).base;
+    let kernel = std::mem::replace(&mut cpu.msrs.kernel_gs_base, base);
+    cpu.set_segment_base(seg::GS, kernel);
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! Port input and output (AMD64 APM volume 2, section 12.2.5; volume 3).
+
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+
+use crate::{
+    cpu::Cpu,
+    flags::{self, Word},
+    insn::{AddrMask, Form, Handler, Insn, Mem, Size, ZERO, gpr},
+    lower::{End, Lowered, Lowering},
+    observe::{Cx, Observer},
+    segment::system_type::{TSS32, TSS32_BUSY},
+    stop::{Exec, Stop},
+};
+
+use super::{by_size, size_of_bytes, sizes};
+
+/// Where a task-state segment has the offset of its I/O-permission bitmap.
+const BITMAP_AT: u64 = 102;
+/// Smallest limit of a task-state segment that has one.
+const BITMAP_LIMIT: u32 = 103;
+
+/// Lowers the instructions of this file.
+pub(crate) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
+    match i.mnemonic() {
+        Mnemonic::In => Some(port(l, i, 0, sizes!(input, O), End::Next)),
+        Mnemonic::Out => Some(port(l, i, 1, sizes!(output, O), End::Fall)),
+        Mnemonic::Insb | Mnemonic::Insw | Mnemonic::Insd => Some(string(l, i, 0, sizes!(ins, O))),
+        Mnemonic::Outsb | Mnemonic::Outsw | Mnemonic::Outsd => {
+            Some(string(l, i, 1, sizes!(outs, O)))
+        }
+        _ => None,
+    }
+}
+
+/// IN and OUT, with the data in operand `data` and the port in the other one.
+fn port<O: Observer>(
+    l: &Lowering,
+    i: &Instruction,
+    data: u32,
+    rows: [Handler<O>; 4],
+    end: End,
+) -> Lowered<O> {
+    let size = size_of_bytes(i.op_register(data).size());
+    let mut insn = Insn { size, form: Form::RegReg, src: gpr::RDX, ..l.insn(i) };
+    if i.op_kind(1 - data) != OpKind::Register {
+        insn.form = Form::RegImm;
+        insn.imm = u64::from(i.immediate8());
+    }
+    Lowered { run: by_size(size, rows), insn, end }
+}
+
+/// INS and OUTS, with the memory in operand `data`; `aux` is 1 with a repeat prefix.
+fn string<O: Observer>(
+    l: &Lowering,
+    i: &Instruction,
+    data: u32,
+    rows: [Handler<O>; 4],
+) -> Lowered<O> {
+    let size = match i.mnemonic() {
+        Mnemonic::Insb | Mnemonic::Outsb => Size::B1,
+        Mnemonic::Insw | Mnemonic::Outsw => Size::B2,
+        _ => Size::B4,
+    };
+    let mask = match i.op_kind(data) {
+        OpKind::MemoryESDI | OpKind::MemorySegSI => AddrMask::Bits16,
+        OpKind::MemoryESEDI | OpKind::MemorySegESI => AddrMask::Bits32,
+        _ => AddrMask::Bits64,
+    };
+    let (base, segment) =
+        if data == 0 { (gpr::RDI, Register::ES) } else { (gpr::RSI, i.memory_segment()) };
+    let mem = Mem { disp: 0, base, index: ZERO, scale: 0, seg: l.segment(segment), mask };
+    let repeats = i.has_rep_prefix() || i.has_repne_prefix();
+    let insn = Insn { mem, size, form: Form::Mem, aux: u8::from(repeats), ..l.insn(i) };
+    Lowered { run: by_size(size, rows), insn, end: End::Fall }
+}
+
+impl Cpu {
+    /// Whether the running program may access `bytes` ports from `port`: by IOPL, or by the
+    /// bitmap in the task-state segment; else #GP(0).
+    fn check_port<O: Observer>(&mut self, cx: &mut Cx<'_, O>, port: u16, bytes: usize) -> Exec<()> {
+        if !self.protected() || !self.v8086() && self.cpl <= self.iopl() {
+            return Ok(());
+        }
+        let wide = matches!(self.tr.kind(), TSS32 | TSS32_BUSY);
+        if !self.tr.present() || !wide || self.tr.limit < BITMAP_LIMIT {
+            return Err(Stop::GP0);
+        }
+        let address = self.wrap_linear(self.tr.base.wrapping_add(BITMAP_AT));
+        let bitmap: u16 = self.load_system(cx, address)?;
+        let at = u32::from(bitmap) + u32::from(port >> 3);
+        if at + 1 > self.tr.limit {
+            return Err(Stop::GP0);
+        }
+        let address = self.wrap_linear(self.tr.base.wrapping_add(u64::from(at)));
+        let bits: u16 = self.load_system(cx, address)?;
+        if bits >> (port & 7) & ((1 << bytes) - 1) == 0 { Ok(()) } else { Err(Stop::GP0) }
+    }
+
+    /// Moves a string instruction's pointer or counter on by `step`, in its address size.
+    fn advance(&mut self, register: u8, mask: AddrMask, step: u64) {
+        let before = self.gpr(register);
+        let value = before.wrapping_add(step) & mask.value();
+        let kept = if mask == AddrMask::Bits16 { before & !0xffff } else { 0 };
+        self.set_gpr(register, kept | value);
+    }
+
+    /// After an iteration of INS or OUTS on the pointer in `register`: whether another one
+    /// follows. [`Stop::RESTART`] if it has to wait for what lies outside.
+    fn another_iteration<T: Word>(&mut self, insn: &Insn, register: u8) -> Exec<bool> {
+        let backwards = self.system_flags & flags::DF != 0;
+        let step = T::BYTES as u64;
+        let mask = insn.mem.mask;
+        self.advance(register, mask, if backwards { step.wrapping_neg() } else { step });
+        if insn.aux == 0 {
+            return Ok(false);
+        }
+        self.advance(gpr::RCX, mask, u64::MAX);
+        if self.gpr(gpr::RCX) & mask.value() == 0 {
+            return Ok(false);
+        }
+        self.time += 1;
+        self.idle += 1;
+        if self.leave || self.now(insn) >= self.deadline {
+            return Err(Stop::RESTART);
+        }
+        Ok(true)
+    }
+
+    /// A repeated instruction with a count of zero does nothing.
+    fn has_iterations(&self, insn: &Insn) -> bool {
+        insn.aux == 0 || self.gpr(gpr::RCX) & insn.mem.mask.value() != 0
+    }
+}
+
+fn number(cpu: &Cpu, insn: &Insn) -> u16 {
+    if insn.form == Form::RegImm { insn.imm as u16 } else { cpu.reg(gpr::RDX) }
+}
+
+fn input<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    let port = number(cpu, insn);
+    cpu.check_port(cx, port, T::BYTES)?;
+    cpu.port_match(cx, port, T::BYTES as u64);
+    let value = cx.bus.io_read(cpu.now(insn), port, T::BYTES);
+    cpu.set_reg(gpr::RAX, T::from_u64(u64::from(value)));
+    Ok(())
+}
+
+fn output<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    let port = number(cpu, insn);
+    cpu.check_port(cx, port, T::BYTES)?;
+    cpu.port_match(cx, port, T::BYTES as u64);
+    let value = cpu.reg::<T>(gpr::RAX).to_u64() as u32;
+    cx.bus.io_write(cpu.now(insn), port, T::BYTES, value);
+    cpu.leave = true;
+    Ok(())
+}
+
+fn ins<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    if !cpu.has_iterations(insn) {
+        return Ok(());
+    }
+    let port = cpu.reg::<u16>(gpr::RDX);
+    cpu.check_port(cx, port, T::BYTES)?;
+    loop {
+        let linear = cpu.linear(&insn.mem, T::BYTES as u64, true)?;
+        // The port is read only when its value has a place to go.
+        cpu.probe_write(cx, linear, T::BYTES as u64)?;
+        cpu.port_match(cx, port, T::BYTES as u64);
+        let value = cx.bus.io_read(cpu.now(insn), port, T::BYTES);
+        cpu.store(cx, linear, T::from_u64(u64::from(value)))?;
+        if !cpu.another_iteration::<T>(insn, gpr::RDI)? {
+            return Ok(());
+        }
+    }
+}
+
+fn outs<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    if !cpu.has_iterations(insn) {
+        return Ok(());
+    }
+    let port = cpu.reg::<u16>(gpr::RDX);
+    cpu.check_port(cx, port, T::BYTES)?;
+    loop {
+        let value = cpu.load_mem::<O, T>(cx, &insn.mem)?;
+        cpu.port_match(cx, port, T::BYTES as u64);
+        cx.bus.io_write(cpu.now(insn), port, T::BYTES, value.to_u64() as u32);
+        cpu.leave = true;
+        if !cpu.another_iteration::<T>(insn, gpr::RSI)? {
+            return Ok(());
+        }
+    }
+}

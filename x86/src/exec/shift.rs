@@ -1,0 +1,356 @@
+//! SHL, SHR, SAR, ROL, ROR, RCL, RCR, SHLD, SHRD.
+//!
+//! The count is masked to five bits (six with 64-bit operands); a masked count of zero leaves the
+//! flags alone, but still writes the destination. OF is defined for counts of one; for others it is
+//! what the same formula gives.
+
+use iced_x86::{Instruction, Mnemonic, OpKind};
+
+use super::{by_size, next, sizes};
+use crate::{
+    cpu::Cpu,
+    flags::{Flags, Word},
+    insn::{Form, Insn, Kind, Size, gpr},
+    lower::{Lowered, Lowering},
+    observe::{Cx, Observer},
+    stop::Exec,
+};
+
+/// A shift or rotate by a count that is not zero and has been masked.
+trait Shift {
+    const KIND: Kind;
+    fn apply<T: Word>(flags: &mut Flags, a: T, count: u32) -> T;
+}
+
+/// Bit `n` of `value`, counted from the least significant; false beyond its width.
+#[inline(always)]
+fn bit(value: u64, n: u32) -> bool {
+    value.checked_shr(n).unwrap_or(0) & 1 != 0
+}
+
+#[inline(always)]
+fn top<T: Word>(value: T) -> bool {
+    bit(value.to_u64(), T::BITS - 1)
+}
+
+#[inline(always)]
+fn second<T: Word>(value: T) -> bool {
+    bit(value.to_u64(), T::BITS - 2)
+}
+
+#[inline(always)]
+fn rotated_left<T: Word>(a: T, count: u32) -> T {
+    let (value, count) = (a.to_u64(), count % T::BITS);
+    T::from_u64(value << count | value.checked_shr(T::BITS - count).unwrap_or(0))
+}
+
+#[inline(always)]
+fn rotated_right<T: Word>(a: T, count: u32) -> T {
+    let (value, count) = (a.to_u64(), count % T::BITS);
+    T::from_u64(value >> count | value.checked_shl(T::BITS - count).unwrap_or(0))
+}
+
+struct Shl;
+impl Shift for Shl {
+    const KIND: Kind = Kind::Shl;
+    #[inline(always)]
+    fn apply<T: Word>(flags: &mut Flags, a: T, count: u32) -> T {
+        let result = T::from_u64(a.to_u64() << count);
+        let cf = bit(a.to_u64(), T::BITS.wrapping_sub(count));
+        flags.set_result(result, cf, top(result) != cf, false);
+        result
+    }
+}
+
+struct Shr;
+impl Shift for Shr {
+    const KIND: Kind = Kind::Shr;
+    #[inline(always)]
+    fn apply<T: Word>(flags: &mut Flags, a: T, count: u32) -> T {
+        let result = T::from_u64(a.to_u64() >> count);
+        let cf = bit(a.to_u64(), count - 1);
+        flags.set_result(result, cf, second(result), false);
+        result
+    }
+}
+
+struct Sar;
+impl Shift for Sar {
+    const KIND: Kind = Kind::Sar;
+    #[inline(always)]
+    fn apply<T: Word>(flags: &mut Flags, a: T, count: u32) -> T {
+        let wide = a.to_i64();
+        let result = T::from_u64((wide >> count) as u64);
+        flags.set_result(result, wide >> (count - 1) & 1 != 0, false, false);
+        result
+    }
+}
+
+struct Rol;
+impl Shift for Rol {
+    const KIND: Kind = Kind::Other;
+    #[inline(always)]
+    fn apply<T: Word>(flags: &mut Flags, a: T, count: u32) -> T {
+        let result = rotated_left(a, count);
+        let cf = bit(result.to_u64(), 0);
+        flags.set_cf_of(cf, top(result) != cf);
+        result
+    }
+}
+
+struct Ror;
+impl Shift for Ror {
+    const KIND: Kind = Kind::Other;
+    #[inline(always)]
+    fn apply<T: Word>(flags: &mut Flags, a: T, count: u32) -> T {
+        let result = rotated_right(a, count);
+        flags.set_cf_of(top(result), top(result) != second(result));
+        result
+    }
+}
+
+struct Rcl;
+impl Shift for Rcl {
+    const KIND: Kind = Kind::Other;
+    #[inline(always)]
+    fn apply<T: Word>(flags: &mut Flags, a: T, count: u32) -> T {
+        let count = count % (T::BITS + 1);
+        if count == 0 {
+            return a;
+        }
+        // The rotated word is CF followed by the operand.
+        let ring = u128::from(flags.cf()) << T::BITS | u128::from(a.to_u64());
+        let ring = ring << count | ring >> (T::BITS + 1 - count);
+        let result = T::from_u64(ring as u64);
+        let cf = ring >> T::BITS & 1 != 0;
+        flags.set_cf_of(cf, top(result) != cf);
+        result
+    }
+}
+
+struct Rcr;
+impl Shift for Rcr {
+    const KIND: Kind = Kind::Other;
+    #[inline(always)]
+    fn apply<T: Word>(flags: &mut Flags, a: T, count: u32) -> T {
+        let count = count % (T::BITS + 1);
+        if count == 0 {
+            return a;
+        }
+        let ring = u128::from(flags.cf()) << T::BITS | u128::from(a.to_u64());
+        let ring = ring >> count | ring << (T::BITS + 1 - count);
+        let result = T::from_u64(ring as u64);
+        let cf = ring >> T::BITS & 1 != 0;
+        flags.set_cf_of(cf, top(result) != second(result));
+        result
+    }
+}
+
+/// The bits of a count that matter.
+#[inline(always)]
+fn count_mask<T: Word>() -> u32 {
+    if T::BITS == 64 { 63 } else { 31 }
+}
+
+#[inline(always)]
+fn cl<T: Word>(cpu: &Cpu) -> u32 {
+    u32::from(cpu.reg::<u8>(gpr::RCX)) & count_mask::<T>()
+}
+
+#[inline(always)]
+fn shifted<T: Word, P: Shift>(flags: &mut Flags, a: T, count: u32) -> T {
+    if count == 0 { a } else { P::apply(flags, a, count) }
+}
+
+fn reg_imm<O: Observer, T: Word, P: Shift>(
+    cpu: &mut Cpu,
+    _: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    let a = cpu.reg::<T>(insn.dst);
+    let count = insn.imm as u32 & count_mask::<T>();
+    let result = shifted::<T, P>(&mut cpu.flags, a, count);
+    cpu.set_reg(insn.dst, result);
+    Ok(())
+}
+
+fn reg_cl<O: Observer, T: Word, P: Shift>(
+    cpu: &mut Cpu,
+    _: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    let a = cpu.reg::<T>(insn.dst);
+    let count = cl::<T>(cpu);
+    let result = shifted::<T, P>(&mut cpu.flags, a, count);
+    cpu.set_reg(insn.dst, result);
+    Ok(())
+}
+
+fn mem_imm<O: Observer, T: Word, P: Shift>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    let count = insn.imm as u32 & count_mask::<T>();
+    cpu.modify_mem(cx, &insn.mem, |cpu, a| shifted::<T, P>(&mut cpu.flags, a, count))
+}
+
+fn mem_cl<O: Observer, T: Word, P: Shift>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    let count = cl::<T>(cpu);
+    cpu.modify_mem(cx, &insn.mem, |cpu, a| shifted::<T, P>(&mut cpu.flags, a, count))
+}
+
+/// Operand 0, and the count (operand `count_at`) if it is an immediate.
+fn shift_operands(l: &Lowering, i: &Instruction, count_at: u32) -> Insn {
+    let mut insn = l.insn(i);
+    insn.size = l.size_of(i);
+    let immediate = i.op_kind(count_at) != OpKind::Register;
+    let to_register = i.op0_kind() == OpKind::Register;
+    if to_register {
+        insn.dst = l.reg(i.op0_register());
+    }
+    if immediate {
+        let mask = if insn.size == Size::B8 { 63 } else { 31 };
+        insn.imm = i.immediate(count_at) & mask;
+    } else {
+        insn.src = gpr::RCX;
+    }
+    insn.form = match (to_register, immediate) {
+        (true, true) => Form::RegImm,
+        (true, false) => Form::RegReg,
+        (false, true) => Form::MemImm,
+        (false, false) => Form::MemReg,
+    };
+    insn
+}
+
+fn shift<O: Observer, P: Shift>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
+    let mut insn = shift_operands(l, i, 1);
+    insn.kind = P::KIND;
+    let handlers = match insn.form {
+        Form::RegImm => sizes!(reg_imm, O, P),
+        Form::RegReg => sizes!(reg_cl, O, P),
+        Form::MemImm => sizes!(mem_imm, O, P),
+        _ => sizes!(mem_cl, O, P),
+    };
+    next(by_size(insn.size, handlers), insn)
+}
+
+/// SHLD or SHRD by a count that has been masked.
+trait Double {
+    fn apply<T: Word>(flags: &mut Flags, a: T, fill: T, count: u32) -> T;
+}
+
+struct Shld;
+impl Double for Shld {
+    #[inline(always)]
+    fn apply<T: Word>(flags: &mut Flags, a: T, fill: T, count: u32) -> T {
+        let wide = u128::from(a.to_u64()) << T::BITS | u128::from(fill.to_u64());
+        // With 16-bit operands a count beyond 16 goes through the source a second time, and CF is
+        // clear: undefined by the manuals, but so on AMD processors.
+        let result = if count <= T::BITS {
+            T::from_u64((wide >> (T::BITS - count)) as u64)
+        } else {
+            rotated_left(fill, count - T::BITS)
+        };
+        let cf = bit(a.to_u64(), T::BITS.wrapping_sub(count));
+        flags.set_result(result, cf, top(result) != top(a), false);
+        result
+    }
+}
+
+struct Shrd;
+impl Double for Shrd {
+    #[inline(always)]
+    fn apply<T: Word>(flags: &mut Flags, a: T, fill: T, count: u32) -> T {
+        let wide = u128::from(fill.to_u64()) << T::BITS | u128::from(a.to_u64());
+        let result = if count <= T::BITS {
+            T::from_u64((wide >> count) as u64)
+        } else {
+            rotated_right(fill, count - T::BITS)
+        };
+        let cf = bit(a.to_u64(), count - 1);
+        flags.set_result(result, cf, top(result) != top(a), false);
+        result
+    }
+}
+
+#[inline(always)]
+fn joined<T: Word, P: Double>(flags: &mut Flags, a: T, fill: T, count: u32) -> T {
+    if count == 0 { a } else { P::apply(flags, a, fill, count) }
+}
+
+fn double_reg_imm<O: Observer, T: Word, P: Double>(
+    cpu: &mut Cpu,
+    _: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    let (a, fill) = (cpu.reg::<T>(insn.dst), cpu.reg::<T>(insn.src));
+    let count = insn.imm as u32 & count_mask::<T>();
+    let result = joined::<T, P>(&mut cpu.flags, a, fill, count);
+    cpu.set_reg(insn.dst, result);
+    Ok(())
+}
+
+fn double_reg_cl<O: Observer, T: Word, P: Double>(
+    cpu: &mut Cpu,
+    _: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    let (a, fill) = (cpu.reg::<T>(insn.dst), cpu.reg::<T>(insn.src));
+    let count = cl::<T>(cpu);
+    let result = joined::<T, P>(&mut cpu.flags, a, fill, count);
+    cpu.set_reg(insn.dst, result);
+    Ok(())
+}
+
+fn double_mem_imm<O: Observer, T: Word, P: Double>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    let fill = cpu.reg::<T>(insn.src);
+    let count = insn.imm as u32 & count_mask::<T>();
+    cpu.modify_mem(cx, &insn.mem, |cpu, a| joined::<T, P>(&mut cpu.flags, a, fill, count))
+}
+
+fn double_mem_cl<O: Observer, T: Word, P: Double>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    let fill = cpu.reg::<T>(insn.src);
+    let count = cl::<T>(cpu);
+    cpu.modify_mem(cx, &insn.mem, |cpu, a| joined::<T, P>(&mut cpu.flags, a, fill, count))
+}
+
+fn double<O: Observer, P: Double>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
+    let mut insn = shift_operands(l, i, 2);
+    let handlers = match insn.form {
+        Form::RegImm => sizes!(double_reg_imm, O, P),
+        Form::RegReg => sizes!(double_reg_cl, O, P),
+        Form::MemImm => sizes!(double_mem_imm, O, P),
+        _ => sizes!(double_mem_cl, O, P),
+    };
+    insn.src = l.reg(i.op1_register());
+    next(by_size(insn.size, handlers), insn)
+}
+
+pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
+    match i.mnemonic() {
+        Mnemonic::Shl | Mnemonic::Sal => shift::<O, Shl>(l, i),
+        Mnemonic::Shr => shift::<O, Shr>(l, i),
+        Mnemonic::Sar => shift::<O, Sar>(l, i),
+        Mnemonic::Rol => shift::<O, Rol>(l, i),
+        Mnemonic::Ror => shift::<O, Ror>(l, i),
+        Mnemonic::Rcl => shift::<O, Rcl>(l, i),
+        Mnemonic::Rcr => shift::<O, Rcr>(l, i),
+        Mnemonic::Shld => double::<O, Shld>(l, i),
+        Mnemonic::Shrd => double::<O, Shrd>(l, i),
+        _ => None,
+    }
+}

@@ -1,0 +1,360 @@
+//! MOVS, CMPS, STOS, LODS and SCAS, alone and repeated.
+//!
+//! A repeated instruction ends its block. It gives way between two iterations when the time is up or
+//! something has to be looked at: its registers are then up to date, and it is executed again.
+//! Each iteration takes one cycle, of which the last is that of the instruction itself; so the time
+//! at its end does not depend on how often it gave way.
+
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+
+use super::{next, size_of_bytes};
+use crate::{
+    cpu::Cpu,
+    flags::{self, Word},
+    insn::{AddrMask, Handler, Insn, Mem, Size, ZERO, gpr},
+    lower::{End, Lowered, Lowering},
+    observe::{Cx, Observer},
+    ram::{HostPage, PAGE},
+    stop::{Exec, Stop},
+};
+
+/// One of the string instructions, with elements of `T` and addresses of width `A`.
+///
+/// The lowered instruction has the source operand in `mem`, and in `aux` how ES is addressed.
+trait Operation {
+    /// Repeats depend on ZF: CMPS and SCAS.
+    const COMPARES: bool = false;
+    /// One element. The index registers move only if it succeeds.
+    fn step<O: Observer, T: Word, A: Word>(
+        cpu: &mut Cpu,
+        cx: &mut Cx<'_, O>,
+        insn: &Insn,
+    ) -> Exec<()>;
+    /// As many of the next `limit` elements as can be done at once; zero if none.
+    #[inline(always)]
+    fn run<O: Observer, T: Word, A: Word>(_: &mut Cpu, _: &Insn, _: u64) -> u64 {
+        0
+    }
+}
+
+/// The destination operand: ES:rDI.
+#[inline(always)]
+fn destination(insn: &Insn) -> Mem {
+    Mem { base: gpr::RDI, seg: insn.aux, ..insn.mem }
+}
+
+/// Moves an index register by `elements` elements, in the direction of DF.
+#[inline(always)]
+fn advance<T: Word, A: Word>(cpu: &mut Cpu, r: u8, elements: u64) {
+    let bytes = elements * T::BYTES as u64;
+    let index = cpu.reg::<A>(r).to_u64();
+    let moved = if cpu.system_flags & flags::DF == 0 {
+        index.wrapping_add(bytes)
+    } else {
+        index.wrapping_sub(bytes)
+    };
+    cpu.set_reg(r, A::from_u64(moved));
+}
+
+#[inline(always)]
+fn subtract<T: Word>(cpu: &mut Cpu, a: T, b: T) {
+    cpu.flags.set_sub(a, b, T::from_u64(a.to_u64().wrapping_sub(b.to_u64())));
+}
+
+/// A stretch of elements in one page.
+struct Stretch {
+    /// Page number and offset in it.
+    linear: u64,
+    /// Number of elements.
+    elements: u64,
+}
+
+impl Stretch {
+    /// The elements of `mem` from its address upwards, up to `limit` of them, that are in one page
+    /// and inside their segment; `None` if that would not gain anything.
+    #[inline(always)]
+    fn of<O: Observer, T: Word>(cpu: &Cpu, mem: &Mem, limit: u64, write: bool) -> Option<Self> {
+        let size = T::BYTES as u64;
+        let linear = cpu.linear(mem, size, write).ok()?;
+        // Elements that are not aligned may each have something to report.
+        let reports = O::COUNTS || cpu.system_flags & flags::AC != 0;
+        if reports && linear & (size - 1) != 0 {
+            return None;
+        }
+        let to_wrap = mem.mask.value() - cpu.effective(mem);
+        let in_page = PAGE - (linear & (PAGE - 1));
+        let elements = limit.min(in_page / size).min(to_wrap / size);
+        if elements < 2 || cpu.linear(mem, elements * size, write).is_err() {
+            return None;
+        }
+        Some(Self { linear, elements })
+    }
+
+    fn page(&self) -> u64 {
+        self.linear & !(PAGE - 1)
+    }
+
+    fn offset(&self) -> usize {
+        (self.linear & (PAGE - 1)) as usize
+    }
+}
+
+struct Movs;
+impl Operation for Movs {
+    #[inline(always)]
+    fn step<O: Observer, T: Word, A: Word>(
+        cpu: &mut Cpu,
+        cx: &mut Cx<'_, O>,
+        insn: &Insn,
+    ) -> Exec<()> {
+        let value = cpu.load_mem::<O, T>(cx, &insn.mem)?;
+        cpu.store_mem(cx, &destination(insn), value)?;
+        advance::<T, A>(cpu, gpr::RSI, 1);
+        advance::<T, A>(cpu, gpr::RDI, 1);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn run<O: Observer, T: Word, A: Word>(cpu: &mut Cpu, insn: &Insn, limit: u64) -> u64 {
+        let to = destination(insn);
+        let Some(source) = Stretch::of::<O, T>(cpu, &insn.mem, limit, false) else { return 0 };
+        let Some(target) = Stretch::of::<O, T>(cpu, &to, source.elements, true) else {
+            return 0;
+        };
+        let from = *cpu.tlb.entry(cpu.mmu, source.linear);
+        let into = *cpu.tlb.entry(cpu.mmu, target.linear);
+        if from.read != source.page() || into.write != target.page() {
+            return 0;
+        }
+        // Elements that are written before they are read repeat the ones between.
+        let distance =
+            (into.gpa | target.offset() as u64).wrapping_sub(from.gpa | source.offset() as u64);
+        let bytes = target.elements * T::BYTES as u64;
+        if distance != 0 && distance < bytes {
+            return 0;
+        }
+        into.host.copy_from(target.offset(), from.host, source.offset(), bytes as usize);
+        advance::<T, A>(cpu, gpr::RSI, target.elements);
+        advance::<T, A>(cpu, gpr::RDI, target.elements);
+        target.elements
+    }
+}
+
+struct Stos;
+impl Operation for Stos {
+    #[inline(always)]
+    fn step<O: Observer, T: Word, A: Word>(
+        cpu: &mut Cpu,
+        cx: &mut Cx<'_, O>,
+        insn: &Insn,
+    ) -> Exec<()> {
+        let value = cpu.reg::<T>(gpr::RAX);
+        cpu.store_mem(cx, &destination(insn), value)?;
+        advance::<T, A>(cpu, gpr::RDI, 1);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn run<O: Observer, T: Word, A: Word>(cpu: &mut Cpu, insn: &Insn, limit: u64) -> u64 {
+        let to = destination(insn);
+        let Some(target) = Stretch::of::<O, T>(cpu, &to, limit, true) else { return 0 };
+        let into = *cpu.tlb.entry(cpu.mmu, target.linear);
+        if into.write != target.page() {
+            return 0;
+        }
+        let value = cpu.reg::<T>(gpr::RAX).to_u64();
+        fill::<T>(into.host, target.offset(), target.elements as usize, value);
+        advance::<T, A>(cpu, gpr::RDI, target.elements);
+        target.elements
+    }
+}
+
+/// Writes `value` `elements` times from `offset` on.
+fn fill<T: Word>(page: HostPage, offset: usize, elements: usize, value: u64) {
+    let bytes = value.to_le_bytes();
+    if bytes[..T::BYTES].iter().all(|&byte| byte == bytes[0]) {
+        page.fill(offset, elements * T::BYTES, bytes[0]);
+        return;
+    }
+    for n in 0..elements {
+        let at = offset + n * T::BYTES;
+        match T::BYTES {
+            2 => page.write(at, (value as u16).to_le_bytes()),
+            4 => page.write(at, (value as u32).to_le_bytes()),
+            _ => page.write(at, bytes),
+        }
+    }
+}
+
+struct Lods;
+impl Operation for Lods {
+    #[inline(always)]
+    fn step<O: Observer, T: Word, A: Word>(
+        cpu: &mut Cpu,
+        cx: &mut Cx<'_, O>,
+        insn: &Insn,
+    ) -> Exec<()> {
+        let value = cpu.load_mem::<O, T>(cx, &insn.mem)?;
+        cpu.set_reg(gpr::RAX, value);
+        advance::<T, A>(cpu, gpr::RSI, 1);
+        Ok(())
+    }
+}
+
+struct Cmps;
+impl Operation for Cmps {
+    const COMPARES: bool = true;
+    #[inline(always)]
+    fn step<O: Observer, T: Word, A: Word>(
+        cpu: &mut Cpu,
+        cx: &mut Cx<'_, O>,
+        insn: &Insn,
+    ) -> Exec<()> {
+        let a = cpu.load_mem::<O, T>(cx, &insn.mem)?;
+        let b = cpu.load_mem::<O, T>(cx, &destination(insn))?;
+        subtract(cpu, a, b);
+        advance::<T, A>(cpu, gpr::RSI, 1);
+        advance::<T, A>(cpu, gpr::RDI, 1);
+        Ok(())
+    }
+}
+
+struct Scas;
+impl Operation for Scas {
+    const COMPARES: bool = true;
+    #[inline(always)]
+    fn step<O: Observer, T: Word, A: Word>(
+        cpu: &mut Cpu,
+        cx: &mut Cx<'_, O>,
+        insn: &Insn,
+    ) -> Exec<()> {
+        let b = cpu.load_mem::<O, T>(cx, &destination(insn))?;
+        let a = cpu.reg::<T>(gpr::RAX);
+        subtract(cpu, a, b);
+        advance::<T, A>(cpu, gpr::RDI, 1);
+        Ok(())
+    }
+}
+
+fn once<O: Observer, P: Operation, T: Word, A: Word>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    P::step::<O, T, A>(cpu, cx, insn)
+}
+
+/// REP, REPE (`WHILE_EQUAL`) and REPNE.
+fn repeated<O: Observer, P: Operation, T: Word, A: Word, const WHILE_EQUAL: bool>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    let mut count = cpu.reg::<A>(gpr::RCX).to_u64();
+    if count == 0 {
+        return Ok(());
+    }
+    loop {
+        let left = cpu.deadline.saturating_sub(cpu.now(insn));
+        let forward = cpu.system_flags & flags::DF == 0;
+        let mut done = 0;
+        if forward {
+            done = P::run::<O, T, A>(cpu, insn, count.min(left));
+        }
+        if done == 0 {
+            P::step::<O, T, A>(cpu, cx, insn)?;
+            done = 1;
+        }
+        count -= done;
+        cpu.set_reg(gpr::RCX, A::from_u64(count));
+        if count == 0 || P::COMPARES && cpu.flags.zf() != WHILE_EQUAL {
+            cpu.pass(done - 1);
+            return Ok(());
+        }
+        cpu.pass(done);
+        if cpu.leave || cpu.now(insn) >= cpu.deadline {
+            return Err(Stop::RESTART);
+        }
+    }
+}
+
+/// How an instruction is repeated.
+#[derive(Clone, Copy)]
+enum Repeat {
+    Not,
+    WhileEqual,
+    WhileNotEqual,
+}
+
+fn by_repeat<O: Observer, P: Operation, T: Word, A: Word>(repeat: Repeat) -> Handler<O> {
+    match repeat {
+        Repeat::Not => once::<O, P, T, A>,
+        Repeat::WhileEqual => repeated::<O, P, T, A, true>,
+        // Only comparisons tell the two apart.
+        Repeat::WhileNotEqual if P::COMPARES => repeated::<O, P, T, A, false>,
+        Repeat::WhileNotEqual => repeated::<O, P, T, A, true>,
+    }
+}
+
+fn by_address<O: Observer, P: Operation, T: Word>(insn: &Insn, repeat: Repeat) -> Handler<O> {
+    match insn.mem.mask {
+        AddrMask::Bits16 => by_repeat::<O, P, T, u16>(repeat),
+        AddrMask::Bits32 => by_repeat::<O, P, T, u32>(repeat),
+        AddrMask::Bits64 => by_repeat::<O, P, T, u64>(repeat),
+    }
+}
+
+/// The source operand of a string instruction (unused by those that have none).
+fn string_operand(l: &Lowering, i: &Instruction) -> Option<Mem> {
+    let mask = (0..i.op_count()).find_map(|n| match i.op_kind(n) {
+        OpKind::MemorySegSI | OpKind::MemoryESDI => Some(AddrMask::Bits16),
+        OpKind::MemorySegESI | OpKind::MemoryESEDI => Some(AddrMask::Bits32),
+        OpKind::MemorySegRSI | OpKind::MemoryESRDI => Some(AddrMask::Bits64),
+        _ => None,
+    })?;
+    let seg = l.segment(i.memory_segment());
+    Some(Mem { disp: 0, base: gpr::RSI, index: ZERO, scale: 0, seg, mask })
+}
+
+fn string<O: Observer, P: Operation>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
+    // MOVSD and CMPSD are also the names of vector instructions: those have no such operand.
+    let mem = string_operand(l, i)?;
+    let repeat = match (i.has_rep_prefix(), i.has_repne_prefix()) {
+        (true, _) => Repeat::WhileEqual,
+        (_, true) => Repeat::WhileNotEqual,
+        _ => Repeat::Not,
+    };
+    let size = size_of_bytes(i.memory_size().size());
+    let insn = Insn { mem, size, aux: l.segment(Register::ES), ..l.insn(i) };
+    let run = match size {
+        Size::B1 => by_address::<O, P, u8>(&insn, repeat),
+        Size::B2 => by_address::<O, P, u16>(&insn, repeat),
+        Size::B4 => by_address::<O, P, u32>(&insn, repeat),
+        Size::B8 => by_address::<O, P, u64>(&insn, repeat),
+    };
+    match repeat {
+        Repeat::Not => next(run, insn),
+        _ => Some(Lowered { run, insn, end: End::Fall }),
+    }
+}
+
+pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
+    match i.mnemonic() {
+        Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsd | Mnemonic::Movsq => {
+            string::<O, Movs>(l, i)
+        }
+        Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq => {
+            string::<O, Stos>(l, i)
+        }
+        Mnemonic::Lodsb | Mnemonic::Lodsw | Mnemonic::Lodsd | Mnemonic::Lodsq => {
+            string::<O, Lods>(l, i)
+        }
+        Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsd | Mnemonic::Cmpsq => {
+            string::<O, Cmps>(l, i)
+        }
+        Mnemonic::Scasb | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq => {
+            string::<O, Scas>(l, i)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,269 @@
+//! The lowered instruction: what one guest instruction does, in plain data.
+//!
+//! [`Insn`] holds no type of the decoder and no pointer, so that a code generator could consume the
+//! same blocks as the interpreter. The interpreter pairs each with the handler that executes it
+//! ([`Op`]); a generator would inline the kinds it knows and call the handler of the others.
+
+use crate::{cpu::Cpu, observe::Cx, stop::Exec};
+
+/// Number of general registers; the register file has two pseudo registers behind them.
+pub const GPRS: usize = 16;
+/// Pseudo register that reads as zero: the base or index of an address that has none.
+pub const ZERO: u8 = 16;
+/// Pseudo register that holds the RIP of the running block's first byte.
+pub const BLOCK_BASE: u8 = 17;
+/// Added to a register number 0-3 in an 8-bit operand: AH, CH, DH or BH.
+pub const HIGH_BYTE: u8 = 0x20;
+
+/// Numbers of the general registers, as the instruction encoding has them.
+pub mod gpr {
+    #![allow(missing_docs, reason = "the architectural names say it all")]
+    pub const RAX: u8 = 0;
+    pub const RCX: u8 = 1;
+    pub const RDX: u8 = 2;
+    pub const RBX: u8 = 3;
+    pub const RSP: u8 = 4;
+    pub const RBP: u8 = 5;
+    pub const RSI: u8 = 6;
+    pub const RDI: u8 = 7;
+    pub const R11: u8 = 11;
+}
+
+/// Numbers of the segment registers, as the instruction encoding has them.
+pub mod seg {
+    #![allow(missing_docs, reason = "the architectural names say it all")]
+    pub const ES: u8 = 0;
+    pub const CS: u8 = 1;
+    pub const SS: u8 = 2;
+    pub const DS: u8 = 3;
+    pub const FS: u8 = 4;
+    pub const GS: u8 = 5;
+    /// Known at lowering to be flat: base zero, no limit or type to check.
+    pub const FLAT: u8 = 6;
+    /// FS in 64-bit mode: a base and no checks.
+    pub const FS_BASE: u8 = 7;
+    /// GS in 64-bit mode: a base and no checks.
+    pub const GS_BASE: u8 = 8;
+    /// SS, known at lowering to be flat. Apart from [`FLAT`] because a non-canonical address
+    /// raises #SS here and #GP there.
+    pub const FLAT_STACK: u8 = 9;
+}
+
+/// A memory operand: `segment : ((base + (index << scale) + disp) & mask)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mem {
+    /// Displacement, sign-extended; for a RIP-relative operand relative to the block's first byte.
+    pub disp: i64,
+    /// A general register, [`ZERO`] or [`BLOCK_BASE`].
+    pub base: u8,
+    /// A general register or [`ZERO`].
+    pub index: u8,
+    /// Left shift of the index: 0-3.
+    pub scale: u8,
+    /// One of [`seg`].
+    pub seg: u8,
+    /// Address size: bits of the effective address that count.
+    pub mask: AddrMask,
+}
+
+impl Mem {
+    /// No memory operand.
+    pub const NONE: Self =
+        Self { disp: 0, base: ZERO, index: ZERO, scale: 0, seg: seg::FLAT, mask: AddrMask::Bits64 };
+}
+
+/// Address size of a memory operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AddrMask {
+    /// 16-bit addresses wrap at 64 KiB.
+    Bits16,
+    /// 32-bit addresses wrap at 4 GiB.
+    Bits32,
+    /// 64-bit addresses.
+    Bits64,
+}
+
+impl AddrMask {
+    /// The bits of an address that count.
+    #[inline(always)]
+    #[must_use]
+    pub fn value(self) -> u64 {
+        const MASKS: [u64; 4] = [0xffff, 0xffff_ffff, u64::MAX, u64::MAX];
+        MASKS[self as usize & 3]
+    }
+}
+
+/// Width of an integer operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Size {
+    /// 8 bits.
+    B1,
+    /// 16 bits.
+    B2,
+    /// 32 bits.
+    B4,
+    /// 64 bits.
+    B8,
+}
+
+impl Size {
+    /// Width in bytes.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        1 << self as usize
+    }
+}
+
+/// Where the operands of a lowered instruction are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// None, or implied by the instruction.
+    None,
+    /// Destination register.
+    Reg,
+    /// Destination memory.
+    Mem,
+    /// Destination register, source register.
+    RegReg,
+    /// Destination register, source memory.
+    RegMem,
+    /// Destination memory, source register.
+    MemReg,
+    /// Destination register, source immediate.
+    RegImm,
+    /// Destination memory, source immediate.
+    MemImm,
+}
+
+/// What a lowered instruction does, for those a code generator would inline; every other is
+/// [`Kind::Other`] and only its handler knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named by the mnemonics")]
+pub enum Kind {
+    Other,
+    Mov,
+    Movzx,
+    Movsx,
+    Lea,
+    Add,
+    Or,
+    Adc,
+    Sbb,
+    And,
+    Sub,
+    Xor,
+    Cmp,
+    Test,
+    Inc,
+    Dec,
+    Neg,
+    Not,
+    Shl,
+    Shr,
+    Sar,
+    Imul,
+    Push,
+    Pop,
+    Xchg,
+    Setcc,
+    Cmovcc,
+    Jmp,
+    Jcc,
+    Call,
+    Ret,
+    Nop,
+}
+
+/// The class of retired instruction that a counter can tell apart (K8 events 26h, 27h, CBh, 02h,
+/// 24h, 4Bh). An instruction may belong to several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Class(pub u16);
+
+impl Class {
+    /// No class beyond "an instruction".
+    pub const NONE: Self = Self(0);
+    /// CLFLUSH.
+    pub const CLFLUSH: Self = Self(1 << 0);
+    /// CPUID.
+    pub const CPUID: Self = Self(1 << 1);
+    /// An x87 instruction.
+    pub const X87: Self = Self(1 << 2);
+    /// An MMX or 3DNow! instruction.
+    pub const MMX: Self = Self(1 << 3);
+    /// A packed SSE, SSE2 or SSE3 instruction.
+    pub const SSE_PACKED: Self = Self(1 << 4);
+    /// A scalar SSE, SSE2 or SSE3 instruction.
+    pub const SSE_SCALAR: Self = Self(1 << 5);
+    /// A locked read-modify-write, explicit or implied (XCHG with memory).
+    pub const LOCKED: Self = Self(1 << 6);
+    /// FCOMI, FUCOMI, COMISS, COMISD, UCOMISS, UCOMISD and the like.
+    pub const FAST_FLAG: Self = Self(1 << 7);
+    /// PREFETCH, PREFETCHT0/T1/T2.
+    pub const PREFETCH_LOAD: Self = Self(1 << 8);
+    /// PREFETCHW.
+    pub const PREFETCH_STORE: Self = Self(1 << 9);
+    /// PREFETCHNTA.
+    pub const PREFETCH_NTA: Self = Self(1 << 10);
+    /// Number of classes.
+    pub const COUNT: usize = 11;
+
+    /// Both sets of classes.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// One guest instruction, lowered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Insn {
+    /// The memory operand; [`Mem::NONE`] if there is none.
+    pub mem: Mem,
+    /// Immediate, sign-extended to 64 bits; or what the handler wants there.
+    pub imm: u64,
+    /// What it does.
+    pub kind: Kind,
+    /// Where its operands are.
+    pub form: Form,
+    /// Operand size.
+    pub size: Size,
+    /// Destination register (a general register number with [`HIGH_BYTE`], or an XMM, MMX, ST,
+    /// segment, control or debug register number).
+    pub dst: u8,
+    /// Source register.
+    pub src: u8,
+    /// A further small operand: condition code, rounding mode, prefix, as the handler wants it.
+    pub aux: u8,
+    /// Length in bytes: 1-15.
+    pub len: u8,
+    /// How many instructions of the block come before it.
+    pub index: u8,
+    /// Offset of the byte behind it from the block's first byte.
+    pub end: u16,
+    /// Classes it counts under when it retires.
+    pub class: Class,
+}
+
+impl Insn {
+    /// Offset of its first byte from the block's first byte.
+    #[must_use]
+    pub fn start(&self) -> u16 {
+        self.end - u16::from(self.len)
+    }
+}
+
+/// Executes one lowered instruction.
+///
+/// `Ok` goes on with the next instruction of the block. An instruction that faults must leave the
+/// architectural state as it was.
+pub type Handler<O> = fn(&mut Cpu, &mut Cx<'_, O>, &Insn) -> Exec<()>;
+
+/// A lowered instruction and the handler that executes it under observer `O`.
+pub struct Op<O> {
+    /// Its handler.
+    pub run: Handler<O>,
+    /// Its data.
+    pub insn: Insn,
+}

@@ -1,0 +1,40 @@
+//! The software CPU: an interpreter of x86 and AMD64 over basic blocks of lowered instructions.
+//!
+//! # How an instruction becomes execution
+//!
+//! ```text
+//! bytes --iced-x86--> Instruction --lower::lower--> Op { handler, Insn } --> Block --> run loop
+//! ```
+//!
+//! * [`insn`]: [`insn::Insn`] is the lowered instruction: plain data, no type of the decoder.
+//! * `lower/`: one file per family turns decoded instructions into `Op`s.
+//! * `exec/`, `simd/`, `x87/`: the handlers, by topic.
+//! * [`cpu`]: [`cpu::Cpu`], the architectural state of one logical processor.
+//! * `access.rs`, `tlb.rs`, `paging.rs`: linear memory, from effective address to host memory.
+//! * [`block`], `run.rs`: the cache of translated blocks and the loop that runs them.
+//! * `segment.rs`, `far.rs`, `gate.rs`, `task.rs`: protection.
+//! * [`observe`]: what can be seen, as a generic parameter of all handlers.
+//! * [`bus`]: all that is outside.
+
+mod access;
+pub mod block;
+pub mod bus;
+pub mod cpu;
+mod debug;
+mod exec;
+mod far;
+pub mod flags;
+mod gate;
+pub mod insn;
+mod lower;
+pub mod observe;
+mod paging;
+pub mod ram;
+pub mod run;
+mod segment;
+pub mod simd;
+pub mod softfloat;
+pub mod stop;
+mod task;
+mod tlb;
+pub mod x87;

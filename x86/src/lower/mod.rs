@@ -1,0 +1,358 @@
+//! From decoded instructions to blocks of lowered ones.
+//!
+//! The decoder is given the offset from the block's first byte as instruction pointer. So
+//! RIP-relative operands and near branch targets come out relative to the block, and a block holds
+//! whatever the linear address of its page.
+
+use iced_x86::{
+    Code, CpuidFeature, Decoder, DecoderError, DecoderOptions, Instruction, Mnemonic, OpKind,
+    Register,
+};
+
+use crate::{
+    block::{Block, Ending, Link, MAX_INSNS, Mode},
+    cpu::{CodeSize, Cpu, Features},
+    exec,
+    insn::{
+        AddrMask, BLOCK_BASE, Class, Form, HIGH_BYTE, Handler, Insn, Kind, Mem, Op, Size, ZERO, seg,
+    },
+    observe::{Cx, Observer},
+    simd,
+    stop::{Exec, Stop},
+    x87,
+};
+
+/// The decoder reads as an AMD processor does, and as one without TZCNT, LZCNT and WBNOINVD: there
+/// the prefix is ignored, and BSF, BSR or WBINVD executes.
+const DECODING: u32 = DecoderOptions::AMD
+    | DecoderOptions::NO_MPFX_0FBC
+    | DecoderOptions::NO_MPFX_0FBD
+    | DecoderOptions::NO_WBNOINVD;
+
+/// How a lowered instruction leaves its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The next instruction of the block follows.
+    Next,
+    /// Last of its block; its handler has set RIP.
+    Branch,
+    /// Last of its block; RIP falls through to the next instruction, before which the run loop
+    /// looks at what may have changed.
+    Fall,
+}
+
+/// A lowered instruction with its handler.
+pub(crate) struct Lowered<O> {
+    pub(crate) run: Handler<O>,
+    pub(crate) insn: Insn,
+    pub(crate) end: End,
+}
+
+/// What the meaning of an instruction depends on beside its bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lowering {
+    /// Code size.
+    pub(crate) code: CodeSize,
+    /// SS.B: the stack pointer has 32 bits outside 64-bit mode.
+    pub(crate) stack_big: bool,
+    /// ES, CS, SS, DS are flat: nothing to check.
+    pub(crate) flat: [bool; 4],
+    /// What the instruction set has.
+    pub(crate) features: Features,
+    /// Number of instructions before this one in its block.
+    index: u8,
+}
+
+impl Lowering {
+    /// The mode that `cpu` is in.
+    pub(crate) fn of(cpu: &Cpu) -> Self {
+        let mut flat = [false; 4];
+        for n in [seg::ES, seg::SS, seg::DS] {
+            flat[usize::from(n)] = cpu.segment(n).is_flat_data();
+        }
+        Self {
+            code: cpu.code_size(),
+            stack_big: cpu.stack_mask() == 0xffff_ffff,
+            flat,
+            features: cpu.features,
+            index: 0,
+        }
+    }
+
+    /// The same as a key.
+    pub(crate) fn mode(&self) -> Mode {
+        let code = self.code as u16;
+        if self.code == CodeSize::Bits64 {
+            return Mode(code);
+        }
+        let flat = (0..4).map(|n| u16::from(self.flat[n]) << n).sum::<u16>();
+        Mode(code | u16::from(self.stack_big) << 2 | flat << 3)
+    }
+
+    fn bitness(&self) -> u32 {
+        match self.code {
+            CodeSize::Bits16 => 16,
+            CodeSize::Bits32 => 32,
+            CodeSize::Bits64 => 64,
+        }
+    }
+
+    /// The parts of a lowered instruction that all have in common.
+    pub(crate) fn insn(&self, i: &Instruction) -> Insn {
+        let has_memory = (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Memory);
+        Insn {
+            mem: if has_memory { self.mem(i) } else { Mem::NONE },
+            imm: 0,
+            kind: Kind::Other,
+            form: Form::None,
+            size: Size::B4,
+            dst: 0,
+            src: 0,
+            aux: 0,
+            len: i.len() as u8,
+            index: self.index,
+            end: i.next_ip() as u16,
+            class: Class::NONE,
+        }
+    }
+
+    /// The memory operand.
+    pub(crate) fn mem(&self, i: &Instruction) -> Mem {
+        let (base, index) = (i.memory_base(), i.memory_index());
+        let widest = if base != Register::None { base } else { index };
+        let mask = match widest.size() {
+            2 => AddrMask::Bits16,
+            4 => AddrMask::Bits32,
+            8 => AddrMask::Bits64,
+            _ => match i.memory_displ_size() {
+                2 => AddrMask::Bits16,
+                4 => AddrMask::Bits32,
+                8 => AddrMask::Bits64,
+                _ if self.code == CodeSize::Bits16 => AddrMask::Bits16,
+                _ => AddrMask::Bits32,
+            },
+        };
+        Mem {
+            disp: i.memory_displacement64() as i64,
+            base: match base {
+                Register::None => ZERO,
+                Register::RIP | Register::EIP => BLOCK_BASE,
+                other => self.reg(other),
+            },
+            index: if index == Register::None { ZERO } else { self.reg(index) },
+            scale: i.memory_index_scale().trailing_zeros() as u8,
+            seg: self.segment(i.memory_segment()),
+            mask,
+        }
+    }
+
+    /// How a segment register is addressed: with its checks, or as flat.
+    pub(crate) fn segment(&self, register: Register) -> u8 {
+        let n = segment_number(register);
+        if self.code == CodeSize::Bits64 {
+            return match n {
+                seg::FS => seg::FS_BASE,
+                seg::GS => seg::GS_BASE,
+                seg::SS => seg::FLAT_STACK,
+                _ => seg::FLAT,
+            };
+        }
+        match self.flat.get(usize::from(n)) {
+            Some(true) if n == seg::SS => seg::FLAT_STACK,
+            Some(true) => seg::FLAT,
+            _ => n,
+        }
+    }
+
+    /// Number of a register of any file; AH, CH, DH and BH with [`HIGH_BYTE`].
+    pub(crate) fn reg(&self, r: Register) -> u8 {
+        match r {
+            Register::AH => HIGH_BYTE,
+            Register::CH => 1 | HIGH_BYTE,
+            Register::DH => 2 | HIGH_BYTE,
+            Register::BH => 3 | HIGH_BYTE,
+            _ if r.is_gpr() => r.full_register().number() as u8,
+            _ => r.number() as u8,
+        }
+    }
+
+    /// Operand size of the first operand.
+    pub(crate) fn size_of(&self, i: &Instruction) -> Size {
+        let bytes = match i.op0_kind() {
+            OpKind::Register => i.op0_register().size(),
+            OpKind::Memory => i.memory_size().size(),
+            _ => 4,
+        };
+        match bytes {
+            1 => Size::B1,
+            2 => Size::B2,
+            8 => Size::B8,
+            _ => Size::B4,
+        }
+    }
+}
+
+/// Encoding number of a segment register.
+pub(crate) fn segment_number(register: Register) -> u8 {
+    match register {
+        Register::ES => seg::ES,
+        Register::CS => seg::CS,
+        Register::SS => seg::SS,
+        Register::FS => seg::FS,
+        Register::GS => seg::GS,
+        _ => seg::DS,
+    }
+}
+
+fn invalid<O: Observer>(_: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+    Err(Stop::UD)
+}
+
+fn too_long<O: Observer>(_: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+    Err(Stop::GP0)
+}
+
+/// Whether the processor has what the decoder says an instruction needs.
+fn supported(features: &Features, i: &Instruction) -> bool {
+    match i.mnemonic() {
+        // What these came to mean later, older processors take for NOPs.
+        Mnemonic::Endbr32 | Mnemonic::Endbr64 | Mnemonic::Rdsspd | Mnemonic::Rdsspq => {
+            return features.cmov;
+        }
+        // 0F 0D is the 3DNow! prefetch group: memory operands only.
+        Mnemonic::Reservednop => {
+            let prefetch = matches!(
+                i.code(),
+                Code::Reservednop_rm16_r16_0F0D
+                    | Code::Reservednop_rm32_r32_0F0D
+                    | Code::Reservednop_rm64_r64_0F0D
+            );
+            return features.cmov && (!prefetch || i.op0_kind() == OpKind::Memory);
+        }
+        _ => {}
+    }
+    i.cpuid_features().iter().all(|&feature| match feature {
+        CpuidFeature::INTEL8086
+        | CpuidFeature::INTEL186
+        | CpuidFeature::INTEL286
+        | CpuidFeature::INTEL386
+        | CpuidFeature::INTEL486
+        | CpuidFeature::FPU
+        | CpuidFeature::FPU287
+        | CpuidFeature::FPU387
+        | CpuidFeature::CPUID
+        | CpuidFeature::PAUSE
+        | CpuidFeature::SMM => true,
+        CpuidFeature::MULTIBYTENOP | CpuidFeature::CMOV => features.cmov,
+        CpuidFeature::TSC => features.tsc,
+        CpuidFeature::MSR => features.msr,
+        CpuidFeature::RDPMC => features.rdpmc,
+        CpuidFeature::CX8 => features.cx8,
+        CpuidFeature::CMPXCHG16B => features.cx16,
+        CpuidFeature::SEP => features.sep,
+        CpuidFeature::SYSCALL => features.syscall,
+        CpuidFeature::X64 => features.long_mode,
+        CpuidFeature::MMX => features.mmx,
+        CpuidFeature::D3NOW => features.now3d,
+        CpuidFeature::PREFETCHW => features.now3d,
+        CpuidFeature::D3NOWEXT => features.now3d_ext,
+        CpuidFeature::FXSR => features.fxsr,
+        CpuidFeature::CLFSH => features.clflush,
+        CpuidFeature::SSE => features.sse || features.mmx_ext && uses_mmx(i),
+        CpuidFeature::SSE2 => features.sse2,
+        CpuidFeature::SSE3 => features.sse3,
+        _ => false,
+    })
+}
+
+fn uses_mmx(i: &Instruction) -> bool {
+    (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Register && i.op_register(n).is_mm())
+        || matches!(
+            i.mnemonic(),
+            Mnemonic::Prefetchnta
+                | Mnemonic::Prefetcht0
+                | Mnemonic::Prefetcht1
+                | Mnemonic::Prefetcht2
+                | Mnemonic::Sfence
+        )
+}
+
+fn lower_one<O: Observer>(l: &Lowering, i: &Instruction) -> Lowered<O> {
+    if i.code() != Code::INVALID && supported(&l.features, i) {
+        let lowered =
+            exec::lower(l, i).or_else(|| simd::lower(l, i)).or_else(|| x87::lower(l, i));
+        if let Some(lowered) = lowered {
+            return lowered;
+        }
+    }
+    Lowered { run: invalid::<O>, insn: l.insn(i), end: End::Fall }
+}
+
+/// Lowers the block that starts at `gpa`.
+///
+/// `code` holds the bytes from there; the first `in_page` of them are in the block's page, those
+/// behind (if any) in `second_page`, and only a first instruction may reach into them. `None`: the
+/// first instruction needs bytes that are not there.
+pub(crate) fn lower_block<O: Observer>(
+    mut l: Lowering,
+    gpa: u64,
+    code: &[u8],
+    in_page: usize,
+    second_page: Option<u64>,
+) -> Option<Block<O>> {
+    let mut ops: Vec<Op<O>> = Vec::new();
+    let mut at = 0;
+    let mut class = Class::NONE;
+    let mut ending = Ending::Through;
+    let mut settles = false;
+    while ops.len() < MAX_INSNS && at < in_page {
+        let window = &code[at..code.len().min(at + 15)];
+        let mut decoder = Decoder::with_ip(l.bitness(), window, at as u64, DECODING);
+        let i = decoder.decode();
+        let short = decoder.last_error() == DecoderError::NoMoreBytes;
+        if short && window.len() < 15 || !short && at + i.len() > in_page {
+            // It goes on in the next page: a block of its own.
+            if !ops.is_empty() {
+                break;
+            }
+            if short {
+                return None;
+            }
+        }
+        let touches_counters =
+            matches!(i.mnemonic(), Mnemonic::Rdmsr | Mnemonic::Wrmsr | Mnemonic::Rdpmc);
+        if touches_counters && !ops.is_empty() {
+            break;
+        }
+        l.index = ops.len() as u8;
+        let lowered = if short {
+            Lowered { run: too_long::<O>, insn: l.insn(&i), end: End::Fall }
+        } else {
+            lower_one(&l, &i)
+        };
+        settles |= touches_counters;
+        at = usize::from(lowered.insn.end).max(at + 1);
+        class = class.with(lowered.insn.class);
+        ops.push(Op { run: lowered.run, insn: lowered.insn });
+        match lowered.end {
+            End::Next => {}
+            End::Branch => ending = Ending::Branch,
+            End::Fall => ending = Ending::Fall,
+        }
+        if lowered.end != End::Next || touches_counters {
+            break;
+        }
+    }
+    let nowhere = || std::cell::Cell::new(Link { epoch: 0, generation: 0, target: 0 });
+    Some(Block {
+        ops: ops.into_boxed_slice(),
+        gpa,
+        mode: l.mode(),
+        bytes: at as u16,
+        ending: if settles { Ending::Fall } else { ending },
+        settles,
+        class,
+        second_page: if at > in_page { second_page } else { None },
+        links: [nowhere(), nowhere()],
+    })
+}

@@ -1,0 +1,148 @@
+//! MXCSR, FXSAVE and FXRSTOR, and the end of MMX code (AMD64 APM volume 2, section 11.4, volume 4
+//! and volume 5).
+
+use iced_x86::{Code, Instruction};
+
+use super::{
+    lower::lowered,
+    operand::{File, Mm, Xmm, aligned},
+};
+use crate::{
+    cpu::{Cpu, cr0, efer},
+    insn::{Class, Insn},
+    lower::{Lowered, Lowering},
+    observe::{Cx, Observer},
+    stop::{Exec, Stop},
+    x87::FXSAVE_SIZE,
+};
+
+/// Size of the FXSAVE area.
+const AREA: usize = 512;
+/// Place of MXCSR in it.
+const MXCSR: usize = 24;
+/// Place of the mask of MXCSR's bits.
+const MXCSR_MASK: usize = 28;
+
+/// The bits of MXCSR that exist: DAZ came with SSE2.
+fn mxcsr_mask(cpu: &Cpu) -> u32 {
+    if cpu.features.sse2 { 0xffff } else { 0xffbf }
+}
+
+fn ldmxcsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    Xmm::ready(cpu, cx)?;
+    let value: u32 = cpu.load_mem(cx, &insn.mem)?;
+    if value & !mxcsr_mask(cpu) != 0 {
+        return Err(Stop::GP0);
+    }
+    cpu.simd.mxcsr = value;
+    Ok(())
+}
+
+fn stmxcsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    Xmm::ready(cpu, cx)?;
+    cpu.store_mem(cx, &insn.mem, cpu.simd.mxcsr)
+}
+
+/// EMMS and FEMMS.
+fn emms<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+    Mm::ready(cpu, cx)?;
+    cpu.fpu.emms();
+    Ok(())
+}
+
+/// FXSAVE and FXRSTOR raise #NM for EM as well as for TS.
+fn area_ready(cpu: &Cpu) -> Exec<()> {
+    if cpu.cr0 & (cr0::EM | cr0::TS) != 0 { Err(Stop::NM) } else { Ok(()) }
+}
+
+/// How many XMM registers go into the area: none with the fast form of EFER.FFXSR.
+fn xmm_count(cpu: &Cpu) -> usize {
+    if !cpu.features.sse {
+        0
+    } else if !cpu.in_64bit() {
+        8
+    } else if cpu.efer & efer::FFXSR != 0 && cpu.cpl == 0 {
+        0
+    } else {
+        16
+    }
+}
+
+/// The end of the XMM registers in the area. What comes behind is the program's.
+fn area_end(cpu: &Cpu) -> usize {
+    FXSAVE_SIZE + 16 * xmm_count(cpu)
+}
+
+fn fxsave<O: Observer, const WIDE: bool>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    area_ready(cpu)?;
+    let linear = aligned(cpu, &insn.mem, AREA as u64, true)?;
+    cpu.probe_write(cx, linear, AREA as u64)?;
+    let end = area_end(cpu);
+    let mut area = [0; AREA];
+    area[..FXSAVE_SIZE].copy_from_slice(&cpu.fpu.fxsave(WIDE));
+    if cpu.features.sse {
+        area[MXCSR..MXCSR + 4].copy_from_slice(&cpu.simd.mxcsr.to_le_bytes());
+        area[MXCSR_MASK..MXCSR_MASK + 4].copy_from_slice(&mxcsr_mask(cpu).to_le_bytes());
+    }
+    let registers = area[FXSAVE_SIZE..end].as_chunks_mut::<16>().0;
+    for (slot, xmm) in registers.iter_mut().zip(cpu.simd.xmm) {
+        *slot = xmm.to_le_bytes();
+    }
+    cpu.store_bytes(cx, linear, &area[..end])
+}
+
+fn fxrstor<O: Observer, const WIDE: bool>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    area_ready(cpu)?;
+    let linear = aligned(cpu, &insn.mem, AREA as u64, false)?;
+    let mut area = [0; AREA];
+    cpu.load_bytes(cx, linear, &mut area)?;
+    let [a, b, c, d] = [area[MXCSR], area[MXCSR + 1], area[MXCSR + 2], area[MXCSR + 3]];
+    let mxcsr = u32::from_le_bytes([a, b, c, d]);
+    if cpu.features.sse {
+        if mxcsr & !mxcsr_mask(cpu) != 0 {
+            return Err(Stop::GP0);
+        }
+        cpu.simd.mxcsr = mxcsr;
+    }
+    let (image, _) = area.split_first_chunk::<FXSAVE_SIZE>().ok_or(Stop::GP0)?;
+    cpu.fpu.fxrstor(image, WIDE);
+    let registers = area[FXSAVE_SIZE..area_end(cpu)].as_chunks::<16>().0;
+    for (xmm, slot) in cpu.simd.xmm.iter_mut().zip(registers) {
+        *xmm = u128::from_le_bytes(*slot);
+    }
+    Ok(())
+}
+
+/// LDMXCSR.
+pub(super) fn load_mxcsr<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
+    lowered(l, i, ldmxcsr::<O>, Class::SSE_SCALAR)
+}
+
+/// STMXCSR.
+pub(super) fn store_mxcsr<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
+    lowered(l, i, stmxcsr::<O>, Class::SSE_SCALAR)
+}
+
+/// EMMS and FEMMS.
+pub(super) fn empty<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
+    lowered(l, i, emms::<O>, Class::MMX)
+}
+
+/// FXSAVE and FXRSTOR, with REX.W the wide pointers.
+pub(super) fn area<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
+    let run = match i.code() {
+        Code::Fxsave_m512byte => fxsave::<O, false>,
+        Code::Fxsave64_m512byte => fxsave::<O, true>,
+        Code::Fxrstor_m512byte => fxrstor::<O, false>,
+        _ => fxrstor::<O, true>,
+    };
+    lowered(l, i, run, Class::NONE)
+}

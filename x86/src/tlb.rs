@@ -1,0 +1,207 @@
+//! The software TLB: from the number of a linear page to host memory in one compare.
+//!
+//! It is a cache of the page walk and of nothing else: what it holds back is what the walk (or a
+//! look at MMIO, code pages and breakpoints) has to see every time. The processor's own TLBs, whose
+//! misses are counted, are another matter and not modelled here.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{
+    block::JumpCache,
+    ram::{HostPage, PAGE},
+};
+
+const ENTRIES: usize = 1024;
+/// No linear page has this address: it is not a multiple of 4096.
+const NO_PAGE: u64 = 1;
+
+/// A translation for one privilege.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    /// Linear page that reads may go to straight away, or [`NO_PAGE`].
+    pub(crate) read: u64,
+    /// The same for writes: the page is writable, dirty, holds no translated code, is not watched.
+    pub(crate) write: u64,
+    /// Its host memory.
+    pub(crate) host: HostPage,
+    /// Its guest-physical address.
+    pub(crate) gpa: u64,
+    /// Linear page this entry describes for the slow way, or [`NO_PAGE`].
+    page: u64,
+    /// Survives a load of CR3.
+    global: bool,
+    /// Writes are allowed and the dirty bit is set.
+    pub(crate) writable: bool,
+}
+
+const EMPTY: Entry = Entry {
+    read: NO_PAGE,
+    write: NO_PAGE,
+    host: HostPage::NONE,
+    gpa: 0,
+    page: NO_PAGE,
+    global: false,
+    writable: false,
+};
+
+/// A translation of a code page.
+#[derive(Clone, Copy)]
+struct CodeEntry {
+    page: u64,
+    gpa: u64,
+    global: bool,
+}
+
+const EMPTY_CODE: CodeEntry = CodeEntry { page: NO_PAGE, gpa: 0, global: false };
+const CODE_ENTRIES: usize = 256;
+
+/// The TLBs of one processor: data and code, each for supervisor and user accesses.
+pub(crate) struct Tlb {
+    data: Box<[[Entry; ENTRIES]; 2]>,
+    code: Box<[[CodeEntry; CODE_ENTRIES]; 2]>,
+    /// Changes whenever a translation may have gone. The first counts all such events, the second
+    /// only those that reach global pages as well.
+    pub(crate) epochs: [u64; 2],
+    /// From RIP to block, for plain and for counted execution.
+    pub(crate) jumps: [JumpCache; 2],
+    /// How much of [`crate::ram::Ram`]'s list of code pages has been taken notice of.
+    pub(crate) code_pages_seen: usize,
+}
+
+#[inline(always)]
+fn slot(linear: u64) -> usize {
+    (linear >> 12) as usize & (ENTRIES - 1)
+}
+
+#[inline(always)]
+fn code_slot(linear: u64) -> usize {
+    (linear >> 12) as usize & (CODE_ENTRIES - 1)
+}
+
+impl Tlb {
+    pub(crate) fn new() -> Self {
+        // Epochs of different processors never collide: links between blocks are shared.
+        static PROCESSORS: AtomicU64 = AtomicU64::new(1);
+        let first = PROCESSORS.fetch_add(1, Ordering::Relaxed) << 40;
+        Self {
+            data: Box::new([[EMPTY; ENTRIES]; 2]),
+            code: Box::new([[EMPTY_CODE; CODE_ENTRIES]; 2]),
+            epochs: [first; 2],
+            jumps: [const { JumpCache::new() }; 2],
+            code_pages_seen: 0,
+        }
+    }
+
+    /// The entry that linear address `linear` would be in.
+    #[inline(always)]
+    pub(crate) fn entry(&self, mmu: usize, linear: u64) -> &Entry {
+        &self.data[mmu & 1][slot(linear)]
+    }
+
+    /// The translation of `linear`, if it is here.
+    pub(crate) fn find(&self, mmu: usize, linear: u64) -> Option<&Entry> {
+        let entry = self.entry(mmu, linear);
+        (entry.page == linear & !(PAGE - 1)).then_some(entry)
+    }
+
+    /// Enters a translation. `fast_read` and `fast_write` open the short ways.
+    pub(crate) fn insert(
+        &mut self,
+        mmu: usize,
+        linear: u64,
+        gpa: u64,
+        host: Option<HostPage>,
+        access: Access,
+    ) {
+        let page = linear & !(PAGE - 1);
+        let short = |open: bool| if open && host.is_some() { page } else { NO_PAGE };
+        self.data[mmu & 1][slot(linear)] = Entry {
+            read: short(access.fast_read),
+            write: short(access.fast_write),
+            host: host.unwrap_or(HostPage::NONE),
+            gpa: gpa & !(PAGE - 1),
+            page,
+            global: access.global,
+            writable: access.writable,
+        };
+    }
+
+    /// The guest-physical page of code at `linear` and whether its mapping is global.
+    #[inline]
+    pub(crate) fn find_code(&self, mmu: usize, linear: u64) -> Option<(u64, bool)> {
+        let entry = &self.code[mmu & 1][code_slot(linear)];
+        (entry.page == linear & !(PAGE - 1)).then_some((entry.gpa, entry.global))
+    }
+
+    /// Enters a translation for instruction fetch.
+    pub(crate) fn insert_code(&mut self, mmu: usize, linear: u64, gpa: u64, global: bool) {
+        self.code[mmu & 1][code_slot(linear)] =
+            CodeEntry { page: linear & !(PAGE - 1), gpa: gpa & !(PAGE - 1), global };
+    }
+
+    /// Drops everything.
+    pub(crate) fn flush_all(&mut self) {
+        for side in &mut *self.data {
+            side.fill(EMPTY);
+        }
+        for side in &mut *self.code {
+            side.fill(EMPTY_CODE);
+        }
+        self.epochs[0] += 1;
+        self.epochs[1] += 1;
+    }
+
+    /// Drops what a load of CR3 drops: all but the global pages.
+    pub(crate) fn flush_local(&mut self) {
+        for entry in self.data.iter_mut().flatten() {
+            if !entry.global {
+                *entry = EMPTY;
+            }
+        }
+        for entry in self.code.iter_mut().flatten() {
+            if !entry.global {
+                *entry = EMPTY_CODE;
+            }
+        }
+        self.epochs[0] += 1;
+    }
+
+    /// INVLPG: drops one page, global or not.
+    pub(crate) fn flush_page(&mut self, linear: u64) {
+        let page = linear & !(PAGE - 1);
+        for side in &mut *self.data {
+            if side[slot(linear)].page == page {
+                side[slot(linear)] = EMPTY;
+            }
+        }
+        for side in &mut *self.code {
+            if side[code_slot(linear)].page == page {
+                side[code_slot(linear)] = EMPTY_CODE;
+            }
+        }
+        self.epochs[0] += 1;
+        self.epochs[1] += 1;
+    }
+
+    /// Closes the short way for writes to physical pages that now hold translated code.
+    pub(crate) fn close_writes(&mut self, pages: &[u64]) {
+        for entry in self.data.iter_mut().flatten() {
+            if entry.write != NO_PAGE && pages.contains(&entry.gpa) {
+                entry.write = NO_PAGE;
+            }
+        }
+    }
+}
+
+/// What a translation allows.
+#[derive(Clone, Copy)]
+pub(crate) struct Access {
+    /// Plain reads may go straight to host memory.
+    pub(crate) fast_read: bool,
+    /// Plain writes may go straight to host memory.
+    pub(crate) fast_write: bool,
+    /// Survives a load of CR3.
+    pub(crate) global: bool,
+    /// Writes are allowed.
+    pub(crate) writable: bool,
+}

@@ -1,0 +1,433 @@
+//! The handlers: availability, pending exceptions, memory operands and the last-instruction
+//! pointers around the operations of [`Fpu`].
+
+use super::{Arith, Constant, EnvFormat, Fpu, MemoryFormat, Source, Transcendental, Unary};
+use crate::{
+    cpu::{Cpu, cr0},
+    flags,
+    insn::{Insn, Size, gpr, seg},
+    observe::{Cx, Observer},
+    softfloat::Relation,
+    stop::{Exec, Stop, vector},
+};
+
+/// In `aux`: pop after the operation.
+pub(super) const POP: u8 = 0x10;
+/// In `aux`: quiet NaNs do not signal.
+pub(super) const QUIET: u8 = 0x20;
+/// In `aux`: round toward zero (FISTTP).
+pub(super) const TRUNCATE: u8 = 0x40;
+
+const ARITH: [Arith; 8] = [
+    Arith::Add,
+    Arith::Mul,
+    Arith::Sub,
+    Arith::SubReverse,
+    Arith::Div,
+    Arith::DivReverse,
+    Arith::Add,
+    Arith::Add,
+];
+const UNARY: [Unary; 4] = [Unary::Sqrt, Unary::RoundToInteger, Unary::Abs, Unary::ChangeSign];
+const TRANSCENDENTAL: [Transcendental; 8] = [
+    Transcendental::Exp2Minus1,
+    Transcendental::YLog2X,
+    Transcendental::YLog2XPlus1,
+    Transcendental::Tangent,
+    Transcendental::Arctangent,
+    Transcendental::Sine,
+    Transcendental::Cosine,
+    Transcendental::SineAndCosine,
+];
+const CONSTANT: [Constant; 8] = [
+    Constant::One,
+    Constant::Log2Of10,
+    Constant::Log2OfE,
+    Constant::Pi,
+    Constant::Log10Of2,
+    Constant::LnOf2,
+    Constant::Zero,
+    Constant::Zero,
+];
+const FORMAT: [MemoryFormat; 8] = [
+    MemoryFormat::Single,
+    MemoryFormat::Double,
+    MemoryFormat::Extended,
+    MemoryFormat::Int16,
+    MemoryFormat::Int32,
+    MemoryFormat::Int64,
+    MemoryFormat::Decimal,
+    MemoryFormat::Extended,
+];
+
+fn format(insn: &Insn) -> MemoryFormat {
+    FORMAT[usize::from(insn.src & 7)]
+}
+
+/// #NM while CR0 has the unit emulated or its state switched away.
+#[inline]
+fn available(cpu: &Cpu) -> Exec<()> {
+    if cpu.cr0 & (cr0::EM | cr0::TS) == 0 { Ok(()) } else { Err(Stop::NM) }
+}
+
+/// What a waiting instruction does first: #NM, then #MF for an exception that is pending. With
+/// CR0.NE clear the platform is told instead, and the instruction goes on as under IGNNE#.
+#[inline]
+fn wait<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>) -> Exec<()> {
+    available(cpu)?;
+    if cpu.fpu.pending_exception() { pending(cpu, cx) } else { Ok(()) }
+}
+
+#[cold]
+fn pending<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>) -> Exec<()> {
+    if cpu.cr0 & cr0::NE != 0 {
+        return Err(Stop::fault(vector::MF));
+    }
+    cx.bus.ferr();
+    cpu.leave = true;
+    Ok(())
+}
+
+/// Records a non-control instruction as the last one.
+#[inline]
+fn record(cpu: &mut Cpu, insn: &Insn) {
+    cpu.fpu.fip = cpu.rip_at(insn.start());
+    cpu.fpu.fcs = cpu.segment(seg::CS).selector;
+}
+
+/// Records a non-control instruction and its memory operand.
+#[inline]
+fn record_memory(cpu: &mut Cpu, insn: &Insn) {
+    record(cpu, insn);
+    let segment = match insn.mem.seg {
+        seg::FLAT => seg::DS,
+        seg::FLAT_STACK => seg::SS,
+        seg::FS_BASE => seg::FS,
+        seg::GS_BASE => seg::GS,
+        other => other,
+    };
+    cpu.fpu.fdp = cpu.effective(&insn.mem);
+    cpu.fpu.fds = cpu.segment(segment).selector;
+}
+
+/// Reads a memory operand into the low bytes of ten.
+fn read<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<[u8; 10]> {
+    let mut bytes = [0; 10];
+    match format(insn).size() {
+        2 => bytes[..2].copy_from_slice(&cpu.load_mem::<O, u16>(cx, &insn.mem)?.to_le_bytes()),
+        4 => bytes[..4].copy_from_slice(&cpu.load_mem::<O, u32>(cx, &insn.mem)?.to_le_bytes()),
+        8 => bytes[..8].copy_from_slice(&cpu.load_mem::<O, u64>(cx, &insn.mem)?.to_le_bytes()),
+        _ => {
+            let linear = cpu.linear(&insn.mem, 10, false)?;
+            cpu.load_bytes(cx, linear, &mut bytes)?;
+        }
+    }
+    Ok(bytes)
+}
+
+fn write<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn, bytes: [u8; 10]) -> Exec<()> {
+    let [b0, b1, b2, b3, b4, b5, b6, b7, ..] = bytes;
+    match format(insn).size() {
+        2 => cpu.store_mem(cx, &insn.mem, u16::from_le_bytes([b0, b1])),
+        4 => cpu.store_mem(cx, &insn.mem, u32::from_le_bytes([b0, b1, b2, b3])),
+        8 => {
+            let value = u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7]);
+            cpu.store_mem(cx, &insn.mem, value)
+        }
+        _ => {
+            let linear = cpu.linear(&insn.mem, 10, true)?;
+            cpu.store_bytes(cx, linear, &bytes)
+        }
+    }
+}
+
+/// FADD to FDIVRP between registers; `aux` is the operation with [`POP`].
+pub(super) fn arith<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    wait(cpu, cx)?;
+    record(cpu, insn);
+    let op = ARITH[usize::from(insn.aux & 7)];
+    cpu.fpu.arith(op, insn.dst, Source::St(insn.src), insn.aux & POP != 0);
+    Ok(())
+}
+
+/// FADD to FIDIVR with a memory operand.
+pub(super) fn arith_memory<O: Observer>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    wait(cpu, cx)?;
+    let source = Source::from_memory(format(insn), read(cpu, cx, insn)?);
+    record_memory(cpu, insn);
+    cpu.fpu.arith(ARITH[usize::from(insn.aux & 7)], 0, source, false);
+    Ok(())
+}
+
+/// FCOM to FUCOMPP; `aux` is the number of pops with [`QUIET`].
+pub(super) fn compare<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    wait(cpu, cx)?;
+    record(cpu, insn);
+    cpu.fpu.compare(Source::St(insn.src), insn.aux & QUIET != 0, insn.aux & 3);
+    Ok(())
+}
+
+/// FCOM to FICOMP with a memory operand.
+pub(super) fn compare_memory<O: Observer>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    wait(cpu, cx)?;
+    let source = Source::from_memory(format(insn), read(cpu, cx, insn)?);
+    record_memory(cpu, insn);
+    cpu.fpu.compare(source, false, insn.aux & 3);
+    Ok(())
+}
+
+/// FCOMI to FUCOMIP: ZF, PF and CF tell the relation; OF, SF and AF are cleared.
+pub(super) fn compare_flags<O: Observer>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    wait(cpu, cx)?;
+    record(cpu, insn);
+    let (quiet, pop) = (insn.aux & QUIET != 0, insn.aux & POP != 0);
+    let relation = cpu.fpu.compare_flags(insn.src, quiet, pop);
+    cpu.flags.set_rflags(match relation {
+        Relation::Greater => 0,
+        Relation::Less => flags::CF,
+        Relation::Equal => flags::ZF,
+        Relation::Unordered => flags::ZF | flags::PF | flags::CF,
+    });
+    Ok(())
+}
+
+/// Runs an operation of the unit that has no operands and cannot fault otherwise.
+#[inline]
+fn plain<O: Observer>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+    operation: impl FnOnce(&mut Fpu),
+) -> Exec<()> {
+    wait(cpu, cx)?;
+    record(cpu, insn);
+    operation(&mut cpu.fpu);
+    Ok(())
+}
+
+pub(super) fn ftst<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    plain(cpu, cx, insn, |fpu| fpu.compare(Source::Integer(0), false, 0))
+}
+
+pub(super) fn fxam<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    plain(cpu, cx, insn, Fpu::examine)
+}
+
+pub(super) fn fxtract<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    plain(cpu, cx, insn, Fpu::extract)
+}
+
+pub(super) fn fscale<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    plain(cpu, cx, insn, Fpu::scale)
+}
+
+pub(super) fn fprem<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    plain(cpu, cx, insn, |fpu| fpu.remainder(false))
+}
+
+pub(super) fn fprem1<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    plain(cpu, cx, insn, |fpu| fpu.remainder(true))
+}
+
+pub(super) fn fincstp<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    plain(cpu, cx, insn, Fpu::increment_top)
+}
+
+pub(super) fn fdecstp<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    plain(cpu, cx, insn, Fpu::decrement_top)
+}
+
+pub(super) fn fnop<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    plain(cpu, cx, insn, |_| {})
+}
+
+/// FSQRT, FRNDINT, FABS, FCHS by `aux`.
+pub(super) fn unary<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    plain(cpu, cx, insn, |fpu| fpu.unary(UNARY[usize::from(insn.aux & 3)]))
+}
+
+/// F2XM1 to FSINCOS by `aux`.
+pub(super) fn transcendental<O: Observer>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    plain(cpu, cx, insn, |fpu| fpu.transcendental(TRANSCENDENTAL[usize::from(insn.aux & 7)]))
+}
+
+/// FLD1 to FLDZ by `aux`.
+pub(super) fn constant<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    plain(cpu, cx, insn, |fpu| fpu.load_constant(CONSTANT[usize::from(insn.aux & 7)]))
+}
+
+/// FLD ST(i).
+pub(super) fn load<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    plain(cpu, cx, insn, |fpu| fpu.load_register(insn.src))
+}
+
+/// FST and FSTP to ST(i).
+pub(super) fn store<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    plain(cpu, cx, insn, |fpu| fpu.store_register(insn.dst, insn.aux & POP != 0))
+}
+
+pub(super) fn fxch<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    plain(cpu, cx, insn, |fpu| fpu.exchange(insn.src))
+}
+
+pub(super) fn ffree<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    plain(cpu, cx, insn, |fpu| fpu.free(insn.dst))
+}
+
+pub(super) fn ffreep<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    plain(cpu, cx, insn, |fpu| fpu.free_and_pop(insn.dst))
+}
+
+/// FCMOVcc; `aux` is the condition code.
+pub(super) fn fcmov<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    let condition = cpu.flags.condition(insn.aux);
+    plain(cpu, cx, insn, |fpu| fpu.move_if(insn.src, condition))
+}
+
+/// FLD, FILD and FBLD from memory.
+pub(super) fn load_memory<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    wait(cpu, cx)?;
+    let bytes = read(cpu, cx, insn)?;
+    record_memory(cpu, insn);
+    cpu.fpu.load(format(insn), bytes);
+    Ok(())
+}
+
+/// FST to FBSTP to memory.
+pub(super) fn store_memory<O: Observer>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    wait(cpu, cx)?;
+    // A fault in the store must leave the unit as it was.
+    let mut after = cpu.fpu;
+    let stored = after.store(format(insn), insn.aux & TRUNCATE != 0, insn.aux & POP != 0);
+    if let Some(bytes) = stored {
+        write(cpu, cx, insn, bytes)?;
+    }
+    cpu.fpu = after;
+    record_memory(cpu, insn);
+    Ok(())
+}
+
+pub(super) fn fldcw<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    wait(cpu, cx)?;
+    let control = cpu.load_mem::<O, u16>(cx, &insn.mem)?;
+    cpu.fpu.set_control_word(control);
+    Ok(())
+}
+
+pub(super) fn fnstcw<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    available(cpu)?;
+    let control = cpu.fpu.control_word();
+    cpu.store_mem(cx, &insn.mem, control)
+}
+
+pub(super) fn fnstsw<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    available(cpu)?;
+    let status = cpu.fpu.status_word();
+    cpu.store_mem(cx, &insn.mem, status)
+}
+
+pub(super) fn fnstsw_ax<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+    available(cpu)?;
+    let status = cpu.fpu.status_word();
+    cpu.set_reg(gpr::RAX, status);
+    Ok(())
+}
+
+pub(super) fn fnclex<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+    available(cpu)?;
+    cpu.fpu.clear_exceptions();
+    Ok(())
+}
+
+pub(super) fn fninit<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+    available(cpu)?;
+    cpu.fpu.init();
+    Ok(())
+}
+
+/// Old control instructions that do nothing any more.
+pub(super) fn ignored<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+    available(cpu)
+}
+
+/// FWAIT: unlike the others it looks at MP, and not at EM.
+pub(super) fn fwait<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+    if cpu.cr0 & (cr0::MP | cr0::TS) == cr0::MP | cr0::TS {
+        return Err(Stop::NM);
+    }
+    if cpu.fpu.pending_exception() { pending(cpu, cx) } else { Ok(()) }
+}
+
+/// The layout of environments in the current mode.
+fn env_format(cpu: &Cpu, insn: &Insn) -> EnvFormat {
+    match (cpu.selectors_are_protected(), insn.size == Size::B2) {
+        (false, true) => EnvFormat::Real16,
+        (true, true) => EnvFormat::Protected16,
+        (false, false) => EnvFormat::Real32,
+        (true, false) => EnvFormat::Protected32,
+    }
+}
+
+pub(super) fn fnstenv<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    available(cpu)?;
+    let format = env_format(cpu, insn);
+    let image = cpu.fpu.environment(format);
+    let linear = cpu.linear(&insn.mem, format.size() as u64, true)?;
+    cpu.store_bytes(cx, linear, &image[..format.size()])?;
+    cpu.fpu.mask_all();
+    Ok(())
+}
+
+pub(super) fn fldenv<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    wait(cpu, cx)?;
+    let format = env_format(cpu, insn);
+    let mut image = [0; EnvFormat::Protected32.size()];
+    let linear = cpu.linear(&insn.mem, format.size() as u64, false)?;
+    cpu.load_bytes(cx, linear, &mut image[..format.size()])?;
+    cpu.fpu.set_environment(format, &image);
+    Ok(())
+}
+
+pub(super) fn fnsave<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    available(cpu)?;
+    let format = env_format(cpu, insn);
+    let (size, total) = (format.size(), format.save_size());
+    let mut image = [0; EnvFormat::Protected32.save_size()];
+    image[..size].copy_from_slice(&cpu.fpu.environment(format)[..size]);
+    image[size..total].copy_from_slice(&cpu.fpu.save_registers());
+    let linear = cpu.linear(&insn.mem, total as u64, true)?;
+    cpu.store_bytes(cx, linear, &image[..total])?;
+    cpu.fpu.init();
+    Ok(())
+}
+
+pub(super) fn frstor<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    wait(cpu, cx)?;
+    let format = env_format(cpu, insn);
+    let total = format.save_size();
+    let mut image = [0; EnvFormat::Protected32.save_size()];
+    let linear = cpu.linear(&insn.mem, total as u64, false)?;
+    cpu.load_bytes(cx, linear, &mut image[..total])?;
+    cpu.fpu.restore(format, &image);
+    Ok(())
+}

@@ -1,0 +1,265 @@
+//! What surrounds the operations: availability, pending exceptions, memory faults, images, and
+//! that every x87 encoding has a handler. The programs run in real mode, where vector n is made to
+//! halt at an address of its own.
+
+#![allow(unsafe_code, reason = "RAM is handed to the processor as a host address")]
+
+use iced_x86::{Code, CpuidFeature, Decoder, DecoderOptions};
+
+use super::{Fpu, lower};
+use crate::block::Translations;
+use crate::bus::{Bus, CpuidResult, Refused};
+use crate::cpu::{Cpu, Features, Segment, cr0};
+use crate::insn::{gpr, seg};
+use crate::lower::Lowering;
+use crate::observe::{Cx, Plain};
+use crate::ram::{PAGE, Ram, Region};
+use crate::run::Exit;
+
+const PROGRAM: u64 = 0x1000;
+const HANDLERS: u64 = 0x500;
+const DATA: u64 = 0x3000;
+const SIZE: usize = 0x20000;
+const HLT: u8 = 0xF4;
+
+/// No devices; counts FERR#.
+#[derive(Default)]
+struct Nothing {
+    ferr: u32,
+}
+
+impl Bus for Nothing {
+    fn mmio_read(&mut self, _: u64, _: u64, _: usize) -> u64 {
+        0
+    }
+    fn mmio_write(&mut self, _: u64, _: u64, _: usize, _: u64) {}
+    fn io_read(&mut self, _: u64, _: u16, _: usize) -> u32 {
+        0
+    }
+    fn io_write(&mut self, _: u64, _: u16, _: usize, _: u32) {}
+    fn rdmsr(&mut self, _: u64, _: u32) -> Result<u64, Refused> {
+        Err(Refused)
+    }
+    fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<(), Refused> {
+        Err(Refused)
+    }
+    fn rdpmc(&mut self, _: u32, _: u8, _: bool, _: bool) -> Result<u64, Refused> {
+        Err(Refused)
+    }
+    fn cpuid(&mut self, _: u32, _: u32) -> CpuidResult {
+        CpuidResult::default()
+    }
+    fn tsc(&mut self, _: u64) -> u64 {
+        0
+    }
+    fn cr8(&mut self) -> u8 {
+        0
+    }
+    fn set_cr8(&mut self, _: u64, _: u8) {}
+    fn ferr(&mut self) {
+        self.ferr += 1;
+    }
+}
+
+/// What a program left.
+struct Outcome {
+    cpu: Cpu,
+    memory: Vec<u8>,
+    /// The exception that ended it; `None` if it ran to its end.
+    vector: Option<u8>,
+    ferr: u32,
+}
+
+/// Runs `code` in real mode with DS = 0 and `data` at [`DATA`].
+fn run(code: &[u8], data: &[u8], prepare: impl FnOnce(&mut Cpu)) -> Outcome {
+    let pages = SIZE / PAGE as usize;
+    let mut memory = vec![[0u8; PAGE as usize]; pages].concat();
+    for n in 0..32u16 {
+        let at = usize::from(n);
+        memory[4 * at..4 * at + 2].copy_from_slice(&(HANDLERS as u16 + n).to_le_bytes());
+        memory[HANDLERS as usize + at] = HLT;
+    }
+    memory[PROGRAM as usize..PROGRAM as usize + code.len()].copy_from_slice(code);
+    memory[PROGRAM as usize + code.len()] = HLT;
+    memory[DATA as usize..DATA as usize + data.len()].copy_from_slice(data);
+    let region = Region { gpa: 0, host: memory.as_mut_ptr(), len: SIZE as u64 };
+    // SAFETY: `memory` outlives `ram`, and is not looked at until the run is over.
+    let ram = unsafe { Ram::new(&[region]) };
+    let mut cpu = Cpu::new(Features::K8);
+    cpu.set_segment(seg::CS, Segment::real(0, true));
+    cpu.rip = PROGRAM;
+    cpu.set_gpr(gpr::RSP, 0x8000);
+    cpu.fpu.init();
+    prepare(&mut cpu);
+    let mut bus = Nothing::default();
+    let mut cx = Cx { bus: &mut bus, ram: &ram, observer: Plain };
+    let mut translations = Translations::new();
+    for _ in 0..10 {
+        if cpu.run(&mut cx, &mut translations, 1000) == Exit::Halt {
+            break;
+        }
+    }
+    assert!(cpu.halted, "the program did not come to its end");
+    let after_hlt = cpu.rip - 1;
+    let vector =
+        (HANDLERS..HANDLERS + 32).contains(&after_hlt).then(|| (after_hlt - HANDLERS) as u8);
+    drop(ram);
+    Outcome { cpu, memory, vector, ferr: bus.ferr }
+}
+
+fn with_cr0(bits: u64) -> impl FnOnce(&mut Cpu) {
+    move |cpu| cpu.set_control(bits, 0, 0, 0)
+}
+
+const FLD1: [u8; 2] = [0xD9, 0xE8];
+const FLDZ: [u8; 2] = [0xD9, 0xEE];
+const FWAIT: u8 = 0x9B;
+const FNSTSW_AX: [u8; 2] = [0xDF, 0xE0];
+
+/// #NM by EM and TS for all but FWAIT, which looks at MP and TS (AMD64 APM volume 2, table 6-1 of
+/// section 6.4).
+#[test]
+fn device_not_available() {
+    for (bits, x87, wait) in [
+        (0, None, None),
+        (cr0::EM, Some(7), None),
+        (cr0::TS, Some(7), None),
+        (cr0::MP, None, None),
+        (cr0::MP | cr0::TS, Some(7), Some(7)),
+        (cr0::MP | cr0::EM, Some(7), None),
+    ] {
+        assert_eq!(run(&FLD1, &[], with_cr0(bits)).vector, x87, "FLD1, CR0 {bits:x}");
+        assert_eq!(run(&FNSTSW_AX, &[], with_cr0(bits)).vector, x87, "FNSTSW, CR0 {bits:x}");
+        assert_eq!(run(&[FWAIT], &[], with_cr0(bits)).vector, wait, "FWAIT, CR0 {bits:x}");
+    }
+}
+
+/// A division by zero, unmasked, is reported by the next waiting instruction: by #MF with CR0.NE,
+/// by FERR# without (AMD64 APM volume 2, section 8.2.17).
+#[test]
+fn pending_exception() {
+    // FLDCW [DATA]; FLD1; FLDZ; FDIVP; FNSTSW AX; FWAIT
+    let load = [0xD9, 0x2E, 0x00, 0x30];
+    let code = [&load[..], &FLD1, &FLDZ, &[0xDE, 0xF9], &FNSTSW_AX, &[FWAIT]].concat();
+    let control = 0x037Bu16.to_le_bytes();
+    let outcome = run(&code, &control, with_cr0(cr0::NE));
+    assert_eq!(outcome.vector, Some(16));
+    // ZE, ES and B; TOP 6: the operands are still there.
+    assert_eq!(outcome.cpu.gpr(gpr::RAX) & 0xFFFF, 0xB084);
+    assert_eq!(outcome.ferr, 0);
+    let outcome = run(&code, &control, with_cr0(0));
+    assert_eq!((outcome.vector, outcome.ferr), (None, 1));
+}
+
+/// An operand beyond the segment's limit: #GP, and neither stack nor status has changed (AMD64 APM
+/// volume 2, section 8.1.3: faults are restartable).
+#[test]
+fn memory_faults_leave_the_unit_alone() {
+    // QWORD at FFFCh: FSTP, FLD, FADD, FISTTP; TBYTE: FSTP, FBSTP; FNSAVE.
+    let operands: [[u8; 4]; 7] = [
+        [0xDD, 0x1E, 0xFC, 0xFF],
+        [0xDD, 0x06, 0xFC, 0xFF],
+        [0xDC, 0x06, 0xFC, 0xFF],
+        [0xDD, 0x0E, 0xFC, 0xFF],
+        [0xDB, 0x3E, 0xFC, 0xFF],
+        [0xDF, 0x36, 0xFC, 0xFF],
+        [0xDD, 0x36, 0xFC, 0xFF],
+    ];
+    for code in operands {
+        let mut before = Fpu::default();
+        let outcome = run(&code, &[], |cpu| {
+            cpu.fpu.load_constant(super::Constant::Pi);
+            before = cpu.fpu;
+        });
+        assert_eq!(outcome.vector, Some(13), "{code:x?}");
+        assert_eq!(outcome.cpu.fpu, before, "{code:x?}");
+    }
+}
+
+/// FNSTENV in real mode: 14 bytes, linear addresses of instruction and operand, and all exceptions
+/// masked afterwards (AMD64 APM volume 2, figure 11-10).
+#[test]
+fn real_mode_environment() {
+    // FLD DWORD [3000h] at 0:1000h; FNSTENV [3010h]
+    let code = [0xD9, 0x06, 0x00, 0x30, 0xD9, 0x36, 0x10, 0x30];
+    let outcome = run(&code, &1.5f32.to_le_bytes(), |cpu| {
+        cpu.fpu.set_control_word(0x0360);
+        cpu.set_segment(seg::DS, Segment::real(0x1000, false));
+    });
+    assert_eq!(outcome.vector, None);
+    let image = &outcome.memory[0x1_3010..0x1_301E];
+    let words: Vec<u16> = image.chunks(2).map(|w| u16::from_le_bytes([w[0], w[1]])).collect();
+    // Control; status with TOP 7; register 7 holds the zero that the segment has; the instruction
+    // at 1000h; the operand at 1_3000h.
+    assert_eq!(words, [0x0360, 0x3800, 0x7FFF, 0x1000, 0x0000, 0x3000, 0x1000]);
+    assert_eq!(outcome.cpu.fpu.control_word(), 0x037F);
+}
+
+/// FXSAVE wants 16-byte alignment; its image has the abridged tag word and ST(0) at 32.
+#[test]
+fn fxsave_image() {
+    // FLD1; FXSAVE [3100h]
+    let code = [FLD1[0], FLD1[1], 0x0F, 0xAE, 0x06, 0x00, 0x31];
+    let outcome = run(&code, &[], |_| {});
+    assert_eq!(outcome.vector, None);
+    let image = &outcome.memory[0x3100..0x3100 + 160];
+    assert_eq!(image[..6], [0x7F, 0x03, 0x00, 0x38, 0x80, 0x00]);
+    assert_eq!(image[24..32], [0x80, 0x1F, 0, 0, 0xFF, 0xFF, 0, 0]);
+    assert_eq!(image[32..42], [0, 0, 0, 0, 0, 0, 0, 0x80, 0xFF, 0x3F]);
+    let misaligned = [0x0F, 0xAE, 0x06, 0x08, 0x31];
+    assert_eq!(run(&misaligned, &[], |_| {}).vector, Some(13));
+}
+
+/// FXRSTOR takes back what FXSAVE stored.
+#[test]
+fn fxrstor_takes_back() {
+    // FXSAVE [3100h]; FNINIT; FXRSTOR [3100h]
+    let code = [0x0F, 0xAE, 0x06, 0x00, 0x31, 0xDB, 0xE3, 0x0F, 0xAE, 0x0E, 0x00, 0x31];
+    let mut before = Fpu::default();
+    let outcome = run(&code, &[], |cpu| {
+        cpu.fpu.set_control_word(0x0A7F);
+        cpu.fpu.load_constant(super::Constant::LnOf2);
+        cpu.fpu.load_constant(super::Constant::One);
+        cpu.fpu.increment_top();
+        before = cpu.fpu;
+    });
+    assert_eq!(outcome.vector, None);
+    assert_eq!(outcome.cpu.fpu, before);
+}
+
+/// Every encoding from D8h to DFh that the decoder knows as an instruction has a handler.
+#[test]
+fn every_encoding_is_lowered() {
+    let cpu = Cpu::new(Features::K8);
+    let lowering = Lowering::of(&cpu);
+    let mut known = 0;
+    for opcode in 0xD8..=0xDFu8 {
+        for modrm in 0..=255u8 {
+            let code = [opcode, modrm, 0, 0, 0, 0];
+            let instruction = Decoder::new(16, &code, DecoderOptions::AMD).decode();
+            if instruction.code() == Code::INVALID {
+                continue;
+            }
+            assert!(
+                instruction.cpuid_features().iter().all(|feature| matches!(
+                    feature,
+                    CpuidFeature::FPU
+                        | CpuidFeature::FPU287
+                        | CpuidFeature::FPU387
+                        | CpuidFeature::CMOV
+                        | CpuidFeature::SSE3
+                        | CpuidFeature::INTEL8086
+                )),
+                "{opcode:x} {modrm:x} is {:?} of {:?}",
+                instruction.code(),
+                instruction.cpuid_features()
+            );
+            let lowered = lower::<Plain>(&lowering, &instruction);
+            assert!(lowered.is_some(), "{opcode:x} {modrm:x} {:?}", instruction.code());
+            known += 1;
+        }
+    }
+    // Memory forms: 8 x 192, without D9/1, DB/4, DB/6 and DD/5. Register forms of D8 to DF: 64, 52,
+    // 33, 53, 64, 48, 57, 49.
+    assert_eq!(known, 8 * 192 - 4 * 24 + 64 + 52 + 33 + 53 + 64 + 48 + 57 + 49);
+}

@@ -1,0 +1,208 @@
+//! Single-stepping and breakpoints (section 13.1).
+
+use iced_x86::code_asm::*;
+use x86_cpu::run::Exit;
+
+use crate::machine::*;
+
+/// Address that #DB saved and what DR6 says.
+fn trap(m: &mut Machine) -> (u64, u64) {
+    assert_eq!(m.vector(), 1);
+    let saved = m.stack(0);
+    (saved, m.ask(|a| a.mov(rax, dr6).unwrap()))
+}
+
+/// Sets DR0 and DR7 by instructions.
+fn set_breakpoint(m: &mut Machine, address: u64, dr7_value: u64) {
+    m.ask(|a| {
+        a.mov(rax, address).unwrap();
+        a.mov(dr0, rax).unwrap();
+        a.mov(rax, dr7_value).unwrap();
+        a.mov(dr7, rax).unwrap();
+    });
+}
+
+const BS: u64 = 1 << 14;
+const NONE: u64 = 0xffff_0ff0;
+
+/// TF: the trap comes after the instruction, saves TF and clears it for the handler.
+#[test]
+fn single_step() {
+    let mut m = Machine::long();
+    m.cpu.set_rflags(2 | TF);
+    m.load(CODE, 64, |a| {
+        a.nop().unwrap();
+        a.nop().unwrap();
+    });
+    assert_eq!(m.vector(), 1);
+    assert_eq!((m.stack(0), m.stack(2)), (CODE + 1, 2 | TF));
+    assert_eq!(m.cpu.rflags() & TF, 0);
+    assert_eq!(m.ask(|a| a.mov(rax, dr6).unwrap()), NONE | BS);
+    assert_eq!(m.facts.exceptions, 1);
+}
+
+/// POPF that sets TF: the instruction behind it is the first to trap. MOV SS puts the trap off.
+#[test]
+fn where_the_trap_comes() {
+    let mut m = Machine::long();
+    m.load(CODE, 64, |a| {
+        a.push(0x102).unwrap();
+        a.popfq().unwrap();
+        a.nop().unwrap();
+        a.nop().unwrap();
+    });
+    // PUSH has five bytes, POPF and NOP one each.
+    assert_eq!(trap(&mut m), (CODE + 7, NONE | BS));
+
+    let mut m = Machine::long();
+    m.cpu.set_rflags(2 | TF);
+    m.cpu.set_gpr(RAX, u64::from(sel::DATA));
+    m.write(CODE, &[0x8e, 0xd0, 0x90, 0x90]);
+    m.cpu.rip = CODE;
+    assert_eq!(trap(&mut m), (CODE + 3, NONE | BS));
+}
+
+/// INT n with TF set does not trap in its handler; the instruction behind IRET does.
+#[test]
+fn software_interrupt_hides_the_trap() {
+    let mut m = Machine::long();
+    m.cpu.set_rflags(2 | TF);
+    m.load(HANDLERS + 0x300, 64, |a| {
+        a.nop().unwrap();
+        a.iretq().unwrap();
+    });
+    m.load(CODE, 64, |a| {
+        a.int(0x30).unwrap();
+        a.nop().unwrap();
+        a.nop().unwrap();
+    });
+    assert_eq!(trap(&mut m), (CODE + 3, NONE | BS));
+}
+
+/// SYSCALL with TF masked by SFMASK does not trap either.
+#[test]
+fn syscall_hides_the_trap() {
+    let mut m = Machine::long();
+    m.cpu.msrs.star = 0x0023_0008_0000_0000;
+    m.cpu.msrs.lstar = CODE + 0x100;
+    m.cpu.msrs.sfmask = TF;
+    m.cpu.set_rflags(2 | TF);
+    m.write(CODE + 0x100, &[0xf4]);
+    m.load(CODE, 64, |a| a.syscall().unwrap());
+    assert_eq!(m.run(), Exit::Halt);
+    assert_eq!(m.cpu.rip, CODE + 0x101);
+}
+
+/// An instruction breakpoint is a fault; RF lets the instruction through once.
+#[test]
+fn instruction_breakpoint() {
+    let mut m = Machine::long();
+    set_breakpoint(&mut m, CODE + 1, 1);
+    m.load(CODE, 64, |a| {
+        a.nop().unwrap();
+        a.inc(ecx).unwrap();
+        a.hlt().unwrap();
+    });
+    assert_eq!(m.vector(), 1);
+    assert_eq!((m.stack(0), m.cpu.gpr(RCX)), (CODE + 1, 0));
+    assert_eq!(m.stack(2) & RF, 0);
+    assert_eq!(m.facts.debug_matches, [1, 0, 0, 0]);
+    // Resume with RF, once: it is gone behind the instruction.
+    m.cpu.rip = CODE + 1;
+    m.cpu.set_rflags(2 | RF);
+    assert_eq!(m.run(), Exit::Halt);
+    assert_eq!((m.cpu.rip, m.cpu.gpr(RCX)), (CODE + 4, 1));
+    assert_eq!(m.cpu.rflags() & RF, 0);
+    assert_eq!(m.facts.debug_matches, [1, 0, 0, 0]);
+    assert_eq!(m.ask(|a| a.mov(rax, dr6).unwrap()), NONE | 1);
+}
+
+/// Data breakpoints: a trap behind the instruction, by kind and range of the access.
+#[test]
+fn data_breakpoints() {
+    // DR7 fields of DR0: L0, R/W at 17:16, LEN at 19:18.
+    const WRITE: u64 = 1 << 16;
+    const ACCESS: u64 = 3 << 16;
+    const BYTE: u64 = 0;
+    const DWORD: u64 = 3 << 18;
+    for (kind, address, is_write, hits) in [
+        (WRITE | DWORD, DATA, true, true),
+        (WRITE | DWORD, DATA, false, false),
+        (ACCESS | DWORD, DATA, false, true),
+        // Four bytes from DATA + 2: touches the watched byte, and the one before does not.
+        (WRITE | BYTE, DATA + 5, true, true),
+        (WRITE | BYTE, DATA + 6, true, false),
+        (WRITE | DWORD, DATA + 7, true, true),
+    ] {
+        let mut m = Machine::long();
+        set_breakpoint(&mut m, address, 1 | kind);
+        let before = m.facts.debug_matches[0];
+        m.load(CODE, 64, |a| {
+            a.mov(rbx, DATA + 2).unwrap();
+            if is_write {
+                a.mov(dword_ptr(rbx), ecx).unwrap();
+            } else {
+                a.mov(ecx, dword_ptr(rbx)).unwrap();
+            }
+            a.hlt().unwrap();
+        });
+        assert_eq!(m.run(), Exit::Halt);
+        let trapped = m.cpu.rip < CODE;
+        assert_eq!(trapped, hits, "{kind:x} {address:x}");
+        assert_eq!(m.facts.debug_matches[0] - before, u64::from(hits));
+        if hits {
+            assert_eq!((m.handler(), m.stack(0)), (1, CODE + 12));
+            assert_eq!(m.ask(|a| a.mov(rax, dr6).unwrap()), NONE | 1);
+        }
+    }
+}
+
+/// Matches of breakpoints that DR7 does not enable can be counted (K8 events DCh to DFh) and do not
+/// trap.
+#[test]
+fn disabled_breakpoints_are_counted() {
+    let mut m = Machine::long();
+    set_breakpoint(&mut m, DATA, 0xd << 16);
+    m.cpu.watch_disabled_breakpoints(true);
+    m.load(CODE, 64, |a| {
+        a.mov(rbx, DATA).unwrap();
+        a.mov(dword_ptr(rbx), ecx).unwrap();
+        a.mov(dword_ptr(rbx + 4), ecx).unwrap();
+        a.hlt().unwrap();
+    });
+    let before = m.facts.debug_matches[0];
+    assert_eq!(m.run(), Exit::Halt);
+    assert_eq!(m.cpu.rip, CODE + 16);
+    assert_eq!(m.facts.debug_matches[0] - before, 1);
+}
+
+/// DR7.GD makes the next access to a debug register #DB with DR6.BD, and is cleared by it. DR4 and
+/// DR5 are DR6 and DR7 until CR4.DE makes them invalid.
+#[test]
+fn debug_registers_themselves() {
+    let mut m = Machine::long();
+    m.load(CODE, 64, |a| {
+        a.mov(eax, 0x2000).unwrap();
+        a.mov(dr7, rax).unwrap();
+        a.mov(rcx, dr0).unwrap();
+    });
+    assert_eq!(trap(&mut m), (CODE + 8, NONE | 1 << 13));
+    assert_eq!(m.ask(|a| a.mov(rax, dr7).unwrap()), 0x400);
+    assert_eq!(m.ask(|a| a.mov(rax, dr5).unwrap()), 0x400);
+    m.load(CODE, 64, |a| {
+        a.mov(rax, cr4).unwrap();
+        a.or(eax, 8).unwrap();
+        a.mov(cr4, rax).unwrap();
+        a.mov(rax, dr5).unwrap();
+    });
+    assert_eq!(m.vector(), 6);
+}
+
+/// ICEBP goes to vector 1 whatever the gate's DPL, and counts as a far transfer.
+#[test]
+fn icebp() {
+    let mut m = Machine::long().at_user();
+    m.load(USER_CODE, 64, |a| a.int1().unwrap());
+    assert_eq!((m.vector(), m.stack(0)), (1, USER_CODE + 1));
+    assert_eq!((m.facts.far, m.facts.exceptions), (1, 0));
+}

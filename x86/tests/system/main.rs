@@ -1,0 +1,15 @@
+//! Protection, interrupts, task switches and debug traps, driven by small guest programs in
+//! hand-built descriptor tables. Chapters and tables are those of the AMD64 Architecture
+//! Programmer's Manual (APM), volume 2, unless said otherwise.
+
+mod control;
+mod debug;
+mod long;
+mod machine;
+mod memory;
+mod ports;
+mod protected;
+mod random;
+mod real;
+mod segments;
+mod tasks;

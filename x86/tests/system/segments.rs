@@ -1,0 +1,292 @@
+//! Loads of segment registers and the instructions that look at descriptors (chapter 4).
+
+use iced_x86::code_asm::*;
+use x86_cpu::run::Exit;
+
+use crate::machine::*;
+
+/// MOV `segment`, AX.
+fn mov_from_ax(segment: u8) -> [u8; 2] {
+    [0x8e, 0xc0 | segment << 3]
+}
+
+/// Section 4.10: what each kind of descriptor does in DS and in SS, at privilege 3 and 0.
+#[test]
+fn loads_that_fault() {
+    // (access byte, register, privilege, RPL, vector)
+    for (access, register, level, rpl, vector) in [
+        // Execute-only code and system segments cannot be data.
+        (0xf9, DS, 3, 3, 13),
+        (0xe2, DS, 3, 3, 13),
+        // Inner data, by CPL or by RPL.
+        (0x93, DS, 3, 0, 13),
+        (0x93, DS, 0, 3, 13),
+        // Inner readable code that does not conform.
+        (0x9b, ES, 3, 3, 13),
+        // Not present.
+        (0x73, FS, 3, 3, 11),
+        (0x73, SS, 3, 3, 12),
+        // SS: read-only, code, another DPL, another RPL.
+        (0xf1, SS, 3, 3, 13),
+        (0xfb, SS, 3, 3, 13),
+        (0x93, SS, 3, 3, 13),
+        (0xf3, SS, 3, 0, 13),
+        (0xf3, SS, 0, 0, 13),
+    ] {
+        let mut m = Machine::protected();
+        if level == 3 {
+            m = m.at_user();
+        }
+        m.set_descriptor(sel::FREE, descriptor(0x1000, 0xfff, access, 4));
+        m.write(USER_CODE, &mov_from_ax(register));
+        m.cpu.rip = USER_CODE;
+        m.cpu.set_gpr(RAX, u64::from(sel::FREE | rpl));
+        let before = *m.cpu.segment(register);
+        assert_eq!(m.vector(), vector, "{access:x} in {register} at {level}");
+        assert_eq!((m.stack(0), m.stack(1)), (u64::from(sel::FREE), USER_CODE));
+        if register != SS {
+            assert_eq!(*m.cpu.segment(register), before);
+        }
+        assert_eq!(
+            m.facts.seg_loads[usize::from(register)],
+            u64::from(register == SS && level == 3)
+        );
+    }
+}
+
+/// A good load takes base, limit and attributes, and sets the accessed bit in memory.
+#[test]
+fn loads_that_succeed() {
+    for (access, flags, limit) in
+        [(0xf2, 4, 0xf_1234), (0xf2, 12, 0xf123_4fff), (0xfe, 4, 0xf_1234), (0x9e, 4, 0xf_1234)]
+    {
+        let mut m = Machine::protected().at_user();
+        m.set_descriptor(sel::FREE, descriptor(0x89ab_cdef, 0xf_1234, access, flags));
+        m.write(USER_CODE, &mov_from_ax(GS));
+        m.cpu.rip = USER_CODE;
+        m.cpu.set_gpr(RAX, u64::from(sel::FREE | 3));
+        m.step(1);
+        let segment = *m.cpu.segment(GS);
+        assert_eq!(segment.selector, sel::FREE | 3);
+        assert_eq!((segment.base, segment.limit), (0x89ab_cdef, limit));
+        assert_eq!(segment.attributes, (flags << 12) as u16 | access as u16 | 1);
+        assert_eq!(m.descriptor(sel::FREE) >> 40 & 0xff, access | 1);
+        assert_eq!(m.facts.seg_loads, [0, 0, 0, 0, 0, 1]);
+    }
+}
+
+/// A null selector loads into DS and faults on use; into SS it faults, but for 64-bit code below
+/// privilege 3.
+#[test]
+fn null_selectors() {
+    let mut m = Machine::protected();
+    m.load(CODE, 32, |a| {
+        a.xor(eax, eax).unwrap();
+        a.mov(ds, ax).unwrap();
+        a.mov(eax, dword_ptr(0x1000)).unwrap();
+    });
+    assert_eq!((m.vector(), m.stack(0)), (13, 0));
+    assert_eq!(m.facts.seg_loads[usize::from(DS)], 1);
+
+    for (mut m, vector) in [
+        (Machine::protected(), Some(13)),
+        (Machine::long(), None),
+        (Machine::long().at_user(), Some(13)),
+    ] {
+        m.write(CODE, &[0x8e, 0xd0, 0xf4]);
+        m.cpu.rip = CODE;
+        m.cpu.set_gpr(RAX, 0);
+        assert_eq!(m.run(), Exit::Halt);
+        match vector {
+            Some(vector) => assert_eq!((m.handler(), m.stack(0)), (vector, 0)),
+            None => assert_eq!((m.cpu.rip, m.cpu.segment(SS).selector), (CODE + 3, 0)),
+        }
+    }
+}
+
+/// LES and POP FS, and the interrupt shadow of POP SS.
+#[test]
+fn pointers_and_pops() {
+    let mut m = Machine::protected();
+    m.write_u32(DATA, 0x1234_5678);
+    m.write_u16(DATA + 4, sel::USER_DATA);
+    m.load(CODE, 32, |a| {
+        a.mov(ebx, DATA as i32).unwrap();
+        // LES ESI, [EBX]
+        a.db(&[0xc4, 0x33]).unwrap();
+        a.push(i32::from(sel::DATA)).unwrap();
+        a.pop(fs).unwrap();
+        a.push(i32::from(sel::DATA)).unwrap();
+        a.pop(ss).unwrap();
+        a.nop().unwrap();
+        a.hlt().unwrap();
+    });
+    m.step(6);
+    assert!(m.cpu.interrupt_shadow());
+    m.step(1);
+    assert!(!m.cpu.interrupt_shadow());
+    assert_eq!(m.run(), Exit::Halt);
+    assert_eq!((m.cpu.gpr(RSI), m.cpu.segment(ES).selector), (0x1234_5678, sel::USER_DATA));
+    assert_eq!(m.cpu.segment(FS).selector, sel::DATA);
+    assert_eq!(m.cpu.gpr(RSP), KERNEL_STACK - 0x100);
+    assert_eq!(m.facts.seg_loads, [1, 0, 1, 0, 1, 0]);
+}
+
+/// MOV CS and POP CS are invalid.
+#[test]
+fn cs_cannot_be_moved_to() {
+    let mut m = Machine::protected();
+    m.write(CODE, &mov_from_ax(CS));
+    m.cpu.rip = CODE;
+    assert_eq!(m.vector(), 6);
+}
+
+/// LAR, LSL, VERR and VERW (APM volume 3) at privilege 3: ZF and result by descriptor.
+#[test]
+fn access_rights() {
+    // (access, flags, LAR, LSL, VERR, VERW)
+    for (access, flags, lar, lsl, verr, verw) in [
+        // Data of privilege 3, read/write and read-only, with 4 KiB granularity.
+        (0xf3, 12, true, Some(0x1fff), true, true),
+        (0xf1, 4, true, Some(1), true, false),
+        // Code: execute/read, execute-only; conforming code of privilege 0.
+        (0xfb, 4, true, Some(1), true, false),
+        (0xf9, 4, true, Some(1), false, false),
+        (0x9f, 4, true, Some(1), true, false),
+        // Data of privilege 0.
+        (0x93, 4, false, None, false, false),
+        // LDT, available 32-bit task, call gate, interrupt gate.
+        (0xe2, 0, true, Some(1), false, false),
+        (0xe9, 0, true, Some(1), false, false),
+        (0xec, 0, true, None, false, false),
+        (0xee, 0, false, None, false, false),
+    ] {
+        let ask = |code: &[u8]| {
+            let mut m = Machine::protected().at_user();
+            m.set_descriptor(sel::FREE, descriptor(0, 1, access, flags));
+            m.write(USER_CODE, code);
+            m.cpu.rip = USER_CODE;
+            m.cpu.set_gpr(RAX, 0xaaaa_aaaa);
+            m.cpu.set_gpr(RCX, u64::from(sel::FREE | 3));
+            m.step(1);
+            let zf = m.cpu.rflags() & 0x40 != 0;
+            assert_eq!(m.cpu.rip, USER_CODE + 3);
+            (zf, m.cpu.gpr(RAX))
+        };
+        // LAR EAX, ECX; LSL EAX, ECX; VERR CX; VERW CX.
+        let expected = if lar { access << 8 | flags << 20 } else { 0xaaaa_aaaa };
+        assert_eq!(ask(&[0x0f, 0x02, 0xc1]), (lar, expected), "LAR {access:x}");
+        assert_eq!(
+            ask(&[0x0f, 0x03, 0xc1]),
+            (lsl.is_some(), lsl.unwrap_or(0xaaaa_aaaa)),
+            "LSL {access:x}"
+        );
+        assert_eq!(ask(&[0x0f, 0x00, 0xe1]).0, verr, "VERR {access:x}");
+        assert_eq!(ask(&[0x0f, 0x00, 0xe9]).0, verw, "VERW {access:x}");
+    }
+}
+
+/// ARPL raises the RPL and says so in ZF; invalid in real mode.
+#[test]
+fn arpl() {
+    for (destination, source, result, zf) in
+        [(0x10, 0x23, 0x13, true), (0x12, 0x21, 0x12, false), (0x13, 3, 0x13, false)]
+    {
+        let mut m = Machine::protected();
+        m.write(CODE, &[0x63, 0xc8]);
+        m.cpu.rip = CODE;
+        m.cpu.set_gpr(RAX, destination);
+        m.cpu.set_gpr(RCX, source);
+        m.step(1);
+        assert_eq!((m.cpu.gpr(RAX), m.cpu.rflags() & 0x40 != 0), (result, zf));
+    }
+    let mut m = Machine::real();
+    m.write(CODE, &[0x63, 0xc8]);
+    m.cpu.rip = CODE;
+    assert_eq!(m.vector(), 6);
+}
+
+/// LGDT, LIDT, LLDT, LTR and their stores in 64-bit mode.
+#[test]
+fn system_registers() {
+    let mut m = Machine::long();
+    m.set_descriptor(sel::FREE, descriptor(0x1000_2000, 0xff, 0x82, 0));
+    m.set_descriptor(sel::FREE + 8, 0xffff_ff80);
+    m.set_descriptor(sel::TSS, descriptor(TSS, 0x67, 0x89, 0));
+    m.write_u16(DATA, 0x1ff);
+    m.write_u64(DATA + 2, GDT);
+    m.write_u16(DATA + 16, 0xabc);
+    m.write_u64(DATA + 18, 0xffff_8000_0000_2000);
+    m.load(CODE, 64, |a| {
+        a.mov(rbx, DATA).unwrap();
+        a.lgdt(ptr(rbx)).unwrap();
+        a.lidt(ptr(rbx + 16)).unwrap();
+        a.mov(eax, i32::from(sel::FREE)).unwrap();
+        a.lldt(ax).unwrap();
+        a.mov(eax, i32::from(sel::TSS)).unwrap();
+        a.ltr(ax).unwrap();
+        a.sgdt(ptr(rbx + 32)).unwrap();
+        a.sidt(ptr(rbx + 48)).unwrap();
+        a.sldt(ecx).unwrap();
+        a.str(edx).unwrap();
+        a.smsw(rsi).unwrap();
+        a.hlt().unwrap();
+    });
+    assert_eq!(m.run(), Exit::Halt);
+    assert_eq!((m.cpu.idtr.base, m.cpu.idtr.limit), (0xffff_8000_0000_2000, 0xabc));
+    assert_eq!((m.read_u16(DATA + 32), m.read_u64(DATA + 34)), (0x1ff, GDT));
+    assert_eq!((m.read_u16(DATA + 48), m.read_u64(DATA + 50)), (0xabc, 0xffff_8000_0000_2000));
+    assert_eq!((m.cpu.gpr(RCX), m.cpu.gpr(RDX)), (u64::from(sel::FREE), u64::from(sel::TSS)));
+    assert_eq!(m.cpu.gpr(RSI), m.cpu.cr0());
+    assert_eq!((m.cpu.ldtr.base, m.cpu.ldtr.limit), (0xffff_ff80_1000_2000, 0xff));
+    assert_eq!(m.descriptor(sel::TSS) >> 40 & 0xff, 0x8b, "busy");
+    // LTR of a busy task: #GP(selector).
+    let mut m = Machine::long();
+    m.load(CODE, 64, |a| {
+        a.mov(eax, i32::from(sel::TSS)).unwrap();
+        a.ltr(ax).unwrap();
+    });
+    assert_eq!((m.vector(), m.stack(0)), (13, u64::from(sel::TSS)));
+}
+
+/// CLI, STI and POPF against IOPL; STI's shadow lasts one instruction.
+#[test]
+fn interrupt_flag() {
+    let mut m = Machine::long();
+    m.load(CODE, 64, |a| {
+        a.sti().unwrap();
+        a.nop().unwrap();
+        a.sti().unwrap();
+        a.nop().unwrap();
+        a.cli().unwrap();
+        a.nop().unwrap();
+    });
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        m.step(1);
+        seen.push((m.cpu.interrupts_enabled(), m.cpu.interrupt_shadow()));
+    }
+    assert_eq!(seen, [(true, true), (true, false), (true, false), (true, false), (false, false)]);
+
+    for (iopl, vector) in [(0, 13), (3, 3)] {
+        let mut m = Machine::long().at_user();
+        m.set_gate(3, 0xee, 0);
+        m.cpu.set_rflags(2 | IF | iopl << 12);
+        m.load(USER_CODE, 64, |a| {
+            a.cli().unwrap();
+            a.int3().unwrap();
+        });
+        assert_eq!(m.vector(), vector);
+        let still = if iopl == 3 { 0 } else { IF | RF };
+        assert_eq!(m.stack(if vector == 13 { 3 } else { 2 }), 2 | still | iopl << 12);
+    }
+
+    // POPF at privilege 3 changes neither IF nor IOPL, and does not fault.
+    let mut m = Machine::long().at_user();
+    m.load(USER_CODE, 64, |a| {
+        a.push(0x3247).unwrap();
+        a.popfq().unwrap();
+    });
+    m.step(2);
+    assert_eq!(m.cpu.rflags(), 0x47);
+}
