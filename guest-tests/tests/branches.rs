@@ -221,15 +221,13 @@ fn far_transfers_between_levels() -> Result {
 #[test]
 fn an_exception() -> Result {
     let image = Guest::assemble(|g| {
-        let mut run = 0;
-        for &(name, select) in EVENTS {
-            run += 1;
-            g.count(name, select, |g| g.probe(&format!("fault{run}"), |g| g.ud2()))?;
+        for (n, &(name, select)) in EVENTS.iter().enumerate() {
+            g.count(name, select, |g| g.probe(&format!("fault{n}"), |g| g.ud2()))?;
         }
         Ok(())
     })?;
     run(&image).expect(&[
-        ("fault1", 0x100 | 6),
+        ("fault0", 0x100 | 6),
         ("instructions", PROBE_BEFORE + 1 + RECOVERING + PROBE_BEHIND + DISABLING),
         ("branches", 1 + 3), // and JMP, JZ, IRETQ of the handler
         ("taken", 1 + 2),    // JZ is not taken

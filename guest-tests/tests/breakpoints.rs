@@ -5,9 +5,9 @@ use guest_tests::msr::OS;
 use guest_tests::{Guest, Result, SCRATCH, run};
 use iced_x86::code_asm::{byte_ptr, dr0, dr1, dr2, dr3, dr7, dword_ptr, ecx, qword_ptr, rax, rbx};
 
-/// DR7 with nothing enabled: R/W0 write, LEN0 4; R/W1 read or write, LEN1 4; R/W2 execution;
+/// DR7 with nothing enabled: R/W0 write, LEN0 4; R/W1 read or write, LEN1 4; R/W2 (0) execution;
 /// R/W3 read or write, LEN3 1. Bit 10 is always one.
-const DR7: u64 = 1 << 10 | 0b1101 << 16 | 0b1111 << 20 | 0b0000 << 24 | 0b0011 << 28;
+const DR7: u64 = 1 << 10 | 0b1101 << 16 | 0b1111 << 20 | 0b0011 << 28;
 
 #[test]
 fn matches_without_enabling() -> Result {

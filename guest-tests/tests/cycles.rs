@@ -8,6 +8,8 @@ use guest_tests::{DISABLING, Guest, PMI_VECTOR, Result, run};
 const UNHALTED: u64 = 0x76 | OS;
 const MASKED: u64 = 0xCD | OS;
 const MASKED_PENDING: u64 = 0xCE | OS;
+const CMASK_2: u64 = 2 << 24;
+const CMASK_4: u64 = 4 << 24;
 
 /// Three times two cycles with IF = 0 between two with IF = 1. The cycle of CLI begins with IF = 1,
 /// that of STI with IF = 0.
@@ -18,12 +20,12 @@ fn masked_cycles() -> Result {
         ("masked", MASKED),
         ("edges", MASKED | EDGE),
         ("at least one", MASKED | CMASK_1),
-        ("at least two", MASKED | 2 * CMASK_1),
+        ("at least two", MASKED | CMASK_2),
         ("less than one", MASKED | INV | CMASK_1),
-        ("less than two", MASKED | INV | 2 * CMASK_1),
+        ("less than two", MASKED | INV | CMASK_2),
         ("edges of less than one", MASKED | INV | CMASK_1 | EDGE),
         ("edges of at least one", MASKED | CMASK_1 | EDGE),
-        ("four is reserved", MASKED | 4 * CMASK_1),
+        ("four is reserved", MASKED | CMASK_4),
     ];
     let image = Guest::assemble(|g| {
         g.sti()?;

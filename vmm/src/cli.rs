@@ -65,13 +65,13 @@ struct RunArgs {
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
     /// Initial RAM disk of the kernel, or a multiboot module.
-    #[arg(long, value_name = "FILE", requires = "kernel")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["flat", "demo"])]
     initrd: Vec<PathBuf>,
     /// Kernel command line.
-    #[arg(long, value_name = "STR", default_value = "", requires = "kernel")]
+    #[arg(long, value_name = "STR", default_value = "", conflicts_with_all = ["flat", "demo"])]
     append: String,
     /// Entry point of a bzImage.
-    #[arg(long, value_enum, default_value = "auto", requires = "kernel")]
+    #[arg(long, value_enum, default_value = "auto", conflicts_with_all = ["flat", "demo"])]
     entry: EntryPoint,
     /// Raw bytes at a physical address; below 1 MiB they start in real mode, else in 32-bit
     /// protected mode.

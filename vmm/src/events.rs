@@ -129,7 +129,7 @@ mod tests {
     /// Section 10.2 of the K8 document: C0h is Retired Instructions, without a unit mask.
     #[test]
     fn an_event_is_found_by_code_and_by_name() {
-        for pattern in ["C0", "c0h", "0xC0", "retired_clflush"] {
+        for pattern in ["C0", "c0h", "0xC0", "retired_instructions"] {
             let text = list(k8(), Some(pattern), false).unwrap();
             assert!(text.starts_with("C0h  "), "{pattern}: {text}");
         }

@@ -364,3 +364,126 @@ fn enter(cpu: &mut Cpu, entry: &Entry) {
     cpu.set_rflags(entry.rflags);
     cpu.rip = entry.rip;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::memory::RamLayout;
+    use crate::boot::{Image, Payload};
+    use crate::config;
+
+    // Real-mode code. 66h makes the operand 32 bits wide.
+    const HLT: &[u8] = &[0xFA, 0xF4]; // cli; hlt
+    const WRMSR: &[u8] = &[0x0F, 0x30];
+    const NOP: &[u8] = &[0x90];
+    const XOR_EDX: &[u8] = &[0x66, 0x31, 0xD2];
+
+    fn mov_eax(value: u32) -> Vec<u8> {
+        [&[0x66, 0xB8][..], &value.to_le_bytes()].concat()
+    }
+
+    fn mov_ecx(value: u32) -> Vec<u8> {
+        [&[0x66, 0xB9][..], &value.to_le_bytes()].concat()
+    }
+
+    fn run(code: &[&[u8]], limits: Limits) -> (Machine, End) {
+        let (personality, platform) = config::personality("k8").unwrap();
+        let config = Config {
+            personality,
+            platform,
+            cpus: 1,
+            ram: RamLayout::new(2 << 20, None).unwrap(),
+            payload: Payload::Flat {
+                image: Image { name: "test".into(), bytes: code.concat() },
+                address: 0x7C00,
+            },
+            clock_hz: platform.clock_hz,
+            start_time: 0,
+            skid: 0,
+            script: Script::default(),
+            limits,
+        };
+        let mut machine = Machine::new(&config).unwrap();
+        let mut console = Console::to("nowhere".into(), Box::new(std::io::sink()));
+        let end = machine.run(limits, &mut console).unwrap();
+        (machine, end)
+    }
+
+    fn counter(machine: &Machine, index: u32) -> u64 {
+        machine.vcpus()[0].pmu.rdpmc(index, 0, true, false).unwrap()
+    }
+
+    // PerfEvtSel (BKDG 26094, section 10.2): EN bit 22, OS bit 17, USR bit 16, event C0h.
+    const SELECT_0: u32 = 0xC001_0000;
+    const SELECT_1: u32 = 0xC001_0001;
+    const RETIRED: u32 = 0x0043_00C0;
+
+    /// The WRMSR that sets EN is not counted, the one that clears it is: five NOP, MOV, WRMSR.
+    #[test]
+    fn an_instruction_is_counted_by_the_configuration_it_began_under() {
+        let (on, off, select) = (mov_eax(RETIRED), mov_eax(0), mov_ecx(SELECT_0));
+        let code = [&select, XOR_EDX, &on, WRMSR, NOP, NOP, NOP, NOP, NOP, &off, WRMSR, NOP, HLT];
+        let (machine, end) = run(&code, Limits::default());
+        assert_eq!((end, counter(&machine, 0)), (End::Halted, 7));
+        // MOV, XOR, MOV, WRMSR, five NOP, MOV, WRMSR, NOP, CLI, HLT.
+        assert_eq!(machine.retired(), 14);
+    }
+
+    /// Also between counters: enabling one while another counts.
+    #[test]
+    fn a_second_counter_follows_the_same_rule_while_the_first_counts() {
+        let (on, off) = (mov_eax(RETIRED), mov_eax(0));
+        let (first, second) = (mov_ecx(SELECT_0), mov_ecx(SELECT_1));
+        let code = [
+            &first[..],
+            XOR_EDX,
+            &on,
+            WRMSR,
+            &second,
+            WRMSR,
+            NOP,
+            &off,
+            &first,
+            WRMSR,
+            &second,
+            WRMSR,
+            HLT,
+        ];
+        let (machine, _) = run(&code, Limits::default());
+        // Between the two of counter 0: MOV, WRMSR, NOP, MOV, MOV, WRMSR; of counter 1: NOP, MOV,
+        // MOV, WRMSR, MOV, WRMSR.
+        assert_eq!((counter(&machine, 0), counter(&machine, 1)), (6, 6));
+    }
+
+    /// 76h counts cycles not halted: none of the time after HLT, and each instruction is one.
+    #[test]
+    fn the_clock_of_the_counters_stops_in_halt() {
+        let code = [&mov_ecx(SELECT_0)[..], XOR_EDX, &mov_eax(0x0043_0076), WRMSR, NOP, NOP, HLT];
+        let (machine, end) = run(&code, Limits::default());
+        // NOP, NOP, CLI, HLT.
+        assert_eq!((end, counter(&machine, 0)), (End::Halted, 4));
+        assert!(machine.vcpus()[0].halted_cycles > 0);
+    }
+
+    #[test]
+    fn the_limit_of_instructions_is_exact() {
+        let limits = Limits { instructions: Some(123_457), timeout: None };
+        // JMP to itself.
+        let (machine, end) = run(&[&[0xEB, 0xFE]], limits);
+        assert_eq!((end, machine.retired()), (End::Instructions, 123_457));
+    }
+
+    /// OUT F4h, AL with AL = 21: status 2 * 21 + 1.
+    #[test]
+    fn the_debug_exit_port_gives_the_status() {
+        let (_, end) = run(&[&[0xB0, 21, 0xE6, 0xF4]], Limits::default());
+        assert_eq!((end, end.status()), (End::Exit(43), 43));
+    }
+
+    /// LIDT with a limit of zero from an all-zero operand, then INT3.
+    #[test]
+    fn a_triple_fault_is_reported() {
+        let (_, end) = run(&[&[0x0F, 0x01, 0x1E, 0x00, 0x7D, 0xCC]], Limits::default());
+        assert_eq!((end, end.status()), (End::TripleFault(0), 126));
+    }
+}

@@ -247,11 +247,12 @@ impl Cpu {
         for (at, piece) in pieces(linear, out) {
             let place = self.translate(cx, at, self.mmu, Intent::Read)?;
             self.look(cx, at, piece.len() as u64, false);
+            if let Some(host) = place.host {
+                host.read_slice(offset_in_page(at), piece);
+                continue;
+            }
             for (n, byte) in piece.iter_mut().enumerate() {
-                *byte = match place.host {
-                    Some(host) => host.read::<1>(offset_in_page(at) + n)[0],
-                    None => cx.bus.mmio_read(self.time, place.gpa + n as u64, 1) as u8,
-                };
+                *byte = cx.bus.mmio_read(self.time, place.gpa + n as u64, 1) as u8;
             }
         }
         Ok(())
@@ -272,15 +273,15 @@ impl Cpu {
             let place = self.translate(cx, at, self.mmu, Intent::Write)?;
             let len = (PAGE as usize - offset_in_page(at)).min(bytes.len() - done);
             self.wrote(cx, at, place, len as u64);
-            for (n, &byte) in bytes[done..done + len].iter().enumerate() {
-                match place.host {
-                    Some(host) => host.write(offset_in_page(at) + n, [byte]),
-                    None => {
-                        cx.bus.mmio_write(self.time, place.gpa + n as u64, 1, u64::from(byte));
-                    }
-                }
-            }
+            let piece = &bytes[done..done + len];
             done += len;
+            if let Some(host) = place.host {
+                host.write_slice(offset_in_page(at), piece);
+                continue;
+            }
+            for (n, &byte) in piece.iter().enumerate() {
+                cx.bus.mmio_write(self.time, place.gpa + n as u64, 1, u64::from(byte));
+            }
         }
         Ok(())
     }

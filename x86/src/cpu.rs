@@ -232,7 +232,7 @@ pub struct Cpu {
     pub flags: Flags,
     /// RFLAGS without the arithmetic flags.
     pub(crate) system_flags: u64,
-    /// RIP; while a block runs, that of the block's first byte (see [`Cpu::rip_of`]).
+    /// RIP; while a block runs, that of the block's first byte.
     pub rip: u64,
     /// ES, CS, SS, DS, FS, GS.
     pub(crate) segments: [Segment; 6],
@@ -503,7 +503,7 @@ impl Cpu {
         {
             self.leave = true;
         }
-        if (changed | self.system_flags) & (flags::TF | flags::RF) != 0 {
+        if self.system_flags & flags::TF != 0 {
             // The run loop goes instruction by instruction from here.
             self.leave = true;
         }

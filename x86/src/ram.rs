@@ -53,6 +53,20 @@ impl HostPage {
         unsafe { self.0.add(offset & 0xfff).cast::<[u8; N]>().write_unaligned(bytes) }
     }
 
+    /// Reads as many bytes at `offset` as `out` holds.
+    pub fn read_slice(self, offset: usize, out: &mut [u8]) {
+        assert!(offset + out.len() <= PAGE as usize);
+        // SAFETY: module argument; the range stays inside the page, and `out` is not guest memory.
+        unsafe { std::ptr::copy_nonoverlapping(self.0.add(offset), out.as_mut_ptr(), out.len()) }
+    }
+
+    /// Writes `bytes` at `offset`.
+    pub fn write_slice(self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= PAGE as usize);
+        // SAFETY: module argument; the range stays inside the page, and `bytes` is not guest memory.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.add(offset), bytes.len()) }
+    }
+
     /// Copies `len` bytes from `source` at `from` to here at `to`; as if through a buffer.
     pub fn copy_from(self, to: usize, source: Self, from: usize, len: usize) {
         assert!(to + len <= PAGE as usize && from + len <= PAGE as usize);
@@ -212,9 +226,7 @@ impl Ram {
             let Some(page) = self.page(at) else { return false };
             let offset = (at & (PAGE - 1)) as usize;
             let len = (PAGE as usize - offset).min(out.len() - done);
-            for (n, byte) in out[done..done + len].iter_mut().enumerate() {
-                *byte = page.read::<1>(offset + n)[0];
-            }
+            page.read_slice(offset, &mut out[done..done + len]);
             done += len;
         }
         true
@@ -229,9 +241,7 @@ impl Ram {
             let offset = (at & (PAGE - 1)) as usize;
             let len = (PAGE as usize - offset).min(bytes.len() - done);
             self.note_write(at, len as u64);
-            for (n, &byte) in bytes[done..done + len].iter().enumerate() {
-                page.write(offset + n, [byte]);
-            }
+            page.write_slice(offset, &bytes[done..done + len]);
             done += len;
         }
         true

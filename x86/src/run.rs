@@ -361,12 +361,7 @@ impl Cpu {
     /// Reads code bytes, from RAM or (a boot ROM) from a device.
     fn fetch<O: Observer>(&self, cx: &mut Cx<'_, O>, gpa: u64, code: &mut [u8]) {
         match cx.ram.page(gpa) {
-            Some(page) => {
-                let offset = (gpa & (PAGE - 1)) as usize;
-                for (n, byte) in code.iter_mut().enumerate() {
-                    *byte = page.read::<1>(offset + n)[0];
-                }
-            }
+            Some(page) => page.read_slice((gpa & (PAGE - 1)) as usize, code),
             None => {
                 for (n, byte) in code.iter_mut().enumerate() {
                     *byte = cx.bus.mmio_read(self.time, gpa + n as u64, 1) as u8;

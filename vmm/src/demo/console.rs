@@ -1,22 +1,27 @@
-//! What a program without an operating system needs to say something: the first serial port, in
-//! polled mode, and the debug exit port.
+//! What a program without an operating system needs to say something and to end: the first serial
+//! port, in polled mode, the debug exit port and soft off.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
-    CodeLabel, al, byte_ptr, dl, dx, eax, ebx, ecx, edi, edx, rax, rbx, rcx, rdi, rdx, rsi,
+    CodeLabel, al, ax, byte_ptr, dl, dx, eax, ebx, ecx, edi, edx, rax, rbx, rcx, rdi, rdx, rsi,
 };
 
 use super::program::Program;
+use crate::devices::acpi_pm::{PM1A_CONTROL, SLEEP_TYPE_S5};
+use crate::devices::debug_exit::DEBUG_EXIT;
 
 /// Transmit holding register of the first 16550.
 const DATA: u32 = 0x3F8;
 /// Line status register; bit 5: the transmitter takes a character.
 const LINE_STATUS: u32 = 0x3FD;
 const TRANSMITTER_READY: u32 = 1 << 5;
-/// Writing n here ends the run with status 2n + 1.
-const DEBUG_EXIT: u32 = 0xF4;
+/// SLP_EN of PM1a_CNT (ACPI 6.5, section 4.8.3.2.1).
+const SLEEP_ENABLE: u16 = 1 << 13;
+/// Position of SLP_TYP.
+const SLEEP_TYPE: u32 = 10;
 
-/// Subroutines of a program that write to the console. All preserve every register but RFLAGS.
+/// Subroutines of a program that write to the console. They preserve all registers but RFLAGS, if
+/// not said otherwise.
 pub struct Console {
     put_char: CodeLabel,
     put_text: CodeLabel,
@@ -95,14 +100,30 @@ impl Console {
     /// # Errors
     /// If an instruction cannot be encoded.
     pub fn exit(&self, p: &mut Program, code: u32) -> Result<(), IcedError> {
-        p.mov(edx, DEBUG_EXIT)?;
+        p.mov(edx, u32::from(DEBUG_EXIT))?;
         p.mov(eax, code)?;
         p.out(dx, eax)?;
-        let stay = p.here()?;
-        p.cli()?;
-        p.hlt()?;
-        p.jmp(stay)
+        stay(p)
     }
+
+    /// Switches the machine off.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn power_off(&self, p: &mut Program) -> Result<(), IcedError> {
+        p.mov(edx, u32::from(PM1A_CONTROL))?;
+        p.mov(eax, u32::from(SLEEP_TYPE_S5 << SLEEP_TYPE | SLEEP_ENABLE))?;
+        p.out(dx, ax)?;
+        stay(p)
+    }
+}
+
+/// Does nothing more.
+fn stay(p: &mut Program) -> Result<(), IcedError> {
+    let stay = p.here()?;
+    p.cli()?;
+    p.hlt()?;
+    p.jmp(stay)
 }
 
 /// AL to the serial port.

@@ -342,3 +342,65 @@ fn gate_descriptor(gate: &Gate, handler: u64) -> [u64; 2] {
         | (handler >> 16 & 0xFFFF) << 48;
     [low, handler >> 32]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quad(image: &Image, address: u64) -> u64 {
+        let at = (address - image.load_address) as usize;
+        u64::from_le_bytes(image.bytes[at..at + 8].try_into().unwrap())
+    }
+
+    /// APM volume 2, figures 4-22 and 4-24: the fields of the TSS descriptor and of a gate.
+    #[test]
+    fn system_descriptors() {
+        let mut p = Program::new().unwrap();
+        let entry = p.mark("entry").unwrap();
+        p.nop().unwrap();
+        p.gate(0x80, entry, 2, 3);
+        let image = p.finish().unwrap();
+
+        // TSS at 10_7100h: base 23:0 from bit 16 on, limit 67h, present, type 9.
+        assert_eq!(quad(&image, 0x10_7030), 0x0000_8910_7100_0067);
+        assert_eq!(quad(&image, 0x10_7038), 0);
+        // Code begins at 11_0000h. Offset 15:0, selector 8, IST 2, present DPL 3 type Eh,
+        // offset 31:16 = 11h.
+        let offset = image.symbol("entry").unwrap();
+        assert!(offset > 0x11_0000 && offset < 0x11_0100);
+        assert_eq!(quad(&image, 0x10_8800), 0x0011_EE02_0008_0000 | (offset & 0xFFFF));
+        assert_eq!(quad(&image, 0x10_8808), 0);
+        // A vector without a handler is not present.
+        assert_eq!(quad(&image, 0x10_8810), 0);
+        // RSP0, IST1, IST2 in the TSS.
+        assert_eq!(quad(&image, 0x10_7104), 0x10_D000);
+        assert_eq!(quad(&image, 0x10_7124), 0x10_B000);
+        assert_eq!(quad(&image, 0x10_712C), 0x10_C000);
+    }
+
+    /// APM volume 2, section 5.3.3: 4 GiB one to one in 2 MiB pages, open to CPL 3.
+    #[test]
+    fn page_tables_map_one_to_one() {
+        let image = Program::new().unwrap().finish().unwrap();
+        for address in [0u64, 0x1F_FFFF, 0x20_0000, 0x7654_3210, 0xFEE0_0340, 0xFFFF_FFFF] {
+            let pml4e = quad(&image, 0x10_1000 + 8 * (address >> 39));
+            let pdpte = quad(&image, (pml4e & !0xFFF) + 8 * (address >> 30 & 511));
+            let pde = quad(&image, (pdpte & !0xFFF) + 8 * (address >> 21 & 511));
+            assert_eq!((pml4e & 0xFFF, pdpte & 0xFFF, pde & 0xFFF), (7, 7, 0x87));
+            assert_eq!((pde & !0xFFF) | (address & 0x1F_FFFF), address);
+        }
+    }
+
+    #[test]
+    fn several_labels_at_one_place() {
+        let mut p = Program::new().unwrap();
+        let mut label = p.create_label();
+        p.place(&mut label).unwrap();
+        p.mark("a").unwrap();
+        p.mark("b").unwrap();
+        p.jmp(label).unwrap();
+        let image = p.finish().unwrap();
+        assert_eq!(image.symbol("a"), image.symbol("b"));
+        assert_eq!(image.symbol("c"), None);
+    }
+}

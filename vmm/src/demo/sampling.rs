@@ -99,7 +99,7 @@ pub fn sampling() -> Result<Image, IcedError> {
     }
     resolve(&mut p, functions.len() as u32)?;
     print(&mut p, &console, functions.len() as u32)?;
-    console.exit(&mut p, 0)?;
+    console.power_off(&mut p)?;
     p.finish()
 }
 

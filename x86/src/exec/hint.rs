@@ -39,7 +39,7 @@ fn clflush<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<
 pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
     let hint = |class| next(nop::<O>, Insn { kind: Kind::Nop, class, ..l.insn(i) });
     match i.mnemonic() {
-        // The decoder's RESERVEDNOP, ENDBR and RDSSP are NOPs to a processor that does not know
+        // The decoder's RESERVEDNOP, ENDBR, RDSSP and CLDEMOTE are NOPs to a processor that does not know
         // their meaning; so are the operands: nothing is accessed.
         Mnemonic::Nop
         | Mnemonic::Pause
@@ -48,6 +48,7 @@ pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowere
         | Mnemonic::Endbr64
         | Mnemonic::Rdsspd
         | Mnemonic::Rdsspq
+        | Mnemonic::Cldemote
         | Mnemonic::Lfence
         | Mnemonic::Mfence
         | Mnemonic::Sfence => hint(Class::NONE),

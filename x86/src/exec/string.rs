@@ -18,21 +18,17 @@ use crate::{
     stop::{Exec, Stop},
 };
 
-/// One of the string instructions, with elements of `T` and addresses of width `A`.
+/// One of the string instructions, with elements of `T`.
 ///
 /// The lowered instruction has the source operand in `mem`, and in `aux` how ES is addressed.
 trait Operation {
     /// Repeats depend on ZF: CMPS and SCAS.
     const COMPARES: bool = false;
     /// One element. The index registers move only if it succeeds.
-    fn step<O: Observer, T: Word, A: Word>(
-        cpu: &mut Cpu,
-        cx: &mut Cx<'_, O>,
-        insn: &Insn,
-    ) -> Exec<()>;
+    fn step<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()>;
     /// As many of the next `limit` elements as can be done at once; zero if none.
     #[inline(always)]
-    fn run<O: Observer, T: Word, A: Word>(_: &mut Cpu, _: &Insn, _: u64) -> u64 {
+    fn run<O: Observer, T: Word>(_: &mut Cpu, _: &Insn, _: u64) -> u64 {
         0
     }
 }
@@ -45,15 +41,25 @@ fn destination(insn: &Insn) -> Mem {
 
 /// Moves an index register by `elements` elements, in the direction of DF.
 #[inline(always)]
-fn advance<T: Word, A: Word>(cpu: &mut Cpu, r: u8, elements: u64) {
+fn advance<T: Word>(cpu: &mut Cpu, insn: &Insn, r: u8, elements: u64) {
     let bytes = elements * T::BYTES as u64;
-    let index = cpu.reg::<A>(r).to_u64();
+    let index = cpu.reg::<u64>(r);
     let moved = if cpu.system_flags & flags::DF == 0 {
         index.wrapping_add(bytes)
     } else {
         index.wrapping_sub(bytes)
     };
-    cpu.set_reg(r, A::from_u64(moved));
+    set_address(cpu, insn, r, moved);
+}
+
+/// Writes an index or count register, of which the address size counts.
+#[inline(always)]
+fn set_address(cpu: &mut Cpu, insn: &Insn, r: u8, value: u64) {
+    match insn.mem.mask {
+        AddrMask::Bits16 => cpu.set_reg(r, value as u16),
+        AddrMask::Bits32 => cpu.set_reg(r, value as u32),
+        AddrMask::Bits64 => cpu.set_reg(r, value),
+    }
 }
 
 #[inline(always)]
@@ -102,20 +108,16 @@ impl Stretch {
 struct Movs;
 impl Operation for Movs {
     #[inline(always)]
-    fn step<O: Observer, T: Word, A: Word>(
-        cpu: &mut Cpu,
-        cx: &mut Cx<'_, O>,
-        insn: &Insn,
-    ) -> Exec<()> {
+    fn step<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
         let value = cpu.load_mem::<O, T>(cx, &insn.mem)?;
         cpu.store_mem(cx, &destination(insn), value)?;
-        advance::<T, A>(cpu, gpr::RSI, 1);
-        advance::<T, A>(cpu, gpr::RDI, 1);
+        advance::<T>(cpu, insn, gpr::RSI, 1);
+        advance::<T>(cpu, insn, gpr::RDI, 1);
         Ok(())
     }
 
     #[inline(always)]
-    fn run<O: Observer, T: Word, A: Word>(cpu: &mut Cpu, insn: &Insn, limit: u64) -> u64 {
+    fn run<O: Observer, T: Word>(cpu: &mut Cpu, insn: &Insn, limit: u64) -> u64 {
         let to = destination(insn);
         let Some(source) = Stretch::of::<O, T>(cpu, &insn.mem, limit, false) else { return 0 };
         let Some(target) = Stretch::of::<O, T>(cpu, &to, source.elements, true) else {
@@ -134,8 +136,8 @@ impl Operation for Movs {
             return 0;
         }
         into.host.copy_from(target.offset(), from.host, source.offset(), bytes as usize);
-        advance::<T, A>(cpu, gpr::RSI, target.elements);
-        advance::<T, A>(cpu, gpr::RDI, target.elements);
+        advance::<T>(cpu, insn, gpr::RSI, target.elements);
+        advance::<T>(cpu, insn, gpr::RDI, target.elements);
         target.elements
     }
 }
@@ -143,19 +145,15 @@ impl Operation for Movs {
 struct Stos;
 impl Operation for Stos {
     #[inline(always)]
-    fn step<O: Observer, T: Word, A: Word>(
-        cpu: &mut Cpu,
-        cx: &mut Cx<'_, O>,
-        insn: &Insn,
-    ) -> Exec<()> {
+    fn step<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
         let value = cpu.reg::<T>(gpr::RAX);
         cpu.store_mem(cx, &destination(insn), value)?;
-        advance::<T, A>(cpu, gpr::RDI, 1);
+        advance::<T>(cpu, insn, gpr::RDI, 1);
         Ok(())
     }
 
     #[inline(always)]
-    fn run<O: Observer, T: Word, A: Word>(cpu: &mut Cpu, insn: &Insn, limit: u64) -> u64 {
+    fn run<O: Observer, T: Word>(cpu: &mut Cpu, insn: &Insn, limit: u64) -> u64 {
         let to = destination(insn);
         let Some(target) = Stretch::of::<O, T>(cpu, &to, limit, true) else { return 0 };
         let into = *cpu.tlb.entry(cpu.mmu, target.linear);
@@ -164,7 +162,7 @@ impl Operation for Stos {
         }
         let value = cpu.reg::<T>(gpr::RAX).to_u64();
         fill::<T>(into.host, target.offset(), target.elements as usize, value);
-        advance::<T, A>(cpu, gpr::RDI, target.elements);
+        advance::<T>(cpu, insn, gpr::RDI, target.elements);
         target.elements
     }
 }
@@ -189,14 +187,10 @@ fn fill<T: Word>(page: HostPage, offset: usize, elements: usize, value: u64) {
 struct Lods;
 impl Operation for Lods {
     #[inline(always)]
-    fn step<O: Observer, T: Word, A: Word>(
-        cpu: &mut Cpu,
-        cx: &mut Cx<'_, O>,
-        insn: &Insn,
-    ) -> Exec<()> {
+    fn step<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
         let value = cpu.load_mem::<O, T>(cx, &insn.mem)?;
         cpu.set_reg(gpr::RAX, value);
-        advance::<T, A>(cpu, gpr::RSI, 1);
+        advance::<T>(cpu, insn, gpr::RSI, 1);
         Ok(())
     }
 }
@@ -205,16 +199,12 @@ struct Cmps;
 impl Operation for Cmps {
     const COMPARES: bool = true;
     #[inline(always)]
-    fn step<O: Observer, T: Word, A: Word>(
-        cpu: &mut Cpu,
-        cx: &mut Cx<'_, O>,
-        insn: &Insn,
-    ) -> Exec<()> {
+    fn step<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
         let a = cpu.load_mem::<O, T>(cx, &insn.mem)?;
         let b = cpu.load_mem::<O, T>(cx, &destination(insn))?;
         subtract(cpu, a, b);
-        advance::<T, A>(cpu, gpr::RSI, 1);
-        advance::<T, A>(cpu, gpr::RDI, 1);
+        advance::<T>(cpu, insn, gpr::RSI, 1);
+        advance::<T>(cpu, insn, gpr::RDI, 1);
         Ok(())
     }
 }
@@ -223,34 +213,30 @@ struct Scas;
 impl Operation for Scas {
     const COMPARES: bool = true;
     #[inline(always)]
-    fn step<O: Observer, T: Word, A: Word>(
-        cpu: &mut Cpu,
-        cx: &mut Cx<'_, O>,
-        insn: &Insn,
-    ) -> Exec<()> {
+    fn step<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
         let b = cpu.load_mem::<O, T>(cx, &destination(insn))?;
         let a = cpu.reg::<T>(gpr::RAX);
         subtract(cpu, a, b);
-        advance::<T, A>(cpu, gpr::RDI, 1);
+        advance::<T>(cpu, insn, gpr::RDI, 1);
         Ok(())
     }
 }
 
-fn once<O: Observer, P: Operation, T: Word, A: Word>(
+fn once<O: Observer, P: Operation, T: Word>(
     cpu: &mut Cpu,
     cx: &mut Cx<'_, O>,
     insn: &Insn,
 ) -> Exec<()> {
-    P::step::<O, T, A>(cpu, cx, insn)
+    P::step::<O, T>(cpu, cx, insn)
 }
 
 /// REP, REPE (`WHILE_EQUAL`) and REPNE.
-fn repeated<O: Observer, P: Operation, T: Word, A: Word, const WHILE_EQUAL: bool>(
+fn repeated<O: Observer, P: Operation, T: Word, const WHILE_EQUAL: bool>(
     cpu: &mut Cpu,
     cx: &mut Cx<'_, O>,
     insn: &Insn,
 ) -> Exec<()> {
-    let mut count = cpu.reg::<A>(gpr::RCX).to_u64();
+    let mut count = cpu.reg::<u64>(gpr::RCX) & insn.mem.mask.value();
     if count == 0 {
         return Ok(());
     }
@@ -259,14 +245,14 @@ fn repeated<O: Observer, P: Operation, T: Word, A: Word, const WHILE_EQUAL: bool
         let forward = cpu.system_flags & flags::DF == 0;
         let mut done = 0;
         if forward {
-            done = P::run::<O, T, A>(cpu, insn, count.min(left));
+            done = P::run::<O, T>(cpu, insn, count.min(left));
         }
         if done == 0 {
-            P::step::<O, T, A>(cpu, cx, insn)?;
+            P::step::<O, T>(cpu, cx, insn)?;
             done = 1;
         }
         count -= done;
-        cpu.set_reg(gpr::RCX, A::from_u64(count));
+        set_address(cpu, insn, gpr::RCX, count);
         if count == 0 || P::COMPARES && cpu.flags.zf() != WHILE_EQUAL {
             cpu.pass(done - 1);
             return Ok(());
@@ -286,21 +272,13 @@ enum Repeat {
     WhileNotEqual,
 }
 
-fn by_repeat<O: Observer, P: Operation, T: Word, A: Word>(repeat: Repeat) -> Handler<O> {
+fn by_repeat<O: Observer, P: Operation, T: Word>(repeat: Repeat) -> Handler<O> {
     match repeat {
-        Repeat::Not => once::<O, P, T, A>,
-        Repeat::WhileEqual => repeated::<O, P, T, A, true>,
+        Repeat::Not => once::<O, P, T>,
+        Repeat::WhileEqual => repeated::<O, P, T, true>,
         // Only comparisons tell the two apart.
-        Repeat::WhileNotEqual if P::COMPARES => repeated::<O, P, T, A, false>,
-        Repeat::WhileNotEqual => repeated::<O, P, T, A, true>,
-    }
-}
-
-fn by_address<O: Observer, P: Operation, T: Word>(insn: &Insn, repeat: Repeat) -> Handler<O> {
-    match insn.mem.mask {
-        AddrMask::Bits16 => by_repeat::<O, P, T, u16>(repeat),
-        AddrMask::Bits32 => by_repeat::<O, P, T, u32>(repeat),
-        AddrMask::Bits64 => by_repeat::<O, P, T, u64>(repeat),
+        Repeat::WhileNotEqual if P::COMPARES => repeated::<O, P, T, false>,
+        Repeat::WhileNotEqual => repeated::<O, P, T, true>,
     }
 }
 
@@ -327,10 +305,10 @@ fn string<O: Observer, P: Operation>(l: &Lowering, i: &Instruction) -> Option<Lo
     let size = size_of_bytes(i.memory_size().size());
     let insn = Insn { mem, size, aux: l.segment(Register::ES), ..l.insn(i) };
     let run = match size {
-        Size::B1 => by_address::<O, P, u8>(&insn, repeat),
-        Size::B2 => by_address::<O, P, u16>(&insn, repeat),
-        Size::B4 => by_address::<O, P, u32>(&insn, repeat),
-        Size::B8 => by_address::<O, P, u64>(&insn, repeat),
+        Size::B1 => by_repeat::<O, P, u8>(repeat),
+        Size::B2 => by_repeat::<O, P, u16>(repeat),
+        Size::B4 => by_repeat::<O, P, u32>(repeat),
+        Size::B8 => by_repeat::<O, P, u64>(repeat),
     };
     match repeat {
         Repeat::Not => next(run, insn),

@@ -308,8 +308,16 @@ pub(crate) fn lower_block<O: Observer>(
     while ops.len() < MAX_INSNS && at < in_page {
         let window = &code[at..code.len().min(at + 15)];
         let mut decoder = Decoder::with_ip(l.bitness(), window, at as u64, DECODING);
-        let i = decoder.decode();
+        let mut i = decoder.decode();
         let short = decoder.last_error() == DecoderError::NoMoreBytes;
+        if !short && !supported(&l.features, &i) {
+            // Encodings that became something else later, or nothing yet, are NOPs.
+            let options = DECODING | DecoderOptions::FORCE_RESERVED_NOP;
+            let nop = Decoder::with_ip(l.bitness(), window, at as u64, options).decode();
+            if nop.mnemonic() == Mnemonic::Reservednop {
+                i = nop;
+            }
+        }
         if short && window.len() < 15 || !short && at + i.len() > in_page {
             // It goes on in the next page: a block of its own.
             if !ops.is_empty() {

@@ -8,7 +8,7 @@ use super::{
     float::{Double, Single, replace_low, under_mxcsr},
     lanes::{Lane, gather, lane, low},
     lower::{is_gpr64, is_memory, lowered},
-    operand::{File, GprOf, Mem128, MemOf, Mm, MmReg, Source, Xmm, XmmReg, both_ready},
+    operand::{File, GprOf, Mem128, MemOf, Mm, Source, Xmm, XmmReg, both_ready},
 };
 use crate::{
     cpu::Cpu,
@@ -106,14 +106,14 @@ fn execute<O: Observer, F: File, C: Convert, S: Source>(
     Ok(())
 }
 
-/// CVTPI2PS, and CVTPI2PD from a register: XMM from the MMX side of the house.
-fn execute_from_mmx<O: Observer, C: Convert, S: Source>(
+/// CVTPI2PS and CVTPI2PD from a register.
+fn execute_from_mmx<O: Observer, C: Convert>(
     cpu: &mut Cpu,
     cx: &mut Cx<'_, O>,
     insn: &Insn,
 ) -> Exec<()> {
     both_ready(cpu, cx)?;
-    let source = S::fetch(cpu, cx, insn)?;
+    let source = Mm::get(cpu, insn.src);
     let old = Xmm::get(cpu, insn.dst);
     let result = under_mxcsr(cpu, |cx| C::convert(old, source, cx))?;
     Mm::touch(cpu);
@@ -166,23 +166,14 @@ pub(super) fn from_gpr<O: Observer, C: Convert, W: Convert>(
     lowered(l, i, run, Class::SSE_SCALAR)
 }
 
-/// CVTPI2PS.
-pub(super) fn pi2ps<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let run = if is_memory(i, 1) {
-        execute_from_mmx::<O, Pi2Ps, MemOf<u64>>
-    } else {
-        execute_from_mmx::<O, Pi2Ps, MmReg>
-    };
-    lowered(l, i, run, Class::SSE_PACKED)
-}
-
-/// CVTPI2PD: from memory it has nothing to do with MMX.
-pub(super) fn pi2pd<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let run = if is_memory(i, 1) {
-        execute::<O, Xmm, Dq2Pd, MemOf<u64>>
-    } else {
-        execute_from_mmx::<O, Dq2Pd, MmReg>
-    };
+/// CVTPI2PS and CVTPI2PD. From memory they have nothing to do with MMX: AMD's processors leave the
+/// x87 tags alone then, where Intel's manual has CVTPI2PS set them.
+pub(super) fn from_mmx<O: Observer, C: Convert>(
+    l: &Lowering,
+    i: &Instruction,
+) -> Option<Lowered<O>> {
+    let run =
+        if is_memory(i, 1) { execute::<O, Xmm, C, MemOf<u64>> } else { execute_from_mmx::<O, C> };
     lowered(l, i, run, Class::SSE_PACKED)
 }
 

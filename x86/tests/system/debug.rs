@@ -206,3 +206,20 @@ fn icebp() {
     assert_eq!((m.vector(), m.stack(0)), (1, USER_CODE + 1));
     assert_eq!((m.facts.far, m.facts.exceptions), (1, 0));
 }
+
+/// An IRET that loads RF protects one instruction, not two.
+#[test]
+fn resume_flag_from_iret_lasts_one_instruction() {
+    let mut m = Machine::long();
+    set_breakpoint(&mut m, CODE + 0x101, 1);
+    m.write(CODE + 0x100, &[0x90, 0x90, 0xf4]);
+    m.load(CODE, 64, |a| {
+        a.push(i32::from(sel::DATA)).unwrap();
+        a.push(KERNEL_STACK as i32 - 0x100).unwrap();
+        a.push((2 | RF) as i32).unwrap();
+        a.push(i32::from(sel::CODE64)).unwrap();
+        a.push(CODE as i32 + 0x100).unwrap();
+        a.iretq().unwrap();
+    });
+    assert_eq!(trap(&mut m), (CODE + 0x101, NONE | 1));
+}

@@ -42,7 +42,8 @@ impl Random {
 
     /// A descriptor or gate of any type, most of them plausible.
     fn descriptor(&mut self) -> u64 {
-        let access = 0x80 * u64::from(self.below(8) != 0) | self.below(0x80) as u64;
+        let present = if self.below(8) != 0 { 0x80 } else { 0 };
+        let access = present | self.below(0x80) as u64;
         if self.below(2) == 0 {
             let selector = self.selector();
             gate(selector, CODE + self.below(0x100) as u64, self.below(32) as u64, access)

@@ -216,6 +216,25 @@ fn addresses_of_16_bits_wrap() {
     }
 }
 
+/// The same in a segment that goes on behind 64 KiB and does not begin with a page.
+#[test]
+fn addresses_of_16_bits_wrap_within_a_page() {
+    for counted in [false, true] {
+        let step = if counted { Machine::exec } else { Machine::plain };
+        let mut m = Machine::new(CodeSize::Bits32);
+        let data = *m.cpu.segment(0);
+        m.cpu.set_segment(0, Segment { base: 0x10, ..data });
+        m.set(gpr::RDI, 0xfffc);
+        m.set(gpr::RAX, 0x4241);
+        m.set(gpr::RCX, 4);
+        m.plain(|a| a.or(byte_ptr(0x1_000c), 0)).unwrap();
+        // REP STOSW with DI and CX.
+        step(&mut m, |a| a.db(&[0x67, 0x66, 0xf3, 0xab])).unwrap();
+        assert_eq!((m.get(gpr::RDI), m.get(gpr::RCX)), (4, 0));
+        assert_eq!((m.read::<8>(0x1_000c), m.read::<4>(0x10)), (*b"ABAB\0\0\0\0", *b"ABAB"));
+    }
+}
+
 /// APM 3, MOVS: a segment prefix moves the source only. FS has a base in 64-bit mode, DS has none.
 #[test]
 fn segments() {

@@ -2,7 +2,7 @@
 //! 11.4; volume 1, section 5.12).
 
 use super::{CR0_PE, CR4_OSFXSR, DATA, EFER_LMA, Machine};
-use crate::{insn::gpr, stop::Stop};
+use crate::stop::Stop;
 
 const LDMXCSR: &[u8] = &[0x0f, 0xae, 0x16];
 const FXSAVE: &[u8] = &[0x0f, 0xae, 0x06];
@@ -111,7 +111,7 @@ fn mmx_and_the_x87_tags() {
     const EMMS: &[u8] = &[0x0f, 0x77];
     const FEMMS: &[u8] = &[0x0f, 0x0e];
     // MOVQ MM0, MM1; MOVQ [RSI], MM1; MOVD EAX, MM1; PMOVMSKB EAX, MM1; PEXTRW EAX, MM1, 0;
-    // MOVQ2DQ XMM0, MM1; CVTPI2PS XMM0, MM1; CVTPI2PS XMM0, [RSI]; PFADD MM0, MM1;
+    // MOVQ2DQ XMM0, MM1; CVTPI2PS XMM0, MM1; CVTPI2PD XMM0, MM1; PFADD MM0, MM1;
     // MASKMOVQ MM0, MM1; MOVNTQ [RSI], MM1.
     let users: [&[u8]; 11] = [
         &[0x0f, 0x6f, 0xc1],
@@ -121,7 +121,7 @@ fn mmx_and_the_x87_tags() {
         &[0x0f, 0xc5, 0xc1, 0x00],
         &[0xf3, 0x0f, 0xd6, 0xc1],
         &[0x0f, 0x2a, 0xc1],
-        &[0x0f, 0x2a, 0x06],
+        &[0x66, 0x0f, 0x2a, 0xc1],
         &[0x0f, 0x0f, 0xc1, 0x9e],
         &[0x0f, 0xf7, 0xc1],
         &[0x0f, 0xe7, 0x0e],
@@ -136,10 +136,12 @@ fn mmx_and_the_x87_tags() {
         assert!((0..8).all(|n| tags >> (2 * n) & 3 != 3), "{code:x?}: {tags:x}");
         assert_eq!(machine.cpu.fpu.status_word() >> 11 & 7, 0, "{code:x?}");
     }
-    // CVTPI2PD from memory leaves the x87 state alone.
-    let mut machine = Machine::new();
-    machine.run(EMMS).expect("no exception");
-    machine.run(&[0x66, 0x0f, 0x2a, 0x06]).expect("no exception");
-    assert_eq!(machine.cpu.fpu.tag_word(), EMPTY);
-    assert_eq!(machine.cpu.gpr(gpr::RSI), DATA);
+    // CVTPI2PS and CVTPI2PD from memory leave the x87 state alone.
+    let from_memory: [&[u8]; 2] = [&[0x0f, 0x2a, 0x06], &[0x66, 0x0f, 0x2a, 0x06]];
+    for code in from_memory {
+        let mut machine = Machine::new();
+        machine.run(EMMS).expect("no exception");
+        machine.run(code).expect("no exception");
+        assert_eq!(machine.cpu.fpu.tag_word(), EMPTY, "{code:x?}");
+    }
 }

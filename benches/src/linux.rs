@@ -1,0 +1,113 @@
+//! Boot of Debian's cloud kernel with a busybox initramfs, to power-off.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
+use vpmu::machine::End;
+
+use crate::{Result, bochs, qemu, soft};
+
+const APPEND: &str = "console=ttyS0 panic=-1";
+/// What `guest-tests/linux/fetch` caches its files in.
+const GUESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/guests");
+/// Init of the initramfs.
+const INIT: &str = "#!/bin/busybox sh\n/bin/busybox poweroff -f\n";
+
+pub(crate) fn boot() -> Result<()> {
+    let root = Path::new(GUESTS).join("root");
+    let kernel = first_in(&root.join("boot"), "vmlinuz-")
+        .ok_or("no kernel: run guest-tests/linux/fetch first")?;
+    let busybox = ["bin/busybox", "usr/bin/busybox"]
+        .map(|path| root.join(path))
+        .into_iter()
+        .find(|path| path.is_file())
+        .ok_or("no busybox: run guest-tests/linux/fetch first")?;
+    let initrd = initramfs(&fs::read(busybox)?);
+    let initrd_path = std::env::temp_dir().join(format!("vpmu-bench-{}.cpio", std::process::id()));
+    fs::write(&initrd_path, &initrd)?;
+
+    println!("| boot to power-off | s | million instructions | MIPS |");
+    println!("|---|---|---|---|");
+    let payload = Payload::Kernel(Kernel {
+        image: Image { name: "kernel".into(), bytes: fs::read(&kernel)? },
+        modules: vec![Image { name: "initrd".into(), bytes: initrd }],
+        command_line: APPEND.into(),
+        entry: LinuxEntry::default(),
+    });
+    let (run, end) = soft::time(payload, 512 << 20)?;
+    if end != End::PowerOff {
+        return Err(format!("Linux ended with {end:?}").into());
+    }
+    println!(
+        "| vpmu | {:.1} | {} | {:.0} |",
+        run.time.as_secs_f64(),
+        run.instructions / 1_000_000,
+        crate::mips(run.instructions, run.time)
+    );
+    if let Some(qemu) = qemu::find() {
+        let time = qemu.boot(&kernel, &initrd_path, APPEND)?;
+        println!("| QEMU TCG | {:.1} | | |", time.as_secs_f64());
+    }
+    if let Some(bochs) = bochs::find() {
+        let time = bochs.boot(&kernel, &initrd_path, APPEND)?;
+        println!("| Bochs | {:.1} | | |", time.as_secs_f64());
+    }
+    fs::remove_file(&initrd_path)?;
+    Ok(())
+}
+
+fn first_in(folder: &Path, prefix: &str) -> Option<PathBuf> {
+    let mut names: Vec<PathBuf> = fs::read_dir(folder).ok()?.flatten().map(|e| e.path()).collect();
+    names.sort();
+    names.into_iter().find(|path| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+    })
+}
+
+/// A "newc" archive with busybox, its init and the console's device node.
+fn initramfs(busybox: &[u8]) -> Vec<u8> {
+    const DIRECTORY: u32 = 0o040_755;
+    const FILE: u32 = 0o100_755;
+    const CHARACTER: u32 = 0o020_600;
+    let mut archive = Vec::new();
+    let entries: [(&str, u32, (u32, u32), &[u8]); 6] = [
+        ("bin", DIRECTORY, (0, 0), &[]),
+        ("dev", DIRECTORY, (0, 0), &[]),
+        ("dev/console", CHARACTER, (5, 1), &[]),
+        ("bin/busybox", FILE, (0, 0), busybox),
+        ("init", FILE, (0, 0), INIT.as_bytes()),
+        ("TRAILER!!!", 0, (0, 0), &[]),
+    ];
+    for (inode, (name, mode, (major, minor), content)) in (1u32..).zip(entries) {
+        let fields = [
+            inode,
+            mode,
+            0, // owner
+            0, // group
+            1, // links
+            0, // time
+            content.len() as u32,
+            0, // device of the file
+            0,
+            major,
+            minor,
+            name.len() as u32 + 1,
+            0, // no checksum
+        ];
+        archive.extend(b"070701");
+        for field in fields {
+            archive.extend(format!("{field:08X}").bytes());
+        }
+        archive.extend(name.bytes());
+        archive.push(0);
+        pad(&mut archive);
+        archive.extend(content);
+        pad(&mut archive);
+    }
+    archive
+}
+
+fn pad(archive: &mut Vec<u8>) {
+    archive.resize(archive.len().next_multiple_of(4), 0);
+}

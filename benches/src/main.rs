@@ -1,0 +1,125 @@
+//! Speed, measured beside the peers in one run: `cargo run --release -p benches [-- WHAT...]`.
+//!
+//! WHAT is any of `loops`, `registers` and `boot`; all of them without. QEMU and Bochs take part if
+//! they are installed. A line a measurement goes to stdout, in Markdown.
+
+mod bochs;
+mod clock;
+mod guest;
+mod linux;
+mod qemu;
+mod soft;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use guest::{Load, Workload};
+
+/// Result of a measurement; an error is one line of text.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Each figure is the best of so many runs: other load on the host only ever adds time.
+const RUNS: usize = 3;
+
+fn main() -> ExitCode {
+    let mut wanted: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    if wanted.is_empty() {
+        wanted = ["loops", "registers", "boot"].map(String::from).to_vec();
+    }
+    for what in &wanted {
+        let result = match what.as_str() {
+            "loops" => loops(),
+            "registers" => registers(),
+            "boot" => linux::boot(),
+            _ => Err(format!("{what}: not one of loops, registers, boot").into()),
+        };
+        if let Err(error) = result {
+            eprintln!("benches: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The shortest of [`RUNS`] measurements of what `n` further iterations take.
+fn further(n: u64, run: impl Fn(u64) -> Result<Duration>) -> Result<Duration> {
+    // A tenth is taken off as start-up: assembling, loading, the guest's way to the loop.
+    let few = n / 10;
+    let mut best = Duration::MAX;
+    for _ in 0..RUNS {
+        let start_up = run(few)?;
+        best = best.min(run(n + few)?.saturating_sub(start_up));
+    }
+    Ok(best)
+}
+
+/// Millions of instructions a second.
+fn mips(instructions: u64, time: Duration) -> f64 {
+    instructions as f64 / time.as_secs_f64() / 1e6
+}
+
+/// A peer's column: its speed, or a dash where it is not installed.
+fn column(measured: Option<Result<f64>>) -> String {
+    match measured {
+        Some(Ok(speed)) => format!("{speed:.0}"),
+        Some(Err(error)) => {
+            eprintln!("benches: {error}");
+            "-".into()
+        }
+        None => "-".into(),
+    }
+}
+
+/// Millions of instructions a second of small programs.
+fn loops() -> Result<()> {
+    let (qemu, bochs) = (qemu::find(), bochs::find());
+    println!("| loop | vpmu, MIPS | counting exact events | ratio | QEMU TCG | Bochs |");
+    println!("|---|---|---|---|---|---|");
+    for load in Load::ALL {
+        // About a second of vpmu.
+        let n = load.iterations();
+        let speed = |workload| -> Result<f64> {
+            let instructions = soft::instructions(workload, n)?;
+            let time = further(n, |n| soft::run(workload, n).map(|run| run.time))?;
+            Ok(mips(instructions, time))
+        };
+        let plain = speed(Workload { load, counted: false })?;
+        let counted = speed(Workload { load, counted: true })?;
+        let workload = Workload { load, counted: false };
+        // So many that the start of a process does not matter.
+        let peer = |times: f64, run: &dyn Fn(u64) -> Result<Duration>| -> Result<f64> {
+            let n = (n as f64 * times) as u64;
+            Ok(mips(soft::instructions(workload, n / 100)? * 100, further(n, run)?))
+        };
+        let tcg = qemu.as_ref().map(|qemu| peer(4.0, &|n| qemu.run(workload, n)));
+        let bochs = bochs.as_ref().map(|bochs| peer(0.3, &|n| bochs.run(workload, n)));
+        println!(
+            "| {} | {plain:.0} | {counted:.0} | {:.0} % | {} | {} |",
+            load.name(),
+            counted / plain * 100.0,
+            column(tcg),
+            column(bochs),
+        );
+    }
+    Ok(())
+}
+
+/// Nanoseconds for an instruction that looks at the PMU.
+fn registers() -> Result<()> {
+    const N: u64 = 1_000_000;
+    println!("| instruction | ns |");
+    println!("|---|---|");
+    let time = |load, counted| -> Result<f64> {
+        let workload = Workload { load, counted };
+        let time = further(N, |n| soft::run(workload, n).map(|run| run.time))?;
+        Ok(time.as_secs_f64() * 1e9 / N as f64)
+    };
+    for (counted, suffix) in [(false, ""), (true, ", while counting")] {
+        let empty = time(Load::Empty, counted)?;
+        for load in [Load::Rdpmc, Load::Rdmsr, Load::Wrmsr] {
+            println!("| {}{suffix} | {:.1} |", load.name(), time(load, counted)? - empty);
+        }
+    }
+    Ok(())
+}

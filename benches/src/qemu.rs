@@ -1,0 +1,86 @@
+//! The same on QEMU with TCG, one thread.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::Result;
+use crate::clock;
+use crate::guest::{self, Workload};
+
+/// Where in an image the multiboot header goes: between the entry stub and the page tables.
+const HEADER: usize = 0x800;
+const MAGIC: u32 = 0x1BAD_B002;
+/// The header holds the addresses to load to.
+const ADDRESSES: u32 = 1 << 16;
+
+/// An installed QEMU.
+pub(crate) struct Qemu(PathBuf);
+
+/// The program `name` in the search path.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    let found = std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file());
+    if found.is_none() {
+        eprintln!("benches: {name} is not installed and left out; see benches/README.md");
+    }
+    found
+}
+
+pub(crate) fn find() -> Option<Qemu> {
+    program("qemu-system-x86_64").map(Qemu)
+}
+
+impl Qemu {
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.0);
+        command.args(["-accel", "tcg,thread=single", "-nographic", "-no-reboot", "-nic", "none"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
+    /// Runs a workload; the time includes QEMU's start.
+    pub(crate) fn run(&self, workload: Workload, iterations: u64) -> Result<Duration> {
+        let image = guest::assemble(workload, iterations)?;
+        let mut bytes = image.bytes;
+        let load = u32::try_from(image.load_address)?;
+        let header = [
+            MAGIC,
+            ADDRESSES,
+            MAGIC.wrapping_add(ADDRESSES).wrapping_neg(),
+            load + HEADER as u32,
+            load,
+            0, // all of the file
+            0, // no BSS
+            load,
+        ];
+        let header: Vec<u8> = header.into_iter().flat_map(u32::to_le_bytes).collect();
+        bytes
+            .get_mut(HEADER..HEADER + header.len())
+            .filter(|room| room.iter().all(|&byte| byte == 0))
+            .ok_or("no room for a multiboot header")?
+            .copy_from_slice(&header);
+        let path = std::env::temp_dir().join(format!("vpmu-bench-{}.bin", std::process::id()));
+        fs::write(&path, bytes)?;
+        let mut command = self.command();
+        command.args(["-m", "64", "-device", "isa-debug-exit,iobase=0xf4,iosize=4", "-kernel"]);
+        let started = clock::children()?;
+        let status = command.arg(&path).status();
+        let time = clock::children()?.saturating_sub(started);
+        fs::remove_file(&path)?;
+        // Code 0 at the port is status 1.
+        if status?.code() == Some(1) { Ok(time) } else { Err("QEMU failed".into()) }
+    }
+
+    /// Boots Linux to power-off.
+    pub(crate) fn boot(&self, kernel: &Path, initrd: &Path, append: &str) -> Result<Duration> {
+        let mut command = self.command();
+        command.args(["-m", "512", "-kernel"]).arg(kernel).arg("-initrd").arg(initrd);
+        command.args(["-append", append]);
+        let started = clock::children()?;
+        let status = command.status()?;
+        if status.success() { Ok(clock::children()?.saturating_sub(started)) } else { Err("QEMU failed".into()) }
+    }
+}

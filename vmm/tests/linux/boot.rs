@@ -1,0 +1,56 @@
+//! The kernel boots to a shell, without a complaint, and powers off.
+
+use crate::guest::{assert_equal, packages, run};
+
+/// Typed three virtual seconds after power-on, when the shell waits for a command.
+const TYPED: &str = r#"3000000 "echo shell-$((6*7)) cpus-$(nproc) watchdog-$(cat /proc/sys/kernel/nmi_watchdog)\n"
+4000000 "poweroff -f\n"
+"#;
+
+/// Words of a kernel that found something wrong.
+fn complaint(line: &str) -> bool {
+    let word = |wanted| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == wanted);
+    word("BUG")
+        || ["WARNING", "Oops", "unchecked MSR", "Uhhuh", "dazed"].iter().any(|w| line.contains(w))
+}
+
+fn boots_to_a_shell_and_powers_off(cpus: u8, twice: bool) {
+    let Some(packages) = packages(&format!("boots with {cpus} processors")) else { return };
+    let root = packages.root("exec setsid cttyhack sh");
+    let first = run(packages, &format!("boot-{cpus}"), cpus, &root, TYPED);
+    for wanted in ["Performance Events: AMD PMU driver.", "reboot: Power down"] {
+        assert!(first.log.lines().any(|line| line.ends_with(wanted)), "{wanted}\n{}", first.log);
+    }
+    // The watchdog, which is on unless somebody says otherwise, counts cycles and takes NMIs.
+    let shell = format!("shell-42 cpus-{cpus} watchdog-1");
+    assert!(first.log.lines().any(|line| line == shell), "{shell}\n{}", first.log);
+    let complaints: Vec<_> = first.log.lines().filter(|line| complaint(line)).collect();
+    assert!(complaints.is_empty(), "{complaints:#?}");
+    if twice {
+        let second = run(packages, &format!("boot-{cpus}-again"), cpus, &root, TYPED);
+        assert_equal(&first, &second);
+    }
+}
+
+#[test]
+fn one_processor_boots_to_a_shell_and_powers_off_twice_the_same() {
+    boots_to_a_shell_and_powers_off(1, true);
+}
+
+#[test]
+fn two_processors_boot_to_a_shell_and_power_off() {
+    boots_to_a_shell_and_powers_off(2, false);
+}
+
+#[test]
+fn four_processors_boot_to_a_shell_and_power_off_twice_the_same() {
+    boots_to_a_shell_and_powers_off(4, true);
+}
+
+#[test]
+fn complaints_are_told_from_other_lines() {
+    assert!(complaint("[    0.1] BUG: unable to handle page fault"));
+    assert!(complaint("[    0.1] WARNING: CPU: 0 PID: 1 at arch/x86"));
+    assert!(complaint("unchecked MSR access error: RDMSR from 0x1"));
+    assert!(!complaint("if necessary, use \"pci=nocrs\" and report a bug, DEBUG"));
+}

@@ -1,0 +1,160 @@
+//! The guest's files, and one run of it.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use vpmu::boot::elf::Elf;
+use vpmu::boot::initramfs::Archive;
+
+/// Tests in this file's crate that need a guest.
+const TESTS: usize = 5;
+/// Where the loader of Debian looks for libraries.
+const LIBRARIES: [&str; 2] = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
+
+/// The fetched packages.
+pub(crate) struct Packages {
+    root: PathBuf,
+    pub(crate) kernel: PathBuf,
+}
+
+/// The packages, or `None` after a line that says why this test is skipped.
+pub(crate) fn packages(test: &str) -> Option<&'static Packages> {
+    static PACKAGES: OnceLock<Result<Packages, String>> = OnceLock::new();
+    static SKIPPED: AtomicUsize = AtomicUsize::new(0);
+    match PACKAGES.get_or_init(fetch) {
+        Ok(packages) => Some(packages),
+        Err(why) => {
+            let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
+            // The test harness swallows what eprintln! prints in a test that passes.
+            let line = format!(
+                "\nlinux: not available: {why}\nlinux: SKIPPED {test} ({count} of {TESTS} Linux tests skipped)\n"
+            );
+            std::io::stderr().write_all(line.as_bytes()).expect("stderr");
+            None
+        }
+    }
+}
+
+fn fetch() -> Result<Packages, String> {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no project folder")?;
+    let guests = project.join("target/guests");
+    let output = Command::new(project.join("guest-tests/linux/fetch"))
+        .env("GUESTS", &guests)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("guest-tests/linux/fetch: {e}"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(text.lines().last().unwrap_or("guest-tests/linux/fetch failed").into());
+    }
+    let paths = String::from_utf8_lossy(&output.stdout);
+    let kernel = paths.lines().find(|line| line.contains("/vmlinuz-")).ok_or("no kernel")?;
+    Ok(Packages { root: guests.join("root"), kernel: kernel.into() })
+}
+
+impl Packages {
+    /// A root file system with busybox that runs `init`, a shell script, as its first process.
+    pub(crate) fn root(&self, init: &str) -> Archive {
+        let mut archive = Archive::new();
+        for directory in ["/bin", "/dev", "/proc", "/sys", "/tmp", "/usr/bin"] {
+            archive.directory(directory);
+        }
+        archive.character_device("/dev/console", 0o600, 5, 1);
+        archive.file("/bin/busybox", 0o755, self.read("bin/busybox"));
+        let init = format!(
+            "#!/bin/busybox sh\n\
+             /bin/busybox mount -t devtmpfs dev /dev\n\
+             /bin/busybox mount -t proc proc /proc\n\
+             /bin/busybox mount -t sysfs sys /sys\n\
+             /bin/busybox --install -s /bin\n\
+             export PATH=/bin:/usr/bin HOME=/tmp\n\
+             cd /tmp\n\
+             {init}\n"
+        );
+        archive.file("/init", 0o755, init.into_bytes());
+        archive
+    }
+
+    /// Adds perf and the libraries that it links to.
+    pub(crate) fn add_perf(&self, archive: &mut Archive) {
+        let perf = self.read("usr/bin/perf");
+        let loader = "lib64/ld-linux-x86-64.so.2";
+        archive.file(loader, 0o755, self.read(loader));
+        let mut wanted: VecDeque<_> =
+            Elf::parse("perf", &perf).expect("perf is an ELF").dynamic().needed.into();
+        archive.file("/usr/bin/perf", 0o755, perf);
+        while let Some(library) = wanted.pop_front() {
+            let found = LIBRARIES.iter().map(|folder| format!("{folder}/{library}"));
+            let found = found.into_iter().find(|path| self.root.join(path).exists());
+            let found = found.unwrap_or_else(|| panic!("no package has {library}"));
+            if archive.contains(&found) {
+                continue;
+            }
+            let bytes = self.read(&found);
+            wanted.extend(Elf::parse(&library, &bytes).expect("an ELF").dynamic().needed);
+            archive.file(&found, 0o755, bytes);
+        }
+    }
+
+    fn read(&self, path: &str) -> Vec<u8> {
+        let path = self.root.join(path);
+        fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    }
+}
+
+/// What one run of the `vpmu` program gave.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Run {
+    /// The serial console, carriage returns removed.
+    pub(crate) log: String,
+    /// `--stats json`.
+    pub(crate) stats: String,
+}
+
+/// Boots the kernel with nothing but `console=ttyS0` until it powers off. `typed` is the text of an
+/// input script.
+pub(crate) fn run(packages: &Packages, name: &str, cpus: u8, root: &Archive, typed: &str) -> Run {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).expect("a folder for the run");
+    let [initrd, input, log, stats] =
+        ["initrd", "input", "log", "stats.json"].map(|file| folder.join(file));
+    fs::write(&initrd, root.bytes().expect("an archive")).expect("initrd");
+    fs::write(&input, typed).expect("input");
+    let output = Command::new(env!("CARGO_BIN_EXE_vpmu"))
+        .args(["run", "--cpu", "k8", "--append", "console=ttyS0", "--timeout", "400"])
+        .args(["--stats", "json", "--smp", &cpus.to_string()])
+        .arg("--kernel")
+        .arg(&packages.kernel)
+        .arg("--initrd")
+        .arg(&initrd)
+        .arg("--input")
+        .arg(&input)
+        .arg("--serial")
+        .arg(&log)
+        .arg("--stats-file")
+        .arg(&stats)
+        .stdin(Stdio::null())
+        .output()
+        .expect("vpmu starts");
+    let text = fs::read(&log).expect("a serial log");
+    let log = String::from_utf8_lossy(&text).replace('\r', "");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {}\n{errors}\n{log}", output.status);
+    let stats = fs::read_to_string(&stats).expect("statistics");
+    fs::remove_dir_all(&folder).expect("the folder of the run is ours");
+    Run { log, stats }
+}
+
+/// The first difference of two runs, which there must not be.
+pub(crate) fn assert_equal(first: &Run, second: &Run) {
+    for (line, other) in first.log.lines().zip(second.log.lines()) {
+        assert_eq!(line, other, "serial logs");
+    }
+    assert_eq!(first.stats, second.stats);
+    assert!(first == second, "one serial log is longer");
+}

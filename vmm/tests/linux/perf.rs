@@ -1,0 +1,55 @@
+//! `perf stat` in the guest.
+//!
+//! K8 BIOS and Kernel Developer's Guide (26094), section 10.2: C0h and C2h count each exception and
+//! each interrupt once, beside instructions and branches; CFh counts interrupts.
+
+use crate::guest::{assert_equal, packages, run};
+use crate::program::{BRANCHES, INSTRUCTIONS, elf};
+
+/// The watchdog has one of the four counters, so the first line needs all that are left. The second
+/// has more events than counters: perf takes turns, which needs a while to give each its turn.
+const INIT: &str = "\
+perf stat -x , -e instructions:u,branches:u,r0cf:u,page-faults,page-faults:u static
+perf stat -x , -e cycles,instructions,branches,r0c4,r0cf sh -c 'i=0; while [ $i -lt 30000 ]; do i=$((i+1)); echo $i; done | grep 7 | sort -r | wc -l'
+poweroff -f";
+
+/// The value of an event in perf's comma-separated output.
+fn value(lines: &[&str], event: &str) -> u64 {
+    let row = lines.iter().find(|line| line.split(',').nth(2) == Some(event));
+    let row = row.unwrap_or_else(|| panic!("no {event} in {lines:#?}"));
+    let number = row.split(',').next().and_then(|number| number.parse().ok());
+    number.unwrap_or_else(|| panic!("no number in {row}"))
+}
+
+#[test]
+fn perf_stat_counts_what_a_hand_count_and_the_interrupts_say() {
+    let Some(packages) = packages("perf stat") else { return };
+    let mut root = packages.root(INIT);
+    packages.add_perf(&mut root);
+    root.file("/bin/static", 0o755, elf());
+    let first = run(packages, "perf-stat", 1, &root, "");
+
+    let lines: Vec<_> = first.log.lines().collect();
+    let interrupts = value(&lines, "r0cf:u");
+    let faults = value(&lines, "page-faults:u");
+    // The program has one page and does not write: its first instruction faults, nothing else does;
+    // the kernel itself touches none of the program's pages after the events were enabled.
+    assert_eq!((faults, value(&lines, "page-faults")), (1, 1));
+    // 18.3 million cycles at 2 GHz are 9.15 ms: two or three ticks of a 250 Hz clock.
+    assert!((2..=8).contains(&interrupts), "{interrupts} interrupts");
+    let taken = interrupts + faults;
+    assert_eq!(value(&lines, "instructions:u"), INSTRUCTIONS + taken);
+    assert_eq!(value(&lines, "branches:u"), BRANCHES + taken);
+
+    let [cycles, instructions, branches, branches_taken, interrupts] =
+        ["cycles", "instructions", "branches", "r0c4", "r0cf"].map(|event| value(&lines, event));
+    assert!(instructions > 1_000_000 && interrupts > 0, "{lines:#?}");
+    // One instruction in a cycle at most, every third to every twentieth of them a branch; scaled
+    // counts of events that took turns are estimates, so taken branches get some room.
+    assert!(cycles > instructions / 2 && instructions < cycles * 2, "{lines:#?}");
+    assert!((instructions / 20..instructions / 3).contains(&branches), "{lines:#?}");
+    assert!((branches / 4..branches * 5 / 4).contains(&branches_taken), "{lines:#?}");
+
+    let second = run(packages, "perf-stat-again", 1, &root, "");
+    assert_equal(&first, &second);
+}
