@@ -173,8 +173,7 @@ impl Cpu {
             write_host(host, at, value);
             return Ok(());
         }
-        self.probe_write(cx, linear, T::BYTES as u64)
-            .map_err(|stop| Self::stack_fault(m, stop))?;
+        self.probe_write(cx, linear, T::BYTES as u64).map_err(|stop| Self::stack_fault(m, stop))?;
         let old = self.load_slow(cx, linear, self.mmu)?;
         let new = change(self, old);
         self.store_slow(cx, linear, self.mmu, new)
@@ -378,13 +377,7 @@ impl Cpu {
 
     /// What a write to a page off the short way brings with it: stale translations, devices,
     /// breakpoints.
-    fn wrote<O: Observer>(
-        &mut self,
-        cx: &mut Cx<'_, O>,
-        linear: u64,
-        place: Place,
-        bytes: u64,
-    ) {
+    fn wrote<O: Observer>(&mut self, cx: &mut Cx<'_, O>, linear: u64, place: Place, bytes: u64) {
         if place.host.is_none() || cx.ram.note_write(place.gpa, bytes) {
             self.leave = true;
         }

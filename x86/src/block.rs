@@ -246,15 +246,8 @@ impl JumpCache {
         target: u32,
     ) {
         if self.0.is_empty() {
-            let empty = Jump {
-                rip: 0,
-                epoch: 0,
-                generation: 0,
-                target: 0,
-                mode,
-                mmu: 0,
-                global: false,
-            };
+            let empty =
+                Jump { rip: 0, epoch: 0, generation: 0, target: 0, mode, mmu: 0, global: false };
             self.0 = vec![empty; JUMPS];
         }
         let epoch = epochs[usize::from(global)];

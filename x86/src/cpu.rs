@@ -447,11 +447,7 @@ impl Cpu {
     #[inline(always)]
     pub(crate) fn reg<T: Word>(&self, r: u8) -> T {
         let value = self.regs[usize::from(r & 31)];
-        if T::BITS == 8 {
-            T::from_u64(value >> ((r & HIGH_BYTE) >> 2))
-        } else {
-            T::from_u64(value)
-        }
+        if T::BITS == 8 { T::from_u64(value >> ((r & HIGH_BYTE) >> 2)) } else { T::from_u64(value) }
     }
 
     /// Writes register operand `r`: 32-bit operands clear the upper half, smaller ones merge.

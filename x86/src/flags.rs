@@ -295,7 +295,10 @@ mod tests {
                 let sum = a.wrapping_add(b);
                 flags.set_add(a, b, sum);
                 assert_eq!(flags.cf(), u16::from(a) + u16::from(b) > 255);
-                assert_eq!(flags.of(), !(-128..=127).contains(&(i16::from(a as i8) + i16::from(b as i8))));
+                assert_eq!(
+                    flags.of(),
+                    !(-128..=127).contains(&(i16::from(a as i8) + i16::from(b as i8)))
+                );
                 assert_eq!(flags.af(), (a & 15) + (b & 15) > 15);
                 assert_eq!(flags.zf(), sum == 0);
                 assert_eq!(flags.sf(), sum >= 128);
@@ -303,7 +306,10 @@ mod tests {
                 let difference = a.wrapping_sub(b);
                 flags.set_sub(a, b, difference);
                 assert_eq!(flags.cf(), a < b);
-                assert_eq!(flags.of(), !(-128..=127).contains(&(i16::from(a as i8) - i16::from(b as i8))));
+                assert_eq!(
+                    flags.of(),
+                    !(-128..=127).contains(&(i16::from(a as i8) - i16::from(b as i8)))
+                );
                 assert_eq!(flags.af(), (a & 15) < (b & 15));
             }
         }

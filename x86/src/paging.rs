@@ -88,9 +88,7 @@ impl Cpu {
     /// Checks the accumulated rights (`rights`: R/W and U/S of all levels ANDed, NX ORed).
     fn allowed(&self, rights: u64, user: bool, intent: Intent) -> Result<(), u16> {
         let denied = user && rights & USER == 0
-            || intent == Intent::Write
-                && rights & WRITE == 0
-                && (user || self.cr0 & cr0::WP != 0)
+            || intent == Intent::Write && rights & WRITE == 0 && (user || self.cr0 & cr0::WP != 0)
             || intent == Intent::Fetch && rights & NX != 0;
         if denied { Err(error::P) } else { Ok(()) }
     }
@@ -237,8 +235,7 @@ impl Cpu {
         let mut pdptes = [0; 4];
         for (n, pdpte) in pdptes.iter_mut().enumerate() {
             *pdpte = ram.read_u64((cr3 & 0xffff_ffe0) + n as u64 * 8).unwrap_or(0);
-            let reserved =
-                !((1u64 << self.features.phys_bits) - 1) & !0xfff | 0x1e6;
+            let reserved = !((1u64 << self.features.phys_bits) - 1) & !0xfff | 0x1e6;
             if *pdpte & PRESENT != 0 && *pdpte & reserved != 0 {
                 return Err(Stop::GP0);
             }

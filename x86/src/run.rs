@@ -183,7 +183,11 @@ impl Cpu {
                         && target.second_page.is_none()
                         && self.stays_in_page(translations.block(from), target);
                     let epoch = if same_page { 0 } else { self.tlb.epochs[0] };
-                    translations.block(from).links[slot].set(Link { epoch, generation, target: id });
+                    translations.block(from).links[slot].set(Link {
+                        epoch,
+                        generation,
+                        target: id,
+                    });
                 }
             }
         }

@@ -138,18 +138,25 @@ impl Vcpu {
 
     /// Takes overflows on their way to the local APIC.
     fn raise(&mut self, board: &mut Board, pmis: Pmis) {
-        for _ in pmis.iter() {
-            if board.skid == 0 {
-                board.chipset.irq.pmi(self.id);
-            } else {
-                self.late.push_back(self.cpu.retired() + board.skid);
+        // The local APIC latches one: each further assertion comes an instruction later, when the
+        // one before it is in service.
+        for (nth, _) in (0..).zip(pmis.iter()) {
+            match board.skid.saturating_add(nth) {
+                0 => _ = board.chipset.irq.pmi(self.id),
+                later => self.late.push_back(self.cpu.retired().saturating_add(later)),
             }
         }
     }
 
     /// Delivers the late PMIs that are due: a halted processor has nothing left to wait for.
     fn deliver_late(&mut self, board: &mut Board) {
-        while self.late.front().is_some_and(|&at| at <= self.cpu.retired() || self.cpu.halted) {
+        while let Some(&at) = self.late.front() {
+            let pending = board.chipset.irq.pending(self.id);
+            let woken = self.takes_nmi(pending)
+                || pending.interrupt && self.cpu.interrupts_enabled();
+            if at > self.cpu.retired() && (woken || !self.cpu.halted) {
+                break;
+            }
             self.late.pop_front();
             board.chipset.irq.pmi(self.id);
         }

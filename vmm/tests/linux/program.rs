@@ -118,11 +118,11 @@ impl Layout {
         self.addresses[index as usize]
     }
 
-    /// How many instructions the program has executed when it is at `rip` with `ecx` in the counter;
+    /// How many instructions the program has executed when it is at `rip` with `left` rounds to go;
     /// `None` if that is not in the program.
-    pub(crate) fn executed(&self, rip: u64, ecx: u32) -> Option<u64> {
+    pub(crate) fn executed(&self, rip: u64, left: u32) -> Option<u64> {
         let index = self.addresses.binary_search(&rip).ok()? as u64;
-        let left = u64::from(ecx);
+        let left = u64::from(left);
         Some(match index {
             0 => 0,
             // JNZ comes after the DEC of its round.

@@ -108,7 +108,7 @@ impl Stepper {
 
     /// How many instructions of the program have been executed, if it is running now.
     fn executed(&self, layout: &Layout) -> Option<u64> {
-        const RCX: usize = 1;
+        const RCX: u8 = 1;
         let cpu = &self.machine.vcpus()[0].cpu;
         if cpu.cpl() != 3 || !(BASE..BASE + 0x1000).contains(&cpu.rip) {
             return None;
@@ -147,6 +147,9 @@ impl Stepper {
                 }
                 executed = self.executed(layout).expect("checked");
                 events.push(executed);
+                if executed == INSTRUCTIONS - 1 {
+                    return events;
+                }
                 assert!(self.run(1), "the program did not end");
                 if let Some(next) = self.executed(layout) {
                     assert_eq!(next, executed + 1);

@@ -139,8 +139,8 @@ fn bit_test<O: Observer, P: BitChange>(l: &Lowering, i: &Instruction) -> Option<
 
 /// Which end BSF and BSR scan from: FORWARD finds the least significant set bit.
 ///
-/// A source of zero sets ZF and leaves the destination alone, all 64 bits of it. The other flags are
-/// undefined.
+/// A source of zero sets ZF and leaves the destination alone, all 64 bits of it. The other flags
+/// are undefined.
 #[inline(always)]
 fn scanned<T: Word, const FORWARD: bool>(cpu: &mut Cpu, dst: u8, source: T) {
     cpu.flags.set_logic(source);

@@ -39,8 +39,8 @@ fn clflush<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<
 pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
     let hint = |class| next(nop::<O>, Insn { kind: Kind::Nop, class, ..l.insn(i) });
     match i.mnemonic() {
-        // The decoder's RESERVEDNOP, ENDBR, RDSSP and CLDEMOTE are NOPs to a processor that does not know
-        // their meaning; so are the operands: nothing is accessed.
+        // The decoder's RESERVEDNOP, ENDBR, RDSSP and CLDEMOTE are NOPs to a processor that does
+        // not know their meaning; so are the operands: nothing is accessed.
         Mnemonic::Nop
         | Mnemonic::Pause
         | Mnemonic::Reservednop

@@ -1,7 +1,7 @@
 //! MOVS, CMPS, STOS, LODS and SCAS, alone and repeated.
 //!
-//! A repeated instruction ends its block. It gives way between two iterations when the time is up or
-//! something has to be looked at: its registers are then up to date, and it is executed again.
+//! A repeated instruction ends its block. It gives way between two iterations when the time is up
+//! or something has to be looked at: its registers are then up to date, and it is executed again.
 //! Each iteration takes one cycle, of which the last is that of the instruction itself; so the time
 //! at its end does not depend on how often it gave way.
 

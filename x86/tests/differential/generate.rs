@@ -8,7 +8,7 @@ use iced_x86::{
 use crate::Random;
 
 /// The encodings that can be tested.
-pub struct Generator {
+pub(crate) struct Generator {
     codes: Vec<Code>,
 }
 
@@ -23,8 +23,24 @@ fn common(feature: CpuidFeature) -> bool {
         MMX, MULTIBYTENOP, PAUSE, SSE, SSE2, SSE3, X64,
     };
     [
-        INTEL8086, INTEL186, INTEL286, INTEL386, INTEL486, CMOV, CX8, FPU, FPU287, FPU387, MMX,
-        SSE, SSE2, SSE3, X64, CLFSH, MULTIBYTENOP, PAUSE,
+        INTEL8086,
+        INTEL186,
+        INTEL286,
+        INTEL386,
+        INTEL486,
+        CMOV,
+        CX8,
+        FPU,
+        FPU287,
+        FPU387,
+        MMX,
+        SSE,
+        SSE2,
+        SSE3,
+        X64,
+        CLFSH,
+        MULTIBYTENOP,
+        PAUSE,
     ]
     .contains(&feature)
 }
@@ -36,23 +52,90 @@ fn excluded(code: Code) -> bool {
     let mnemonic = code.mnemonic();
     let approximated = matches!(
         mnemonic,
-        M::Fsin | M::Fcos | M::Fsincos | M::Fptan | M::Fpatan | M::F2xm1 | M::Fyl2x | M::Fyl2xp1
-            | M::Rcpps | M::Rcpss | M::Rsqrtps | M::Rsqrtss
+        M::Fsin
+            | M::Fcos
+            | M::Fsincos
+            | M::Fptan
+            | M::Fpatan
+            | M::F2xm1
+            | M::Fyl2x
+            | M::Fyl2xp1
+            | M::Rcpps
+            | M::Rcpss
+            | M::Rsqrtps
+            | M::Rsqrtss
     );
     let image = matches!(
         mnemonic,
-        M::Fnstenv | M::Fstenv | M::Fnsave | M::Fsave | M::Fxsave | M::Fxsave64 | M::Fxrstor
-            | M::Fxrstor64 | M::Fldenv | M::Frstor | M::Fldcw | M::Ldmxcsr | M::Fstdw | M::Fstsg
-            | M::Frstpm | M::Fsetpm | M::Fnsetpm
+        M::Fnstenv
+            | M::Fstenv
+            | M::Fnsave
+            | M::Fsave
+            | M::Fxsave
+            | M::Fxsave64
+            | M::Fxrstor
+            | M::Fxrstor64
+            | M::Fldenv
+            | M::Frstor
+            | M::Fldcw
+            | M::Ldmxcsr
+            | M::Fstdw
+            | M::Fstsg
+            | M::Frstpm
+            | M::Fsetpm
+            | M::Fnsetpm
     );
     let system = matches!(
         mnemonic,
-        M::Pushf | M::Pushfq | M::Pushfd | M::Popf | M::Popfq | M::Popfd | M::Cli | M::Sti | M::Lar
-            | M::Lsl | M::Verr | M::Verw | M::Sldt | M::Str | M::Sgdt | M::Sidt | M::Smsw | M::Lmsw
-            | M::Lldt | M::Ltr | M::Lgdt | M::Lidt | M::Lss | M::Lfs | M::Lgs | M::Hlt | M::Ud0
-            | M::Ud1 | M::Ud2 | M::Invd | M::Wbinvd | M::Clts | M::Swapgs | M::Invlpg | M::Monitor
-            | M::Mwait | M::Insb | M::Insw | M::Insd | M::Outsb | M::Outsw | M::Outsd | M::In
-            | M::Out | M::Enter | M::Wait | M::Fnop | M::Loadall | M::Bndmov
+        M::Pushf
+            | M::Pushfq
+            | M::Pushfd
+            | M::Popf
+            | M::Popfq
+            | M::Popfd
+            | M::Cli
+            | M::Sti
+            | M::Lar
+            | M::Lsl
+            | M::Verr
+            | M::Verw
+            | M::Sldt
+            | M::Str
+            | M::Sgdt
+            | M::Sidt
+            | M::Smsw
+            | M::Lmsw
+            | M::Lldt
+            | M::Ltr
+            | M::Lgdt
+            | M::Lidt
+            | M::Lss
+            | M::Lfs
+            | M::Lgs
+            | M::Hlt
+            | M::Ud0
+            | M::Ud1
+            | M::Ud2
+            | M::Invd
+            | M::Wbinvd
+            | M::Clts
+            | M::Swapgs
+            | M::Invlpg
+            | M::Monitor
+            | M::Mwait
+            | M::Insb
+            | M::Insw
+            | M::Insd
+            | M::Outsb
+            | M::Outsw
+            | M::Outsd
+            | M::In
+            | M::Out
+            | M::Enter
+            | M::Wait
+            | M::Fnop
+            | M::Loadall
+            | M::Bndmov
     );
     let op_code = code.op_code();
     let segment = (0..op_code.op_count()).any(|n| {
@@ -82,7 +165,7 @@ fn branches(code: Code) -> bool {
 }
 
 impl Generator {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let codes = Code::values()
             .filter(|&code| {
                 let op_code = code.op_code();
@@ -99,12 +182,12 @@ impl Generator {
         Self { codes }
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.codes.len()
     }
 
     /// A random instruction and its bytes.
-    pub fn instruction(&self, random: &mut Random) -> Option<(Instruction, Vec<u8>)> {
+    pub(crate) fn instruction(&self, random: &mut Random) -> Option<(Instruction, Vec<u8>)> {
         let code = self.codes[random.below(self.codes.len() as u64) as usize];
         let mut i = Instruction::new();
         i.set_code(code);
@@ -130,13 +213,30 @@ impl Generator {
     }
 }
 
-pub fn is_string(mnemonic: Mnemonic) -> bool {
+pub(crate) fn is_string(mnemonic: Mnemonic) -> bool {
     use Mnemonic as M;
     matches!(
         mnemonic,
-        M::Movsb | M::Movsw | M::Movsd | M::Movsq | M::Cmpsb | M::Cmpsw | M::Cmpsd | M::Cmpsq
-            | M::Stosb | M::Stosw | M::Stosd | M::Stosq | M::Lodsb | M::Lodsw | M::Lodsd | M::Lodsq
-            | M::Scasb | M::Scasw | M::Scasd | M::Scasq
+        M::Movsb
+            | M::Movsw
+            | M::Movsd
+            | M::Movsq
+            | M::Cmpsb
+            | M::Cmpsw
+            | M::Cmpsd
+            | M::Cmpsq
+            | M::Stosb
+            | M::Stosw
+            | M::Stosd
+            | M::Stosq
+            | M::Lodsb
+            | M::Lodsw
+            | M::Lodsd
+            | M::Lodsq
+            | M::Scasb
+            | M::Scasw
+            | M::Scasd
+            | M::Scasq
     )
 }
 
@@ -149,9 +249,22 @@ fn gpr(random: &mut Random, size: usize) -> Register {
         }
         return match size {
             1 => [
-                Register::AL, Register::CL, Register::DL, Register::BL, Register::AH, Register::CH,
-                Register::DH, Register::BH, Register::BPL, Register::SIL, Register::DIL,
-                Register::R8L, Register::R10L, Register::R11L, Register::R14L, Register::R15L,
+                Register::AL,
+                Register::CL,
+                Register::DL,
+                Register::BL,
+                Register::AH,
+                Register::CH,
+                Register::DH,
+                Register::BH,
+                Register::BPL,
+                Register::SIL,
+                Register::DIL,
+                Register::R8L,
+                Register::R10L,
+                Register::R11L,
+                Register::R14L,
+                Register::R15L,
             ][n as usize],
             2 => Register::AX + n,
             4 => Register::EAX + n,
@@ -198,7 +311,11 @@ fn operand(
     let or_memory = random.below(2) == 0;
     match kind {
         K::mem | K::mem_mpx | K::mem_mib => memory(i, n, random),
-        K::r8_or_mem | K::r16_or_mem | K::r32_or_mem | K::r64_or_mem | K::mm_or_mem
+        K::r8_or_mem
+        | K::r16_or_mem
+        | K::r32_or_mem
+        | K::r64_or_mem
+        | K::mm_or_mem
         | K::xmm_or_mem
             if or_memory =>
         {
@@ -220,7 +337,9 @@ fn operand(
             let r = gpr(random, 8);
             register(i, n, r);
         }
-        K::mm_or_mem | K::mm_reg | K::mm_rm => register(i, n, Register::MM0 + random.below(8) as u32),
+        K::mm_or_mem | K::mm_reg | K::mm_rm => {
+            register(i, n, Register::MM0 + random.below(8) as u32);
+        }
         K::xmm_or_mem | K::xmm_reg | K::xmm_rm => {
             register(i, n, Register::XMM0 + random.below(16) as u32);
         }

@@ -17,11 +17,12 @@ use generate::Generator;
 use state::Case;
 
 /// A linear congruential step and an output permutation: small, seeded, the same everywhere.
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let x = self.0 ^ self.0 >> 33;
         let x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
         x ^ x >> 29

@@ -5,28 +5,26 @@
 
 #![allow(unsafe_code, reason = "runs generated code; each block says why it may")]
 
-use iced_x86::code_asm::{
-    AsmRegister64, CodeAssembler, dword_ptr, gpr64::*, ptr, qword_ptr,
-};
+use iced_x86::code_asm::{AsmRegister64, CodeAssembler, dword_ptr, gpr64::*, ptr, qword_ptr};
 
 use crate::state::{CODE, Case, DATA, DATA_LEN, FRAME, Outcome, frame};
 
 /// Order of the general registers in the frame: as in the encoding.
-pub const ORDER: [AsmRegister64; 16] =
+pub(crate) const ORDER: [AsmRegister64; 16] =
     [rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15];
 
 /// Offset of the tested instruction in the stub and of the way out after a fault.
-pub struct Stub {
-    pub bytes: Vec<u8>,
-    pub slot: usize,
-    pub fault: usize,
+pub(crate) struct Stub {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) slot: usize,
+    pub(crate) fault: usize,
 }
 
 /// Room for the tested instruction; the rest of it is NOPs.
-pub const SLOT: usize = 15;
+pub(crate) const SLOT: usize = 15;
 
 /// The code around the tested instruction.
-pub fn stub() -> Stub {
+pub(crate) fn stub() -> Stub {
     let at = |offset: usize| FRAME + offset as u64;
     let mut a = CodeAssembler::new(64).unwrap();
     for r in [rbx, rbp, r12, r13, r14, r15] {
@@ -72,18 +70,14 @@ pub fn stub() -> Stub {
     Stub { bytes, slot, fault }
 }
 
-pub struct Native {
+pub(crate) struct Native {
     stub: Stub,
 }
 
 static FAULT_EXIT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 /// Notes the exception's vector and goes to the stub's way out.
-extern "C" fn on_signal(
-    signal: libc::c_int,
-    _: *mut libc::siginfo_t,
-    context: *mut libc::c_void,
-) {
+extern "C" fn on_signal(signal: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid context to an SA_SIGINFO handler.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     let registers = &mut context.uc_mcontext.gregs;
@@ -118,7 +112,7 @@ fn map(address: u64, len: usize) {
 }
 
 impl Native {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         map(CODE, 4096);
         map(FRAME, 4096);
         map(DATA, DATA_LEN);
@@ -146,7 +140,7 @@ impl Native {
         Self { stub }
     }
 
-    pub fn run(&mut self, case: &Case) -> Outcome {
+    pub(crate) fn run(&mut self, case: &Case) -> Outcome {
         // SAFETY: the pages are mapped and this thread alone uses them; the stub keeps the calling
         // convention on both ways out.
         unsafe {
@@ -173,7 +167,7 @@ impl Native {
 }
 
 /// Reads an outcome from the frame and the data.
-pub fn outcome(page: &[u8], data: &[u8]) -> Outcome {
+pub(crate) fn outcome(page: &[u8], data: &[u8]) -> Outcome {
     let mut regs = [0; 17];
     for (n, reg) in regs.iter_mut().enumerate() {
         let bytes = page[frame::REGS_OUT + 8 * n..][..8].try_into().unwrap();

@@ -3,9 +3,9 @@
 #![allow(unsafe_code, reason = "lends the guest its memory")]
 
 use x86_cpu::{
+    block::Translations,
     bus::{Bus, CpuidResult, Refused},
     cpu::{Cpu, DescriptorTable, Features, Segment},
-    block::Translations,
     observe::{Cx, Plain},
     ram::{Ram, Region},
     run::Exit,
@@ -61,7 +61,7 @@ impl Bus for Nothing {
     fn ferr(&mut self) {}
 }
 
-pub struct Soft {
+pub(crate) struct Soft {
     cpu: Cpu,
     ram: Ram,
     translations: Translations<Plain>,
@@ -69,7 +69,7 @@ pub struct Soft {
 }
 
 impl Soft {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let memory = Box::leak(vec![0u8; MEMORY + 4096].into_boxed_slice());
         let host = memory.as_mut_ptr();
         // SAFETY: leaked, so it lives as long as the process; only the Ram uses it from here on.
@@ -120,7 +120,7 @@ impl Soft {
         Self { cpu: Cpu::new(Features::K8), ram, translations: Translations::new(), stub }
     }
 
-    pub fn run(&mut self, case: &Case) -> Outcome {
+    pub(crate) fn run(&mut self, case: &Case) -> Outcome {
         let mut slot = [0x90; SLOT];
         slot[..case.bytes.len()].copy_from_slice(&case.bytes);
         let write = |at: u64, bytes: &[u8]| assert!(self.ram.write_bytes(at, bytes));
@@ -157,7 +157,9 @@ impl Soft {
         }
         let mut page = [0; 4096];
         let mut data = vec![0; DATA_LEN];
-        assert!(self.ram.read_bytes(FRAME_GPA, &mut page) && self.ram.read_bytes(DATA_GPA, &mut data));
+        assert!(
+            self.ram.read_bytes(FRAME_GPA, &mut page) && self.ram.read_bytes(DATA_GPA, &mut data)
+        );
         outcome(&page, &data)
     }
 }

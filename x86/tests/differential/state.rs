@@ -11,48 +11,48 @@ use crate::{
 };
 
 /// Linear address of the page with the stub.
-pub const CODE: u64 = 0x1000_0000;
+pub(crate) const CODE: u64 = 0x1000_0000;
 /// Linear address of the page with register images.
-pub const FRAME: u64 = 0x1001_0000;
+pub(crate) const FRAME: u64 = 0x1001_0000;
 /// Linear address of the pages that operands point into.
-pub const DATA: u64 = 0x1002_0000;
+pub(crate) const DATA: u64 = 0x1002_0000;
 /// Bytes of them.
-pub const DATA_LEN: usize = 2 * 4096;
+pub(crate) const DATA_LEN: usize = 2 * 4096;
 
 /// Offsets in the frame page.
-pub mod frame {
+pub(crate) mod frame {
     /// FXSAVE image to load.
-    pub const FX_IN: usize = 0;
+    pub(crate) const FX_IN: usize = 0;
     /// FXSAVE image that was stored.
-    pub const FX_OUT: usize = 512;
+    pub(crate) const FX_OUT: usize = 512;
     /// The caller's FXSAVE image.
-    pub const FX_HOST: usize = 1024;
+    pub(crate) const FX_HOST: usize = 1024;
     /// Sixteen general registers and RFLAGS to load.
-    pub const REGS_IN: usize = 1536;
+    pub(crate) const REGS_IN: usize = 1536;
     /// The same, stored.
-    pub const REGS_OUT: usize = 1536 + 17 * 8;
+    pub(crate) const REGS_OUT: usize = 1536 + 17 * 8;
     /// The caller's RSP.
-    pub const RSP_HOST: usize = 1536 + 34 * 8;
+    pub(crate) const RSP_HOST: usize = 1536 + 34 * 8;
     /// Vector plus one of an exception, else zero.
-    pub const FAULT: usize = 1536 + 35 * 8;
+    pub(crate) const FAULT: usize = 1536 + 35 * 8;
 }
 
 /// An instruction with its operands.
-pub struct Case {
-    pub instruction: Instruction,
-    pub bytes: Vec<u8>,
-    pub regs: [u64; 17],
-    pub fx: [u8; 512],
-    pub data: Box<[u8; DATA_LEN]>,
+pub(crate) struct Case {
+    pub(crate) instruction: Instruction,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) regs: [u64; 17],
+    pub(crate) fx: [u8; 512],
+    pub(crate) data: Box<[u8; DATA_LEN]>,
 }
 
 /// What came out.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Outcome {
-    pub regs: [u64; 17],
-    pub fx: [u8; 512],
-    pub data: Box<[u8; DATA_LEN]>,
-    pub fault: u8,
+pub(crate) struct Outcome {
+    pub(crate) regs: [u64; 17],
+    pub(crate) fx: [u8; 512],
+    pub(crate) data: Box<[u8; DATA_LEN]>,
+    pub(crate) fault: u8,
 }
 
 fn integer(random: &mut Random) -> u64 {
@@ -122,7 +122,7 @@ fn extended(random: &mut Random) -> [u8; 10] {
 
 impl Case {
     /// A random instruction with random operands; `None` if this one cannot be encoded.
-    pub fn random(random: &mut Random, generator: &Generator) -> Option<Self> {
+    pub(crate) fn random(random: &mut Random, generator: &Generator) -> Option<Self> {
         let (instruction, bytes) = generator.instruction(random)?;
         let mnemonic = instruction.mnemonic();
         let bit_string =
@@ -179,7 +179,7 @@ impl Case {
     }
 
     /// A description of the first difference.
-    pub fn compare(&self, expected: &Outcome, actual: &Outcome) -> Option<String> {
+    pub(crate) fn compare(&self, expected: &Outcome, actual: &Outcome) -> Option<String> {
         let mut found = Vec::new();
         if expected.fault != actual.fault {
             found.push(format!(
@@ -234,9 +234,18 @@ impl Case {
     fn compare_fx(&self, expected: &Outcome, actual: &Outcome, found: &mut Vec<String>) {
         let compares = matches!(
             self.instruction.mnemonic(),
-            Mnemonic::Fcom | Mnemonic::Fcomp | Mnemonic::Fcompp | Mnemonic::Fucom
-                | Mnemonic::Fucomp | Mnemonic::Fucompp | Mnemonic::Ficom | Mnemonic::Ficomp
-                | Mnemonic::Ftst | Mnemonic::Fxam | Mnemonic::Fprem | Mnemonic::Fprem1
+            Mnemonic::Fcom
+                | Mnemonic::Fcomp
+                | Mnemonic::Fcompp
+                | Mnemonic::Fucom
+                | Mnemonic::Fucomp
+                | Mnemonic::Fucompp
+                | Mnemonic::Ficom
+                | Mnemonic::Ficomp
+                | Mnemonic::Ftst
+                | Mnemonic::Fxam
+                | Mnemonic::Fprem
+                | Mnemonic::Fprem1
         );
         // C0, C2 and C3 are undefined after all that does not compare.
         let status = if compares { 0xffff } else { 0xb8ff };

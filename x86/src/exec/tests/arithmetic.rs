@@ -97,7 +97,7 @@ fn fault_changes_nothing() {
     assert_eq!((m.get(gpr::RAX), m.flags(), m.cpu.rip), (0x1234, OF | ZF, 0x1000));
 }
 
-/// APM 3, RCL, RCR: the ring has one bit more than the operand, so a count of 9 or 17 is a full turn.
+/// APM 3, RCL, RCR: the ring has one bit more than the operand; a count of 9 or 17 is a full turn.
 #[test]
 fn rotates_through_carry() {
     assert_eq!(on_rax(LONG, 0x80, CF, |a| a.rcl(al, 1)), (0x01, CF | OF));
