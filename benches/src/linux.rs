@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
 use vpmu::machine::End;
 
+use crate::disk::{Disk, Part};
 use crate::{Result, bochs, qemu, soft};
 
 const APPEND: &str = "console=ttyS0 panic=-1";
@@ -62,6 +63,48 @@ fn first_in(folder: &Path, prefix: &str) -> Option<PathBuf> {
     names.sort();
     names.into_iter().find(|path| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+    })
+}
+
+/// A disk that boots a bzImage by its 32-bit entry (Linux x86 boot protocol), with 512 MiB of RAM.
+pub(crate) fn disk(kernel: &[u8], initrd: &[u8], append: &str) -> Result<Disk> {
+    const KERNEL: u32 = 0x10_0000;
+    const INITRD: u32 = 0x1000_0000;
+    /// boot_params, the command line 4 KiB behind.
+    const PARAMETERS: u32 = 0x0800_0000;
+    /// Offset of the set-up header in both the file and boot_params.
+    const HEADER: usize = 0x1F1;
+    /// (start, length) of RAM, as Bochs' BIOS leaves it.
+    const RAM: [(u64, u64); 2] = [(0, 0x9_F000), (0x10_0000, 0x1FE0_0000)];
+    let header_end = 0x202 + usize::from(*kernel.get(0x201).ok_or("the kernel is truncated")?);
+    let header = kernel.get(HEADER..header_end).ok_or("the kernel is truncated")?;
+    let set_up_sectors = usize::from(header[0]).max(1);
+    let code = kernel.get((set_up_sectors + 1) * 512..).ok_or("the kernel is truncated")?;
+    let mut parameters = vec![0; 0x1000];
+    parameters[HEADER..header_end].copy_from_slice(header);
+    let mut put = |offset: usize, bytes: &[u8]| {
+        parameters[offset..offset + bytes.len()].copy_from_slice(bytes);
+    };
+    put(0x210, &[0xFF]); // type_of_loader: undefined
+    put(0x218, &INITRD.to_le_bytes());
+    put(0x21C, &u32::try_from(initrd.len())?.to_le_bytes());
+    put(0x228, &(PARAMETERS + 0x1000).to_le_bytes());
+    put(0x1E8, &[RAM.len() as u8]);
+    for (n, (start, length)) in RAM.into_iter().enumerate() {
+        put(0x2D0 + 20 * n, &start.to_le_bytes());
+        put(0x2D0 + 20 * n + 8, &length.to_le_bytes());
+        put(0x2D0 + 20 * n + 16, &1u32.to_le_bytes());
+    }
+    parameters.extend(append.bytes());
+    parameters.push(0);
+    Ok(Disk {
+        parts: vec![
+            Part { address: KERNEL, bytes: code.to_vec() },
+            Part { address: PARAMETERS, bytes: parameters },
+            Part { address: INITRD, bytes: initrd.to_vec() },
+        ],
+        entry: KERNEL,
+        argument: PARAMETERS,
     })
 }
 

@@ -5,6 +5,7 @@
 
 mod bochs;
 mod clock;
+mod disk;
 mod guest;
 mod linux;
 mod qemu;

@@ -81,6 +81,10 @@ impl Qemu {
         command.args(["-append", append]);
         let started = clock::children()?;
         let status = command.status()?;
-        if status.success() { Ok(clock::children()?.saturating_sub(started)) } else { Err("QEMU failed".into()) }
+        if status.success() {
+            Ok(clock::children()?.saturating_sub(started))
+        } else {
+            Err("QEMU failed".into())
+        }
     }
 }

@@ -288,26 +288,37 @@ impl Cpu {
     }
 
     /// The block at RIP, translated if need be; or the fault of its fetch.
-    #[inline(never)]
+    #[inline(always)]
     fn lookup<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
         translations: &mut Translations<O>,
     ) -> Exec<u32> {
-        let lowering = Lowering::of(self);
-        let mode = lowering.mode();
+        let mode = Lowering::mode_of(self);
         let linear = self.linear_rip();
-        let tier = usize::from(O::COUNTS);
-        let known = self.tlb.jumps[tier].find(
+        let known = self.tlb.jumps[usize::from(O::COUNTS)].find(
             linear,
             mode,
             self.mmu,
             self.tlb.epochs,
             translations.generation,
         );
-        if let Some(id) = known {
-            return Ok(id);
+        match known {
+            Some(id) => Ok(id),
+            None => self.lookup_slow(cx, translations, linear),
         }
+    }
+
+    /// The same where the jump cache does not know it.
+    #[inline(never)]
+    fn lookup_slow<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        translations: &mut Translations<O>,
+        linear: u64,
+    ) -> Exec<u32> {
+        let lowering = Lowering::of(self);
+        let mode = lowering.mode();
         if !self.in_64bit() && self.rip > u64::from(self.segment(seg::CS).limit) {
             return Err(Stop::GP0);
         }
@@ -328,6 +339,7 @@ impl Cpu {
         };
         let generation = translations.generation;
         let epochs = self.tlb.epochs;
+        let tier = usize::from(O::COUNTS);
         self.tlb.jumps[tier].insert(linear, mode, self.mmu, global, epochs, generation, id);
         Ok(id)
     }

@@ -152,8 +152,8 @@ impl Vcpu {
     fn deliver_late(&mut self, board: &mut Board) {
         while let Some(&at) = self.late.front() {
             let pending = board.chipset.irq.pending(self.id);
-            let woken = self.takes_nmi(pending)
-                || pending.interrupt && self.cpu.interrupts_enabled();
+            let woken =
+                self.takes_nmi(pending) || pending.interrupt && self.cpu.interrupts_enabled();
             if at > self.cpu.retired() && (woken || !self.cpu.halted) {
                 break;
             }

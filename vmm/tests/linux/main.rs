@@ -9,3 +9,4 @@ mod guest;
 mod perf;
 mod program;
 mod sampling;
+mod trace;

@@ -79,6 +79,12 @@ impl Lowering {
         }
     }
 
+    /// The mode that `cpu` is in, as a key.
+    #[inline(always)]
+    pub(crate) fn mode_of(cpu: &Cpu) -> Mode {
+        if cpu.in_64bit() { Mode(CodeSize::Bits64 as u16) } else { Self::of(cpu).mode() }
+    }
+
     /// The same as a key.
     pub(crate) fn mode(&self) -> Mode {
         let code = self.code as u16;
@@ -279,8 +285,7 @@ fn uses_mmx(i: &Instruction) -> bool {
 
 fn lower_one<O: Observer>(l: &Lowering, i: &Instruction) -> Lowered<O> {
     if i.code() != Code::INVALID && supported(&l.features, i) {
-        let lowered =
-            exec::lower(l, i).or_else(|| simd::lower(l, i)).or_else(|| x87::lower(l, i));
+        let lowered = exec::lower(l, i).or_else(|| simd::lower(l, i)).or_else(|| x87::lower(l, i));
         if let Some(lowered) = lowered {
             return lowered;
         }

@@ -1,0 +1,157 @@
+//! The machine in this process, a few instructions at a time, so that a test sees after how many
+//! instructions of the program each interrupt and each exception came, whatever any counter says.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::rc::Rc;
+
+use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
+use vpmu::config::{self, Config, Limits};
+use vpmu::console::Console;
+use vpmu::input::Script;
+use vpmu::machine::{End, Machine};
+
+use crate::guest::Packages;
+use crate::program::{BASE, INSTRUCTIONS, Layout};
+
+/// Instructions at a time. No handler of the kernel is that short, so a stretch in which something
+/// came between the program's instructions ends in the kernel.
+const STRETCH: u64 = 64;
+/// Instructions at a time where nothing is to be seen.
+const COARSE: u64 = 500_000;
+
+/// Console output that the test can look at meanwhile.
+#[derive(Clone, Default)]
+struct Shared(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.borrow_mut().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.borrow()).replace('\r', "")
+    }
+}
+
+/// The machine in short stretches.
+pub(crate) struct Stepper {
+    machine: Machine,
+    console: Console,
+    output: Shared,
+}
+
+impl Stepper {
+    /// One processor that boots the packages' kernel.
+    pub(crate) fn new(packages: &Packages, initrd: Vec<u8>) -> Self {
+        let (personality, platform) = config::personality("k8").expect("k8");
+        let output = Shared::default();
+        let config = Config {
+            personality,
+            platform,
+            cpus: 1,
+            ram: config::memory("512M").expect("memory"),
+            payload: Payload::Kernel(Kernel {
+                image: Image::read(&packages.kernel).expect("kernel"),
+                modules: vec![Image { name: "initrd".into(), bytes: initrd }],
+                command_line: "console=ttyS0".into(),
+                entry: LinuxEntry::Auto,
+            }),
+            clock_hz: platform.clock_hz,
+            start_time: 0,
+            skid: 0,
+            script: Script::default(),
+            limits: Limits::default(),
+        };
+        Self {
+            machine: Machine::new(&config).expect("a machine"),
+            console: Console::to("memory".into(), Box::new(output.clone())),
+            output,
+        }
+    }
+
+    /// Runs `count` instructions; whether the guest goes on.
+    fn run(&mut self, count: u64) -> bool {
+        let limit = Some(self.machine.retired() + count);
+        let limits = Limits { timeout: None, instructions: limit };
+        match self.machine.run(limits, &mut self.console).expect("memory takes it") {
+            End::Instructions => true,
+            End::PowerOff => false,
+            other => panic!("{other:?}\n{}", self.output.text()),
+        }
+    }
+
+    /// Runs until the console has this line.
+    pub(crate) fn run_to_line(&mut self, line: &str) {
+        while !self.output.text().lines().any(|l| l == line) {
+            assert!(self.run(COARSE), "no {line} in\n{}", self.output.text());
+        }
+    }
+
+    /// Runs until the guest powers off; what was on its console, carriage returns removed.
+    pub(crate) fn finish(mut self) -> String {
+        while self.run(COARSE) {}
+        self.output.text()
+    }
+
+    /// How many instructions of the program have been executed, if it is running now.
+    fn executed(&self, layout: &Layout) -> Option<u64> {
+        const RCX: u8 = 1;
+        let cpu = &self.machine.vcpus()[0].cpu;
+        if cpu.cpl() != 3 || !(BASE..BASE + 0x1000).contains(&cpu.rip) {
+            return None;
+        }
+        layout.executed(cpu.rip, cpu.gpr(RCX) as u32)
+    }
+
+    /// Follows the program from its first instructions to its last: after how many of its
+    /// instructions each exception and interrupt came.
+    pub(crate) fn trace(&mut self, layout: &Layout) -> Vec<u64> {
+        let mut executed = loop {
+            assert!(self.run(STRETCH), "the program did not run");
+            if let Some(executed) = self.executed(layout) {
+                break executed;
+            }
+        };
+        // Before that came the page fault of the first instruction.
+        assert!(executed <= STRETCH);
+        let mut events = vec![0];
+        loop {
+            // Up to the SYSCALL.
+            let stretch = STRETCH.min(INSTRUCTIONS - 1 - executed);
+            if stretch == 0 {
+                return events;
+            }
+            assert!(self.run(stretch), "the program did not end");
+            if self.executed(layout) == Some(executed + stretch) {
+                executed += stretch;
+                continue;
+            }
+            // It comes back to the instruction before which it was interrupted, and may at once be
+            // interrupted again.
+            loop {
+                while self.executed(layout).is_none() {
+                    assert!(self.run(1), "the program did not go on");
+                }
+                executed = self.executed(layout).expect("checked");
+                events.push(executed);
+                if executed == INSTRUCTIONS - 1 {
+                    return events;
+                }
+                assert!(self.run(1), "the program did not end");
+                if let Some(next) = self.executed(layout) {
+                    assert_eq!(next, executed + 1);
+                    executed = next;
+                    break;
+                }
+            }
+        }
+    }
+}
