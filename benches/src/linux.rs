@@ -114,8 +114,8 @@ fn initramfs(busybox: &[u8]) -> Vec<u8> {
     const FILE: u32 = 0o100_755;
     const CHARACTER: u32 = 0o020_600;
     let mut archive = Vec::new();
-    let entries: [(&str, u32, (u32, u32), &[u8]); 6] = [
-        ("bin", DIRECTORY, (0, 0), &[]),
+    let entries = [
+        ("bin", DIRECTORY, (0, 0), &[][..]),
         ("dev", DIRECTORY, (0, 0), &[]),
         ("dev/console", CHARACTER, (5, 1), &[]),
         ("bin/busybox", FILE, (0, 0), busybox),
