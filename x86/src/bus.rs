@@ -1,5 +1,7 @@
 //! What surrounds the processor: everything that is not its own registers or RAM.
 
+use crate::observe::Facts;
+
 /// #GP(0): the access is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
@@ -34,6 +36,10 @@ pub trait Bus {
     fn wrmsr(&mut self, time: u64, index: u32, value: u64) -> Result<(), Refused>;
     /// RDPMC with `index` from ECX. `pce` is CR4.PCE; `real` that CR0.PE is clear.
     fn rdpmc(&mut self, index: u32, cpl: u8, pce: bool, real: bool) -> Result<u64, Refused>;
+    /// Takes the counts so far, before an instruction that may read or program a counter: `facts`
+    /// up to `time`, when `retired` instructions had retired since power-on. Called only under an
+    /// observer that counts; a bus without counters has nothing to do.
+    fn settle(&mut self, _facts: &Facts, _time: u64, _retired: u64) {}
     /// CPUID as the personality has it.
     fn cpuid(&mut self, leaf: u32, subleaf: u32) -> CpuidResult;
     /// The time-stamp counter at `time`.

@@ -44,7 +44,6 @@ impl Cpu {
         }
         self.deadline = until;
         self.leave = false;
-        let start = self.time;
         loop {
             if self.time >= until {
                 return Exit::Deadline;
@@ -58,11 +57,8 @@ impl Cpu {
             let stepping = self.watch.code != 0
                 || self.system_flags & (flags::TF | flags::RF) != 0
                 || self.shadow != Shadow::None;
-            let result = if stepping {
-                self.step(cx, translations, start)
-            } else {
-                self.chain(cx, translations, start)
-            };
+            let result =
+                if stepping { self.step(cx, translations) } else { self.chain(cx, translations) };
             let result = match result {
                 Err(stop) if stop.exception().is_some() => {
                     self.debug_hits = 0;
@@ -97,7 +93,6 @@ impl Cpu {
         &mut self,
         cx: &mut Cx<'_, O>,
         translations: &mut Translations<O>,
-        start: u64,
     ) -> Exec<()> {
         let before = self.system_flags;
         let shadow = self.shadow;
@@ -109,9 +104,7 @@ impl Cpu {
         }
         let id = self.lookup(cx, translations)?;
         let block = translations.block(id);
-        if self.must_settle::<O>(block, start) {
-            return Ok(());
-        }
+        self.settle(cx, block);
         let retired = self.time - self.idle;
         self.shadow = Shadow::None;
         let result = self.execute(cx, block, 1);
@@ -142,14 +135,11 @@ impl Cpu {
         &mut self,
         cx: &mut Cx<'_, O>,
         translations: &mut Translations<O>,
-        start: u64,
     ) -> Exec<()> {
         let mut id = self.lookup(cx, translations)?;
         loop {
             let block = translations.block(id);
-            if self.must_settle::<O>(block, start) {
-                return Ok(());
-            }
+            self.settle(cx, block);
             let left = self.deadline - self.time;
             let count = block.ops.len();
             if left < count as u64 || self.code_is_limited(block) {
@@ -202,12 +192,11 @@ impl Cpu {
 
     /// Counted facts have to be with the owner before an instruction that looks at counters.
     #[inline(always)]
-    fn must_settle<O: Observer>(&mut self, block: &Block<O>, start: u64) -> bool {
-        if O::COUNTS && block.settles && self.time != start {
-            self.leave = true;
-            return true;
+    fn settle<O: Observer>(&self, cx: &mut Cx<'_, O>, block: &Block<O>) {
+        if O::COUNTS && block.settles {
+            let facts = cx.observer.take();
+            cx.bus.settle(&facts, self.time, self.retired());
         }
-        false
     }
 
     /// Whether the block reaches beyond the limit of CS.

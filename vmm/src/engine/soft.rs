@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use pmu_model::{Pmis, Pmu, RegisterKind, Signal, SignalCounts};
+use pmu_model::{Pmis, Pmu, RegisterKind, Signal, SignalCounts, SignalSet};
 use x86_cpu::block::Translations;
 use x86_cpu::bus::{Bus, CpuidResult, Refused};
 use x86_cpu::cpu::Cpu;
@@ -113,39 +113,12 @@ impl Vcpu {
         }
     }
 
-    /// Counts what happened.
-    fn account(
-        &mut self,
-        board: &mut Board,
-        facts: &Facts,
-        instructions: u64,
-        cycles: u64,
-        at: Circumstances,
-    ) {
-        fill(&mut self.counts, facts, instructions, cycles, at);
-        let pmis = count(&mut self.pmu, &self.counts, at.cpl);
-        self.counts.clear();
-        self.raise(board, pmis);
-    }
-
     /// Tells the CPU what it has to look for.
     fn observe(&mut self, counting: bool) {
         self.cpu.observe_privilege = counting;
         let demand = self.pmu.demand();
         let matches = MATCH.iter().any(|&signal| demand.signals.contains(signal));
         self.cpu.watch_disabled_breakpoints(matches);
-    }
-
-    /// Takes overflows on their way to the local APIC.
-    fn raise(&mut self, board: &mut Board, pmis: Pmis) {
-        // The local APIC latches one: each further assertion comes an instruction later, when the
-        // one before it is in service.
-        for (nth, _) in (0..).zip(pmis.iter()) {
-            match board.skid.saturating_add(nth) {
-                0 => _ = board.chipset.irq.pmi(self.id),
-                later => self.late.push_back(self.cpu.retired().saturating_add(later)),
-            }
-        }
     }
 
     /// Delivers the late PMIs that are due: a halted processor has nothing left to wait for.
@@ -198,72 +171,71 @@ fn most_per_cycle(signal: Signal) -> u64 {
     }
 }
 
-/// Adds counts to a PMU.
-fn count(pmu: &mut Pmu, counts: &SignalCounts, cpl: u8) -> Pmis {
-    if counts.is_empty() {
-        Pmis::NONE
-    } else if pmu.demand().per_cycle {
-        pmu.cycle(counts, cpl)
-    } else {
-        pmu.advance(counts, cpl)
-    }
-}
-
 /// By debug register.
 const MATCH: [Signal; 4] =
     [Signal::DebugMatch0, Signal::DebugMatch1, Signal::DebugMatch2, Signal::DebugMatch3];
 
-/// Turns the CPU's facts into signals.
-fn fill(
-    counts: &mut SignalCounts,
-    facts: &Facts,
+/// What the CPU did for a while, in one and the same circumstances.
+struct Stretch<'a> {
+    facts: &'a Facts,
     instructions: u64,
     cycles: u64,
     at: Circumstances,
-) {
-    /// In the order of the CPU's classes.
-    const CLASS: [Signal; 11] = [
-        Signal::InsnRetiredClflush,
-        Signal::InsnRetiredCpuid,
-        Signal::InsnRetiredX87,
-        Signal::InsnRetiredMmx,
-        Signal::InsnRetiredSsePacked,
-        Signal::InsnRetiredSseScalar,
-        Signal::LockedOp,
-        Signal::FpuOpFastFlag,
-        Signal::SoftPrefetchLoad,
-        Signal::SoftPrefetchStore,
-        Signal::SoftPrefetchNta,
-    ];
-    const SEGMENT: [Signal; 6] = [
-        Signal::SegLoadEs,
-        Signal::SegLoadCs,
-        Signal::SegLoadSs,
-        Signal::SegLoadDs,
-        Signal::SegLoadFs,
-        Signal::SegLoadGs,
-    ];
-    let masked = if at.masked { cycles } else { 0 };
-    let single = [
-        (Signal::InsnRetired, instructions),
-        (Signal::CyclesUnhalted, cycles),
-        (Signal::CyclesIntMasked, masked),
-        (Signal::CyclesIntMaskedPending, if at.pending { masked } else { 0 }),
-        (Signal::BranchRetired, facts.branches),
-        (Signal::BranchTaken, facts.taken),
-        (Signal::BranchRetiredRet, facts.near_returns),
-        (Signal::BranchRetiredFar, facts.far),
-        (Signal::Misaligned, facts.misaligned),
-        (Signal::ExceptionTaken, facts.exceptions),
-        (Signal::InterruptTaken, facts.interrupts),
-    ];
-    let tables = CLASS
-        .into_iter()
-        .zip(facts.class)
-        .chain(SEGMENT.into_iter().zip(facts.seg_loads))
-        .chain(MATCH.into_iter().zip(facts.debug_matches));
-    for (signal, n) in single.into_iter().chain(tables) {
-        counts.add(signal, n);
+}
+
+impl Stretch<'_> {
+    /// Adds what the demanded signals occurred, and the cycles.
+    fn fill(&self, counts: &mut SignalCounts, demanded: &SignalSet) {
+        counts.add(Signal::CyclesUnhalted, self.cycles);
+        for signal in demanded {
+            if signal != Signal::CyclesUnhalted {
+                counts.add(signal, self.occurrences(signal));
+            }
+        }
+    }
+
+    /// How often `signal` occurred.
+    fn occurrences(&self, signal: Signal) -> u64 {
+        let facts = self.facts;
+        let masked = if self.at.masked { self.cycles } else { 0 };
+        match signal {
+            Signal::InsnRetired => self.instructions,
+            Signal::CyclesUnhalted => self.cycles,
+            Signal::CyclesIntMasked => masked,
+            Signal::CyclesIntMaskedPending if self.at.pending => masked,
+            Signal::BranchRetired => facts.branches,
+            Signal::BranchTaken => facts.taken,
+            Signal::BranchRetiredRet => facts.near_returns,
+            Signal::BranchRetiredFar => facts.far,
+            Signal::Misaligned => facts.misaligned,
+            Signal::ExceptionTaken => facts.exceptions,
+            Signal::InterruptTaken => facts.interrupts,
+            // In the order of the CPU's classes.
+            Signal::InsnRetiredClflush => facts.class[0],
+            Signal::InsnRetiredCpuid => facts.class[1],
+            Signal::InsnRetiredX87 => facts.class[2],
+            Signal::InsnRetiredMmx => facts.class[3],
+            Signal::InsnRetiredSsePacked => facts.class[4],
+            Signal::InsnRetiredSseScalar => facts.class[5],
+            Signal::LockedOp => facts.class[6],
+            Signal::FpuOpFastFlag => facts.class[7],
+            Signal::SoftPrefetchLoad => facts.class[8],
+            Signal::SoftPrefetchStore => facts.class[9],
+            Signal::SoftPrefetchNta => facts.class[10],
+            // By encoding number.
+            Signal::SegLoadEs => facts.seg_loads[0],
+            Signal::SegLoadCs => facts.seg_loads[1],
+            Signal::SegLoadSs => facts.seg_loads[2],
+            Signal::SegLoadDs => facts.seg_loads[3],
+            Signal::SegLoadFs => facts.seg_loads[4],
+            Signal::SegLoadGs => facts.seg_loads[5],
+            // By debug register.
+            Signal::DebugMatch0 => facts.debug_matches[0],
+            Signal::DebugMatch1 => facts.debug_matches[1],
+            Signal::DebugMatch2 => facts.debug_matches[2],
+            Signal::DebugMatch3 => facts.debug_matches[3],
+            _ => 0,
+        }
     }
 }
 
@@ -405,28 +377,27 @@ fn observed<O: Observer, T>(
     act: impl FnOnce(&mut Cpu, &mut Cx<'_, O>) -> T,
 ) -> T {
     let at = vcpu.circumstances(pending);
-    let (time, retired) = (vcpu.cpu.time, vcpu.cpu.retired());
     let mut outside = Outside {
         id: vcpu.id,
         board,
         pmu: &mut vcpu.pmu,
         bank: &mut vcpu.bank,
         tsc_offset: &mut vcpu.tsc_offset,
+        counts: &mut vcpu.counts,
+        late: &mut vcpu.late,
         at: O::COUNTS.then_some(at),
-        settled: None,
+        counted_time: vcpu.cpu.time,
+        counted_instructions: vcpu.cpu.retired(),
+        overflowed: Pmis::NONE,
     };
     let mut cx = Cx { bus: &mut outside, ram, observer };
     let result = act(&mut vcpu.cpu, &mut cx);
     let facts = cx.observer.take();
-    let settled = outside.settled.take();
     if O::COUNTS {
-        let already = u64::from(settled.is_some());
-        let instructions = (vcpu.cpu.retired() - retired).saturating_sub(already);
-        let cycles = (vcpu.cpu.time - time).saturating_sub(already);
-        if let Some(pmis) = settled {
-            vcpu.raise(board, pmis);
-        }
-        vcpu.account(board, &facts, instructions, cycles, at);
+        let retired = vcpu.cpu.retired();
+        let pmis = std::mem::replace(&mut outside.overflowed, Pmis::NONE);
+        outside.raise(pmis, retired);
+        outside.settle(&facts, vcpu.cpu.time, retired);
     }
     result
 }
@@ -438,10 +409,18 @@ struct Outside<'a> {
     pmu: &'a mut Pmu,
     bank: &'a mut MsrBank,
     tsc_offset: &'a mut u64,
+    /// Scratch; empty between uses.
+    counts: &'a mut SignalCounts,
+    /// PMIs under way.
+    late: &'a mut VecDeque<u64>,
     /// How the counted instructions began; `None` if nothing is counted.
     at: Option<Circumstances>,
-    /// The running WRMSR has been counted already, with these overflows.
-    settled: Option<Pmis>,
+    /// The time up to which everything has been counted.
+    counted_time: u64,
+    /// The instructions that have been counted, of all since power-on.
+    counted_instructions: u64,
+    /// Overflows that a WRMSR caused by its own retirement.
+    overflowed: Pmis,
 }
 
 impl Outside<'_> {
@@ -454,9 +433,8 @@ impl Outside<'_> {
         }
     }
 
-    /// Counts the running WRMSR before its effect on the PMU: the processor has made it the first
-    /// and only instruction of its run.
-    fn settle(&mut self, index: u32, value: u64) {
+    /// Counts the running WRMSR before its effect on the PMU: all before it has been counted.
+    fn settle_write(&mut self, index: u32, value: u64) {
         let Some(at) = self.at else { return };
         let personality = self.pmu.personality();
         let accepted = personality.register(index).is_some_and(|register| match register.kind {
@@ -464,9 +442,39 @@ impl Outside<'_> {
             RegisterKind::Perfctr(_) => true,
         });
         if accepted {
-            let mut counts = SignalCounts::new();
-            fill(&mut counts, &Facts::default(), 1, 1, at);
-            self.settled = Some(count(self.pmu, &counts, at.cpl));
+            let facts = Facts::default();
+            self.overflowed =
+                self.count(&Stretch { facts: &facts, instructions: 1, cycles: 1, at });
+            self.counted_time += 1;
+            self.counted_instructions += 1;
+        }
+    }
+
+    /// Adds a stretch of execution to the PMU.
+    fn count(&mut self, stretch: &Stretch<'_>) -> Pmis {
+        let demand = self.pmu.demand();
+        stretch.fill(self.counts, &demand.signals);
+        if self.counts.is_empty() {
+            return Pmis::NONE;
+        }
+        let pmis = if demand.per_cycle {
+            self.pmu.cycle(self.counts, stretch.at.cpl)
+        } else {
+            self.pmu.advance(self.counts, stretch.at.cpl)
+        };
+        self.counts.clear();
+        pmis
+    }
+
+    /// Takes overflows on their way to the local APIC.
+    fn raise(&mut self, pmis: Pmis, retired: u64) {
+        // The local APIC latches one: each further assertion comes an instruction later, when the
+        // one before it is in service.
+        for (nth, _) in (0..).zip(pmis.iter()) {
+            match self.board.skid.saturating_add(nth) {
+                0 => _ = self.board.chipset.irq.pmi(self.id),
+                later => self.late.push_back(retired.saturating_add(later)),
+            }
         }
     }
 }
@@ -502,12 +510,22 @@ impl Bus for Outside<'_> {
     }
 
     fn wrmsr(&mut self, time: u64, index: u32, value: u64) -> Result<(), Refused> {
-        self.settle(index, value);
+        self.settle_write(index, value);
         self.msrs().write(time, index, value)
     }
 
     fn rdpmc(&mut self, index: u32, cpl: u8, pce: bool, real: bool) -> Result<u64, Refused> {
         self.pmu.rdpmc(index, cpl, pce, real).map_err(|_| Refused)
+    }
+
+    fn settle(&mut self, facts: &Facts, time: u64, retired: u64) {
+        let Some(at) = self.at else { return };
+        let instructions = retired.saturating_sub(self.counted_instructions);
+        let cycles = time.saturating_sub(self.counted_time);
+        self.counted_instructions = retired;
+        self.counted_time = time;
+        let pmis = self.count(&Stretch { facts, instructions, cycles, at });
+        self.raise(pmis, retired);
     }
 
     fn cpuid(&mut self, leaf: u32, _: u32) -> CpuidResult {

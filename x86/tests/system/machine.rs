@@ -66,9 +66,14 @@ pub(crate) struct Ports {
     pub(crate) reads: u32,
     pub(crate) written: Vec<(u16, usize, u32)>,
     pub(crate) cr8: u8,
+    /// What was counted before an instruction that looks at counters.
+    settled: Facts,
 }
 
 impl Bus for Ports {
+    fn settle(&mut self, facts: &Facts, _: u64, _: u64) {
+        add(&mut self.settled, facts);
+    }
     fn mmio_read(&mut self, _: u64, _: u64, _: usize) -> u64 {
         u64::MAX
     }
@@ -323,7 +328,9 @@ impl Machine {
         let mut cx =
             Cx { bus: &mut self.ports, ram: &self.memory.ram, observer: Counting::default() };
         let result = action(&mut self.cpu, &mut cx, &mut self.translations);
-        add(&mut self.facts, &cx.observer.take());
+        let rest = cx.observer.take();
+        add(&mut self.facts, &std::mem::take(&mut self.ports.settled));
+        add(&mut self.facts, &rest);
         result
     }
 
