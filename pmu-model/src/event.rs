@@ -121,8 +121,35 @@ pub enum UmaskRule {
     Bits,
     /// One documented bit, which must be set.
     Required,
+    /// The masks are values of the bits in `field`: the one that equals them is selected.
+    Values {
+        /// The bits that are compared; the others are ignored.
+        field: u8,
+    },
     /// The mask is two fields, request and route; a route counts when all of its bits are set.
     Routes(&'static [Route]),
+}
+
+impl UmaskRule {
+    /// Whether `umask` is one that the manual gives for an event with this rule and these masks.
+    pub(crate) fn documents(self, umasks: &[UnitMask], umask: u8) -> bool {
+        match self {
+            UmaskRule::Ignored | UmaskRule::Bits | UmaskRule::Routes(_) => true,
+            UmaskRule::Required => umasks.iter().any(|bit| umask & bit.mask != 0),
+            UmaskRule::Values { field } => umasks.iter().any(|value| umask & field == value.mask),
+        }
+    }
+}
+
+/// Whose occurrences a counter sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+pub enum Scope {
+    /// Those of its own hardware thread.
+    Thread,
+    /// Those of the core: the event has no thread context.
+    Core,
 }
 
 /// One request type over one route, of an event with [`UmaskRule::Routes`].
@@ -135,13 +162,13 @@ pub struct Route {
     pub signals: &'static [Signal],
 }
 
-/// One bit of an event's unit mask.
+/// One bit of an event's unit mask, or one value under [`UmaskRule::Values`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct UnitMask {
-    /// The bit, as a mask.
+    /// The bit as a mask, or the value.
     pub mask: u8,
-    /// Name in capitals, unique within the event.
+    /// Name in capitals, unique within the event; empty for the only value of an event.
     pub name: &'static str,
     /// The name that libpfm4 has for it; empty where it has none.
     pub libpfm4: &'static str,
@@ -194,6 +221,8 @@ pub struct EventDef {
     pub fidelity: Fidelity,
     /// Bit n: counter n can count it.
     pub counters: u8,
+    /// Whose occurrences a counter sees.
+    pub scope: Scope,
     /// How the unit mask picks what is counted.
     pub umask_rule: UmaskRule,
     /// The mask meant when none is named: every bit that the manual's table documents.
@@ -220,17 +249,30 @@ impl EventDef {
     pub fn selected(&'static self, umask: u8) -> impl Iterator<Item = &'static [Signal]> {
         let (sums, bits, routes): (&[&[Signal]], &[UnitMask], &[Route]) = match self.umask_rule {
             UmaskRule::Ignored => (core::slice::from_ref(&self.signals), &[], &[]),
-            UmaskRule::Bits | UmaskRule::Required => (&[], self.umasks, &[]),
+            UmaskRule::Bits | UmaskRule::Required | UmaskRule::Values { .. } => {
+                (&[], self.umasks, &[])
+            }
             UmaskRule::Routes(routes) => (&[], &[], routes),
         };
-        let bits = bits.iter().filter(move |bit| umask & bit.mask != 0);
+        let bits = bits.iter().filter(move |bit| match self.umask_rule {
+            UmaskRule::Values { field } => umask & field == bit.mask,
+            _ => umask & bit.mask != 0,
+        });
         let routes = routes.iter().filter(move |route| umask & route.mask == route.mask);
         sums.iter().copied().chain(bits.map(|b| b.signals)).chain(routes.map(|r| r.signals))
     }
 
-    /// Whether the event counts in this version with every documented mask bit set.
+    /// Whether the event counts in this version, with all of its unit masks.
     pub fn availability(&'static self) -> Availability {
-        self.availability_of(0xFF)
+        if self.umask_rule == UmaskRule::Ignored {
+            return Availability::of_sum(self.signals);
+        }
+        let routes: &[Route] = match self.umask_rule {
+            UmaskRule::Routes(routes) => routes,
+            _ => &[],
+        };
+        let sums = self.umasks.iter().map(|bit| bit.signals);
+        Availability::of_sums(sums.chain(routes.iter().map(|route| route.signals)))
     }
 
     /// Whether a select of the event with `umask` counts in this version. A mask that selects
@@ -249,6 +291,9 @@ impl EventDef {
     /// The bit of the unit mask that is named `name`, by the manual or by libpfm4; capitals and
     /// small letters alike.
     pub fn unit_mask(&self, name: &str) -> Option<&'static UnitMask> {
+        if name.is_empty() {
+            return None;
+        }
         self.umasks
             .iter()
             .find(|bit| bit.name.eq_ignore_ascii_case(name))

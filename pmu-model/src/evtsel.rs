@@ -1,31 +1,5 @@
 //! `PerfEvtSel`: the event-select register, its fields and what they ask for.
 
-/// One field of a register: where it is, what it is called, what it does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct Field {
-    /// Name in the manual.
-    pub name: &'static str,
-    /// Highest bit.
-    pub high: u8,
-    /// Lowest bit.
-    pub low: u8,
-    /// What it does, in a few words.
-    pub meaning: &'static str,
-}
-
-impl Field {
-    /// The field's bits in place.
-    pub const fn mask(&self) -> u64 {
-        (u64::MAX >> (63 - (self.high - self.low))) << self.low
-    }
-
-    /// The field's value in `register`.
-    pub const fn extract(&self, register: u64) -> u64 {
-        (register & self.mask()) >> self.low
-    }
-}
-
 /// `EVENT_SELECT`, bits 7:0.
 pub const EVENT_SELECT: u64 = 0xFF;
 /// `UNIT_MASK`, bits 15:8.
@@ -40,6 +14,8 @@ pub const EDGE: u64 = 1 << 18;
 pub const PIN_CONTROL: u64 = 1 << 19;
 /// `INT`, bit 20: APIC interrupt on overflow.
 pub const INT: u64 = 1 << 20;
+/// Thread count mode, bit 21 of Knights Corner: count all threads of the core.
+pub const ALL_THREADS: u64 = 1 << 21;
 /// `EN`, bit 22: enable counter.
 pub const EN: u64 = 1 << 22;
 /// `INV`, bit 23: invert counter mask.
@@ -47,12 +23,12 @@ pub const INV: u64 = 1 << 23;
 /// `CNT_MASK`, bits 31:24.
 pub const CNT_MASK: u64 = 0xFF << 24;
 
-/// The value of a `PerfEvtSel` register (AMD BKDG 26094, section 10.2; the P6 family has the same
-/// layout).
+/// The value of a `PerfEvtSel` register (AMD BKDG 26094, section 10.2; the P6 family and Knights
+/// Corner have the same layout).
 ///
 /// Layout: 7:0 `EVENT_SELECT`, 15:8 `UNIT_MASK`, 16 `USR`, 17 `OS`, 18 `E`, 19 `PC`, 20 `INT`,
-/// 22 `EN`, 23 `INV`, 31:24 `CNT_MASK`. Reset: 0. What the other bits do is the personality's
-/// affair ([`EvtselLayout`]).
+/// 21 thread count mode, 22 `EN`, 23 `INV`, 31:24 `CNT_MASK`. Reset: 0. Which of the bits a
+/// processor has is the personality's affair ([`crate::Register::stored`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Evtsel(pub u64);
 
@@ -82,6 +58,16 @@ impl Evtsel {
         self.0 & EDGE != 0
     }
 
+    /// `PC`: the pin toggles on overflow, and not on each increment.
+    pub const fn pin_control(self) -> bool {
+        self.0 & PIN_CONTROL != 0
+    }
+
+    /// Thread count mode: count all threads of the core.
+    pub const fn all_threads(self) -> bool {
+        self.0 & ALL_THREADS != 0
+    }
+
     /// `INT`: assert the local APIC's LVTPC on overflow.
     pub const fn int(self) -> bool {
         self.0 & INT != 0
@@ -101,38 +87,4 @@ impl Evtsel {
     pub const fn cmask(self) -> u8 {
         (self.0 >> 24) as u8
     }
-
-    /// Whether counting needs to know how many events happened in each clock cycle.
-    pub const fn per_cycle(self) -> bool {
-        self.edge() || self.cmask() != 0
-    }
-
-    /// Whether the condition holds in a cycle with `n` events (section 10.2, `CNT_MASK` a to c):
-    /// `n >= CNT_MASK`, or `n < CNT_MASK` with `INV`.
-    ///
-    /// With `CNT_MASK` 0 the condition is "any event", and `INV` is ignored: rule a) does not name
-    /// it. `n` cannot pass `max_per_cycle` on the hardware, so the reserved values above that are
-    /// never true, and always true with `INV`.
-    pub fn condition(self, n: u64, max_per_cycle: u8) -> bool {
-        match self.cmask() {
-            0 => n > 0,
-            cmask => (n.min(u64::from(max_per_cycle)) >= u64::from(cmask)) != self.inv(),
-        }
-    }
-}
-
-/// A personality's rules for the bits of its event-select registers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct EvtselLayout {
-    /// Every field, from bit 0 up, without gaps.
-    pub fields: &'static [Field],
-    /// Bits that keep what is written; the others read as zero.
-    pub stored: u64,
-    /// Bits that raise #GP when written with 1.
-    pub faulting: u64,
-    /// Largest `CNT_MASK` that the manual defines.
-    pub cmask_max: u8,
-    /// Most events that one cycle can add.
-    pub max_events_per_cycle: u8,
 }

@@ -8,13 +8,15 @@
 //! No I/O, no time, no randomness, no `unsafe`; the same calls give the same answers. `alloc` is
 //! used only to put register values into words ([`explain`]).
 //!
-//! Not modelled: the PM pins that `PC` drives, and skid (an engine may add one).
+//! Not modelled: skid (an engine may add one). What `PC` makes of the PM pins follows from the
+//! statistics ([`Tally::pin_toggles`]).
 
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+pub mod cesr;
 mod counts;
 mod event;
 pub mod evtsel;
@@ -23,6 +25,8 @@ mod nearest;
 mod personality;
 mod pmi;
 mod pmu;
+mod register;
+mod select;
 mod signal;
 mod state;
 mod stats;
@@ -30,16 +34,18 @@ mod subscription;
 
 pub use counts::{SignalCounts, SignalIter, SignalSet};
 pub use event::{
-    Aliases, Availability, EventDef, Fidelity, Route, Speculation, UmaskRule, Unit, UnitMask,
+    Aliases, Availability, EventDef, Fidelity, Route, Scope, Speculation, UmaskRule, Unit, UnitMask,
 };
-pub use evtsel::{Evtsel, EvtselLayout, Field};
+pub use evtsel::Evtsel;
 pub use nearest::nearest;
 pub use personality::{
-    EnableRule, InitRule, MAX_COUNTERS, Northbridge, Personality, Register, RegisterKind,
+    EnableRule, InitRule, MAX_COUNTERS, Northbridge, Personality, PmiRule, Programming,
 };
 pub use pmi::Pmis;
-pub use pmu::{GpFault, MsrRead, MsrWrite, Pmu, Reset};
+pub use pmu::{GpFault, MsrRead, MsrWrite, Pmu, RdpmcCaller, Reset};
+pub use register::{Access, Field, PerfctrWrite, Register, RegisterKind, Registers};
+pub use select::Select;
 pub use signal::Signal;
 pub use state::{PmuStateV1, StateError};
-pub use stats::{CodeSet, CounterStats, MAX_SELECTIONS, Selection, Tally};
+pub use stats::{CounterStats, MAX_SELECTIONS, Selected, Selection, Tally, UncountedSet};
 pub use subscription::Demand;

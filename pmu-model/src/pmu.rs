@@ -2,11 +2,12 @@
 
 use crate::counts::SignalCounts;
 use crate::event::Availability;
-use crate::evtsel::{EN, Evtsel};
-use crate::personality::{InitRule, MAX_COUNTERS, Personality, RegisterKind};
+use crate::personality::{InitRule, MAX_COUNTERS, Personality, PmiRule};
 use crate::pmi::Pmis;
+use crate::register::{Access, RegisterKind, Registers};
+use crate::select::{Select, USER_PREFERENCE};
 use crate::signal::Signal;
-use crate::stats::{CodeSet, CounterStats};
+use crate::stats::{CounterStats, Selected, UncountedSet};
 use crate::subscription::{CounterSet, Demand, Subscriptions, each};
 
 /// General-protection fault, #GP(0).
@@ -39,8 +40,22 @@ pub enum MsrWrite {
     NotOurs,
     /// Written.
     Done,
-    /// The value sets a bit that must not be set; nothing was written.
+    /// The register cannot be written, or the value sets a bit that must not be set; nothing was
+    /// written.
     GpFault,
+}
+
+/// Who executes RDPMC.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RdpmcCaller {
+    /// Current privilege level; 3 in virtual-8086 mode.
+    pub cpl: u8,
+    /// CR4.PCE.
+    pub pce: bool,
+    /// Real mode: CR0.PE is clear.
+    pub real_mode: bool,
+    /// The code segment is a 16-bit one, as in real and virtual-8086 mode.
+    pub code_16bit: bool,
 }
 
 /// Kinds of reset.
@@ -58,17 +73,18 @@ pub enum Reset {
 ///
 /// Every occurrence that an engine reports is either lost (nobody subscribed) or added to each
 /// counter that takes its signal at the CPL given. A counter is `personality.width` bits wide; when
-/// it wraps to zero it overflows, and with `INT` set that is one assertion of LVTPC, returned to
-/// the caller. The counters' clock stops in halt, so an engine reports nothing while halted.
+/// it wraps to zero it overflows, and what that asserts is returned to the caller
+/// ([`PmiRule`]). The counters' clock stops in halt, so an engine reports nothing while halted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pmu {
     pub(crate) personality: &'static Personality,
-    pub(crate) evtsel: [u64; MAX_COUNTERS],
-    pub(crate) perfctr: [u64; MAX_COUNTERS],
+    pub(crate) registers: Registers,
+    /// What the registers program; derived from them.
+    pub(crate) selects: [Select; MAX_COUNTERS],
     /// Counters whose condition held in the last cycle that they saw.
     pub(crate) edge_level: CounterSet,
     pub(crate) stats: [CounterStats; MAX_COUNTERS],
-    pub(crate) uncounted: CodeSet,
+    pub(crate) uncounted: UncountedSet,
     pub(crate) subscriptions: Subscriptions,
 }
 
@@ -77,11 +93,11 @@ impl Pmu {
     pub fn new(personality: &'static Personality) -> Pmu {
         let mut pmu = Pmu {
             personality,
-            evtsel: [0; MAX_COUNTERS],
-            perfctr: [0; MAX_COUNTERS],
+            registers: Registers::default(),
+            selects: [Select::default(); MAX_COUNTERS],
             edge_level: 0,
             stats: [CounterStats::new(); MAX_COUNTERS],
-            uncounted: CodeSet::default(),
+            uncounted: UncountedSet::default(),
             subscriptions: Subscriptions::NONE,
         };
         pmu.clear_registers();
@@ -103,67 +119,98 @@ impl Pmu {
     }
 
     fn clear_registers(&mut self) {
-        self.evtsel = [self.personality.evtsel_reset; MAX_COUNTERS];
-        self.perfctr = [self.personality.perfctr_reset; MAX_COUNTERS];
+        for register in self.personality.registers {
+            self.registers.set(register.kind, register.reset);
+        }
         self.edge_level = 0;
-        self.subscriptions = Subscriptions::compile(self.personality, &self.evtsel);
+        self.reprogram();
     }
 
     /// RDMSR of `index` at CPL 0. Without side effects.
     #[inline]
     pub fn read_msr(&self, index: u32) -> MsrRead {
-        match self.personality.register(index).map(|register| register.kind) {
-            Some(RegisterKind::Evtsel(i)) => MsrRead::Value(self.evtsel[i]),
-            Some(RegisterKind::Perfctr(i)) => MsrRead::Value(self.perfctr[i]),
+        match self.personality.register(index) {
+            Some(register) if register.access == Access::WriteOnly => MsrRead::GpFault,
+            Some(register) => MsrRead::Value(self.registers.get(register.kind)),
             None => MsrRead::NotOurs,
+        }
+    }
+
+    /// What a WRMSR of `value` to `index` at CPL 0 would do, without doing it.
+    #[inline]
+    pub fn judge_write(&self, index: u32, value: u64) -> MsrWrite {
+        match self.personality.register(index) {
+            None => MsrWrite::NotOurs,
+            Some(register) if register.access == Access::ReadOnly => MsrWrite::GpFault,
+            Some(register) if value & register.faulting != 0 => MsrWrite::GpFault,
+            Some(_) => MsrWrite::Done,
         }
     }
 
     /// WRMSR of `index` at CPL 0. Bits that a register does not have are ignored, unless the
     /// personality says that they fault.
     pub fn write_msr(&mut self, index: u32, value: u64) -> MsrWrite {
-        let Some(register) = self.personality.register(index) else {
-            return MsrWrite::NotOurs;
+        let outcome = self.judge_write(index, value);
+        let (MsrWrite::Done, Some(register)) = (outcome, self.personality.register(index)) else {
+            return outcome;
         };
         match register.kind {
-            RegisterKind::Evtsel(_) if value & self.personality.evtsel.faulting != 0 => {
-                return MsrWrite::GpFault;
+            RegisterKind::Perfctr(counter) => {
+                let rule = self.personality.perfctr_write;
+                self.registers.perfctr[counter] =
+                    rule.apply(value, self.personality.perfctr_mask());
             }
-            RegisterKind::Evtsel(i) => {
-                self.write_evtsel(i, value & self.personality.evtsel.stored);
-            }
-            RegisterKind::Perfctr(i) => {
-                self.perfctr[i] = value & self.personality.perfctr_mask();
-            }
+            RegisterKind::GlobalOvfCtrl => self.registers.global_status &= !value,
+            kind => self.write_control(kind, value & register.stored),
         }
         MsrWrite::Done
     }
 
-    fn write_evtsel(&mut self, counter: usize, value: u64) {
-        let before = core::mem::replace(&mut self.evtsel[counter], value);
-        if before == value {
-            return;
+    /// SPFLT: sets or clears the user preference of `PERF_SPFLT_CONTROL`. Without effect where there
+    /// is no such register; there the instruction is undefined.
+    pub fn set_user_preference(&mut self, enabled: bool) {
+        if self.personality.register_of(RegisterKind::SpfltControl).is_some() {
+            let others = self.registers.spflt_control & !USER_PREFERENCE;
+            let preference = if enabled { USER_PREFERENCE } else { 0 };
+            self.write_control(RegisterKind::SpfltControl, others | preference);
         }
-        // Enabling starts edge detection from a condition of 0. A change of event without
-        // disabling keeps the old level, and so counts the false edge that section 10.2 warns of.
-        if !Evtsel(before).en() {
-            self.edge_level &= !(1 << counter);
+    }
+
+    fn write_control(&mut self, kind: RegisterKind, value: u64) {
+        if self.registers.get(kind) != value {
+            self.registers.set(kind, value);
+            self.reprogram();
         }
-        if Evtsel(value).en() {
-            self.record_selection(counter, Evtsel(value));
+    }
+
+    /// Finds out what the registers ask for.
+    fn reprogram(&mut self) {
+        let selects = Select::decode_all(self.personality, &self.registers);
+        for (counter, now) in selects.iter().enumerate().take(self.personality.counters) {
+            let before = core::mem::replace(&mut self.selects[counter], *now);
+            // Enabling starts edge detection from a condition of 0. A change of event without
+            // disabling keeps the old level, and so counts the false edge that the K8's section
+            // 10.2 warns of.
+            if !before.enabled {
+                self.edge_level &= !(1 << counter);
+            }
+            if now.enabled && before != *now {
+                self.record_selection(counter, now);
+            }
         }
-        self.subscriptions = Subscriptions::compile(self.personality, &self.evtsel);
+        self.subscriptions = Subscriptions::compile(self.personality, &self.selects);
     }
 
     /// Notes for the summary what a counter was enabled with.
-    fn record_selection(&mut self, counter: usize, select: Evtsel) {
-        self.stats[counter].select(select.0 & !EN);
-        let live = self.personality.event(select.event()).is_some_and(|event| {
-            event.availability_of(select.umask()) == Availability::Live
+    fn record_selection(&mut self, counter: usize, select: &Select) {
+        self.stats[counter].select(select.word);
+        let event = self.personality.event(select.event, select.umask, counter);
+        let live = event.is_some_and(|event| {
+            event.availability_of(select.umask) == Availability::Live
                 && event.counters & (1 << counter) != 0
         });
         if !live {
-            self.uncounted.insert(select.event());
+            self.uncounted.insert(Selected::of(self.personality, select, event));
         }
     }
 
@@ -173,16 +220,13 @@ impl Pmu {
     /// #GP if there is no such counter, or above CPL 0 with CR4.PCE clear. In real mode it is
     /// always allowed.
     #[inline]
-    pub fn rdpmc(
-        &self,
-        index: u32,
-        cpl: u8,
-        cr4_pce: bool,
-        real_mode: bool,
-    ) -> Result<u64, GpFault> {
-        let allowed = cpl == 0 || cr4_pce || real_mode;
-        match self.perfctr[..self.personality.counters].get(index as usize) {
-            Some(&value) if allowed => Ok(value),
+    pub fn rdpmc(&self, index: u32, caller: RdpmcCaller) -> Result<u64, GpFault> {
+        let allowed = caller.cpl == 0 || caller.pce || caller.real_mode;
+        match self.registers.perfctr[..self.personality.counters].get(index as usize) {
+            Some(&value) if allowed => {
+                let short = caller.code_16bit && self.personality.rdpmc_32bit_in_16bit_code;
+                Ok(if short { value & 0xFFFF_FFFF } else { value })
+            }
             _ => Err(GpFault),
         }
     }
@@ -198,56 +242,52 @@ impl Pmu {
         if counters == 0 {
             return Pmis::NONE;
         }
-        let mut pmis = Pmis::NONE;
-        self.add(counters & self.running_at(cpl), n, &mut pmis);
-        pmis
+        let mut overflow = self.overflow();
+        self.add(counters & self.running_at(cpl), n, &mut overflow);
+        overflow.pmis
     }
 
     /// Adds a batch at privilege level `cpl`. Counters with a counter mask or edge detection do not
     /// take part: see [`Pmu::cycle`]. A batch equals its parts in sequence.
     #[inline]
     pub fn advance(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
-        let mut pmis = Pmis::NONE;
+        let mut overflow = self.overflow();
         self.tick(counts.get(Signal::CyclesUnhalted));
-        let running = self.running_at(cpl);
-        if running != 0 {
-            for signal in &counts.present().intersection(&self.subscriptions.demand.signals) {
-                let counters = self.subscriptions.adding[signal.index()] & running;
-                self.add(counters, counts.get(signal), &mut pmis);
-            }
-        }
-        pmis
+        self.add_batch(counts, self.running_at(cpl), &mut overflow);
+        overflow.pmis
     }
 
     /// One clock cycle at privilege level `cpl` with everything that happened in it. All counters
     /// take part: those with a counter mask or edge detection add at most one, by
-    /// [`Evtsel::condition`]. A counter that does not count at `cpl` does not see the cycle, and
+    /// [`Select::condition`]. A counter that does not count at `cpl` does not see the cycle, and
     /// keeps its edge state.
     ///
     /// The engine counts the cycle itself, as one [`Signal::CyclesUnhalted`].
     pub fn cycle(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
-        let mut pmis = self.advance(counts, cpl);
-        let judging = self.subscriptions.per_cycle & self.running_at(cpl);
-        if judging == 0 {
-            return pmis;
-        }
-        let mut events = [0_u64; MAX_COUNTERS];
-        for signal in &counts.present().intersection(&self.subscriptions.demand.signals) {
-            for counter in each(self.subscriptions.judging[signal.index()] & judging) {
-                events[counter] = events[counter].saturating_add(counts.get(signal));
-            }
-        }
-        for counter in each(judging) {
-            let select = Evtsel(self.evtsel[counter]);
-            let limit = self.personality.evtsel.max_events_per_cycle;
-            let holds = select.condition(events[counter], limit);
-            let held = self.edge_level >> counter & 1 != 0;
-            self.edge_level = self.edge_level & !(1 << counter) | u8::from(holds) << counter;
-            if holds && !(select.edge() && held) {
-                self.add(1 << counter, 1, &mut pmis);
-            }
-        }
-        pmis
+        let mut overflow = self.overflow();
+        self.tick(counts.get(Signal::CyclesUnhalted));
+        self.add_batch(counts, self.running_at(cpl), &mut overflow);
+        self.judge(counts, self.running_at(cpl), &mut overflow);
+        overflow.pmis
+    }
+
+    /// Another hardware thread of the same core did this, at its privilege level `cpl`. Counters in
+    /// thread count mode and those of events without a thread context see it.
+    ///
+    /// If [`Pmu::sibling_demand`] says `per_cycle`, it is called for each clock cycle. An overflow
+    /// interrupts this thread, unless [`Pmu::is_core_event`] says otherwise.
+    pub fn sibling(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
+        let mut overflow = self.overflow();
+        let counters = self.subscriptions.core_wide & self.running_at(cpl);
+        self.add_batch(counts, counters, &mut overflow);
+        self.judge(counts, counters, &mut overflow);
+        overflow.pmis
+    }
+
+    /// Whether a counter counts an event without a thread context. Its PMI goes to the thread that
+    /// is in execution.
+    pub fn is_core_event(&self, counter: usize) -> bool {
+        counter < MAX_COUNTERS && self.subscriptions.core_events >> counter & 1 != 0
     }
 
     /// Distance to the nearest overflow by `signal`: with `h` returned, the `h`-th occurrence from
@@ -260,19 +300,30 @@ impl Pmu {
     #[inline]
     pub fn headroom(&self, signal: Signal) -> Option<u64> {
         each(self.subscriptions.adding[signal.index()])
-            .map(|counter| self.personality.perfctr_mask() - self.perfctr[counter] + 1)
+            .map(|counter| self.personality.perfctr_mask() - self.registers.perfctr[counter] + 1)
             .min()
     }
 
     /// What the enabled counters want to know. Changes only by register writes and resets.
     #[inline]
-    pub fn demand(&self) -> Demand {
-        self.subscriptions.demand
+    pub fn demand(&self) -> &Demand {
+        &self.subscriptions.demand
     }
 
-    /// What a counter is programmed to: the value of its event select. None beyond the last.
-    pub fn evtsel(&self, counter: usize) -> Option<Evtsel> {
-        self.evtsel[..self.personality.counters].get(counter).copied().map(Evtsel)
+    /// What the enabled counters want to know of the other threads of the core.
+    #[inline]
+    pub fn sibling_demand(&self) -> &Demand {
+        &self.subscriptions.sibling_demand
+    }
+
+    /// What the registers hold.
+    pub fn registers(&self) -> &Registers {
+        &self.registers
+    }
+
+    /// What a counter is programmed to. None beyond the last.
+    pub fn select(&self, counter: usize) -> Option<&Select> {
+        self.selects[..self.personality.counters].get(counter)
     }
 
     /// What a counter was used for since power-up. None beyond the last.
@@ -280,15 +331,21 @@ impl Pmu {
         self.stats[..self.personality.counters].get(counter)
     }
 
-    /// The event codes that were enabled and do not wholly count: pending or absent (also if only
-    /// one of several unit masks is), reserved, or on a counter that cannot count them.
-    pub fn uncounted(&self) -> &CodeSet {
+    /// What was enabled and does not wholly count: pending or absent (also if only one of several
+    /// unit masks is), reserved, or on a counter that cannot count it.
+    pub fn uncounted(&self) -> &UncountedSet {
         &self.uncounted
     }
 
     #[inline]
     fn running_at(&self, cpl: u8) -> CounterSet {
         self.subscriptions.at_cpl[usize::from(cpl & 3)]
+    }
+
+    /// Before something that may overflow counters, at one instant.
+    #[inline]
+    fn overflow(&self) -> Overflow {
+        Overflow { pmis: Pmis::NONE, line_is_low: self.registers.global_status == 0 }
     }
 
     /// `cycles` unhalted clocks passed.
@@ -302,24 +359,85 @@ impl Pmu {
         }
     }
 
+    /// Adds a batch to those of `counters` that add.
+    #[inline]
+    fn add_batch(&mut self, counts: &SignalCounts, counters: CounterSet, overflow: &mut Overflow) {
+        if counters != 0 {
+            for signal in &counts.present().intersection(&self.subscriptions.demand.signals) {
+                let taking = self.subscriptions.adding[signal.index()] & counters;
+                self.add(taking, counts.get(signal), overflow);
+            }
+        }
+    }
+
+    /// Lets those of `counters` that judge each cycle judge one.
+    #[inline]
+    fn judge(&mut self, counts: &SignalCounts, counters: CounterSet, overflow: &mut Overflow) {
+        let judging = self.subscriptions.per_cycle & counters;
+        if judging == 0 {
+            return;
+        }
+        let mut events = [0_u64; MAX_COUNTERS];
+        for signal in &counts.present().intersection(&self.subscriptions.demand.signals) {
+            for counter in each(self.subscriptions.judging[signal.index()] & judging) {
+                events[counter] = events[counter].saturating_add(counts.get(signal));
+            }
+        }
+        for counter in each(judging) {
+            let select = &self.selects[counter];
+            let limit = self.personality.max_events_per_cycle;
+            let holds = select.condition(events[counter], limit);
+            let held = self.edge_level >> counter & 1 != 0;
+            let counted = holds && !(select.edge && held);
+            self.edge_level = self.edge_level & !(1 << counter) | u8::from(holds) << counter;
+            if counted {
+                self.add(1 << counter, 1, overflow);
+            }
+        }
+    }
+
     /// Adds `n` to each of `counters`.
     #[inline]
-    fn add(&mut self, counters: CounterSet, n: u64, pmis: &mut Pmis) {
+    fn add(&mut self, counters: CounterSet, n: u64, overflow: &mut Overflow) {
         let mask = self.personality.perfctr_mask();
         for counter in each(counters) {
             // Both terms are below 2^width, and width is below 64.
-            let sum = self.perfctr[counter] + (n & mask);
-            self.perfctr[counter] = sum & mask;
+            let sum = self.registers.perfctr[counter] + (n & mask);
+            self.registers.perfctr[counter] = sum & mask;
             let tally = self.stats[counter].current();
             tally.count = tally.count.wrapping_add(n);
             let wraps = (n >> self.personality.width) + (sum >> self.personality.width);
             if wraps != 0 {
                 tally.overflows = tally.overflows.wrapping_add(wraps);
-                if Evtsel(self.evtsel[counter]).int() {
-                    tally.pmis = tally.pmis.wrapping_add(wraps);
-                    pmis.add(counter, u32::try_from(wraps).unwrap_or(u32::MAX));
-                }
+                self.raise(counter, wraps, overflow);
             }
         }
     }
+
+    /// A counter wrapped.
+    #[cold]
+    fn raise(&mut self, counter: usize, wraps: u64, overflow: &mut Overflow) {
+        let assertions = match self.personality.pmi {
+            PmiRule::EachOverflow => wraps,
+            PmiRule::StatusEdge => {
+                self.registers.global_status |= 1 << counter;
+                u64::from(overflow.line_is_low)
+            }
+            PmiRule::PinsOnly => 0,
+        };
+        if assertions != 0 && self.selects[counter].int {
+            overflow.line_is_low = false;
+            let tally = self.stats[counter].current();
+            tally.pmis = tally.pmis.wrapping_add(assertions);
+            overflow.pmis.add(counter, u32::try_from(assertions).unwrap_or(u32::MAX));
+        }
+    }
+}
+
+/// The overflows of one instant.
+struct Overflow {
+    /// What they assert.
+    pmis: Pmis,
+    /// No status bit was set before, and none of them has asserted the line yet.
+    line_is_low: bool,
 }

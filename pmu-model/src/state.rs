@@ -2,7 +2,9 @@
 
 use crate::personality::{MAX_COUNTERS, Personality};
 use crate::pmu::Pmu;
-use crate::stats::{CodeSet, CounterStats};
+use crate::register::Registers;
+use crate::select::Select;
+use crate::stats::{CounterStats, UncountedSet};
 use crate::subscription::Subscriptions;
 
 /// The version that [`PmuStateV1`] is.
@@ -16,16 +18,14 @@ pub struct PmuStateV1 {
     pub version: u32,
     /// The personality's name in ASCII, filled up with zeroes.
     pub personality: [u8; 8],
-    /// The event selects; 0 beyond the personality's counters.
-    pub evtsel: [u64; MAX_COUNTERS],
-    /// The counters; 0 beyond the personality's counters.
-    pub perfctr: [u64; MAX_COUNTERS],
+    /// What the registers hold.
+    pub registers: Registers,
     /// Bit n: the condition of counter n held in the last cycle that it saw.
     pub edge_level: u8,
     /// What each counter was used for.
     pub stats: [CounterStats; MAX_COUNTERS],
-    /// Codes that were enabled and do not wholly count.
-    pub uncounted: CodeSet,
+    /// What was enabled and does not wholly count.
+    pub uncounted: UncountedSet,
 }
 
 /// Why a state cannot be restored.
@@ -35,10 +35,8 @@ pub enum StateError {
     Version(u32),
     /// The state of another personality.
     Personality,
-    /// This event select has a bit set that the register does not have.
-    Evtsel(usize),
-    /// This counter has a bit set that the register does not have.
-    Perfctr(usize),
+    /// A register has a bit set that it does not have, or one is there that does not exist.
+    Registers,
     /// The statistics of this counter contradict themselves.
     Stats(usize),
     /// Edge state of a counter that does not exist.
@@ -50,8 +48,7 @@ impl core::fmt::Display for StateError {
         match self {
             StateError::Version(version) => write!(f, "PMU state has unknown version {version}"),
             StateError::Personality => f.write_str("PMU state is of another personality"),
-            StateError::Evtsel(i) => write!(f, "PMU state has reserved bits in event select {i}"),
-            StateError::Perfctr(i) => write!(f, "PMU state has reserved bits in counter {i}"),
+            StateError::Registers => f.write_str("PMU state has reserved bits in a register"),
             StateError::Stats(i) => write!(f, "PMU state has impossible statistics, counter {i}"),
             StateError::EdgeLevel => f.write_str("PMU state has edge state without a counter"),
         }
@@ -75,8 +72,7 @@ impl Pmu {
         PmuStateV1 {
             version: VERSION,
             personality: name_bytes(self.personality),
-            evtsel: self.evtsel,
-            perfctr: self.perfctr,
+            registers: self.registers,
             edge_level: self.edge_level,
             stats: self.stats,
             uncounted: self.uncounted,
@@ -97,30 +93,29 @@ impl Pmu {
         if state.personality != name_bytes(personality) {
             return Err(StateError::Personality);
         }
-        let here = |counter| u64::from(counter < personality.counters);
-        for counter in 0..MAX_COUNTERS {
-            let stored = personality.evtsel.stored * here(counter);
-            if state.evtsel[counter] & !stored != 0 {
-                return Err(StateError::Evtsel(counter));
-            }
-            if state.perfctr[counter] & !(personality.perfctr_mask() * here(counter)) != 0 {
-                return Err(StateError::Perfctr(counter));
-            }
-            if !state.stats[counter].is_valid() {
-                return Err(StateError::Stats(counter));
-            }
+        // What is left of the registers when the bits that exist are taken away.
+        let mut rest = state.registers;
+        for register in personality.registers {
+            rest.set(register.kind, rest.get(register.kind) & !register.stored);
+        }
+        if rest != Registers::default() {
+            return Err(StateError::Registers);
+        }
+        if let Some(counter) = state.stats.iter().position(|stats| !stats.is_valid()) {
+            return Err(StateError::Stats(counter));
         }
         if state.edge_level >> personality.counters != 0 {
             return Err(StateError::EdgeLevel);
         }
+        let selects = Select::decode_all(personality, &state.registers);
         Ok(Pmu {
             personality,
-            evtsel: state.evtsel,
-            perfctr: state.perfctr,
+            registers: state.registers,
+            selects,
             edge_level: state.edge_level,
             stats: state.stats,
             uncounted: state.uncounted,
-            subscriptions: Subscriptions::compile(personality, &state.evtsel),
+            subscriptions: Subscriptions::compile(personality, &selects),
         })
     }
 }

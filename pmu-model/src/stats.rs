@@ -1,5 +1,9 @@
 //! What each counter was used for: plain data for the summary of a run, invisible to the guest.
 
+use crate::event::EventDef;
+use crate::personality::Personality;
+use crate::select::Select;
+
 /// Distinct selections that a counter keeps apart; further ones are summed as "others".
 pub const MAX_SELECTIONS: usize = 31;
 
@@ -14,13 +18,18 @@ pub struct Tally {
     pub count: u64,
     /// Overflows, with `INT` or without.
     pub overflows: u64,
-    /// Overflows with `INT`.
+    /// Assertions of LVTPC.
     pub pmis: u64,
     /// Unhalted clocks while the counter was enabled, at any CPL.
     pub enabled_cycles: u64,
 }
 
 impl Tally {
+    /// How often the counter's PM pin toggled, of what was counted under one selection.
+    pub fn pin_toggles(&self, select: &Select) -> u64 {
+        if select.pin_on_overflow { self.overflows } else { self.count }
+    }
+
     /// The sum of two.
     #[must_use]
     fn plus(self, other: Tally) -> Tally {
@@ -37,8 +46,8 @@ impl Tally {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Selection {
-    /// The event-select value, without its `EN` bit.
-    pub evtsel: u64,
+    /// The value that selects it, [`Select::word`].
+    pub word: u64,
     /// What it counted.
     pub tally: Tally,
 }
@@ -59,20 +68,20 @@ impl CounterStats {
     /// A counter that was never enabled.
     pub(crate) const fn new() -> CounterStats {
         const UNUSED: Selection = Selection {
-            evtsel: 0,
+            word: 0,
             tally: Tally { count: 0, overflows: 0, pmis: 0, enabled_cycles: 0 },
         };
         CounterStats { entries: [UNUSED; ENTRIES], used: 0, current: 0 }
     }
 
-    /// The counter was enabled with this selection (without `EN`).
-    pub(crate) fn select(&mut self, evtsel: u64) {
-        if let Some(entry) = self.selections().iter().position(|s| s.evtsel == evtsel) {
+    /// The counter was enabled with this selection.
+    pub(crate) fn select(&mut self, word: u64) {
+        if let Some(entry) = self.selections().iter().position(|s| s.word == word) {
             self.current = entry as u8;
         } else if usize::from(self.used) < MAX_SELECTIONS {
             self.current = self.used;
             self.used += 1;
-            self.entries[usize::from(self.current)].evtsel = evtsel;
+            self.entries[usize::from(self.current)].word = word;
         } else {
             self.current = MAX_SELECTIONS as u8;
         }
@@ -106,29 +115,74 @@ impl CounterStats {
     }
 }
 
-/// A set of event codes.
+/// Something that a counter was enabled with and that does not wholly count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Selected {
+    /// A row of the event table, by position.
+    Row(usize),
+    /// A code without a row.
+    Reserved(u8),
+}
+
+impl Selected {
+    /// What a select selects, `event` being its row.
+    pub(crate) fn of(
+        personality: &'static Personality,
+        select: &Select,
+        event: Option<&'static EventDef>,
+    ) -> Selected {
+        let row =
+            |event: &EventDef| personality.events.iter().position(|e| core::ptr::eq(e, event));
+        event.and_then(row).map_or(Selected::Reserved(select.event), Selected::Row)
+    }
+
+    /// The row; none for a reserved code.
+    pub fn event(self, personality: &'static Personality) -> Option<&'static EventDef> {
+        match self {
+            Selected::Row(row) => personality.events.get(row),
+            Selected::Reserved(_) => None,
+        }
+    }
+
+    /// The event code.
+    pub fn code(self, personality: &'static Personality) -> u8 {
+        match self {
+            Selected::Row(row) => personality.events.get(row).map_or(0, |event| event.code),
+            Selected::Reserved(code) => code,
+        }
+    }
+}
+
+/// Words of the set of rows: tables have at most 128.
+const ROW_WORDS: usize = 2;
+
+/// A set of [`Selected`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct CodeSet([u64; 4]);
+pub struct UncountedSet {
+    rows: [u64; ROW_WORDS],
+    reserved: [u64; 4],
+}
 
-impl CodeSet {
-    /// Adds a code.
-    pub(crate) fn insert(&mut self, code: u8) {
-        self.0[usize::from(code / 64)] |= 1 << (code % 64);
+impl UncountedSet {
+    /// Adds one.
+    pub(crate) fn insert(&mut self, selected: Selected) {
+        match selected {
+            Selected::Row(row) => self.rows[row / 64 % ROW_WORDS] |= 1 << (row % 64),
+            Selected::Reserved(code) => self.reserved[usize::from(code / 64)] |= 1 << (code % 64),
+        }
     }
 
-    /// Whether the code is in the set.
-    pub fn contains(&self, code: u8) -> bool {
-        self.0[usize::from(code / 64)] >> (code % 64) & 1 != 0
+    /// The members: rows in the table's order, then reserved codes in rising order.
+    pub fn iter(&self) -> impl Iterator<Item = Selected> + '_ {
+        let rows = (0..ROW_WORDS * 64).filter(|row| self.rows[row / 64] >> (row % 64) & 1 != 0);
+        let reserved =
+            (0..=u8::MAX).filter(|c| self.reserved[usize::from(c / 64)] >> (c % 64) & 1 != 0);
+        rows.map(Selected::Row).chain(reserved.map(Selected::Reserved))
     }
 
-    /// The codes, in rising order.
-    pub fn iter(&self) -> impl Iterator<Item = u8> + '_ {
-        (0..=u8::MAX).filter(|&code| self.contains(code))
-    }
-
-    /// Whether no code is in the set.
+    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0 == [0; 4]
+        *self == UncountedSet::default()
     }
 }

@@ -1,8 +1,9 @@
-//! The subscription table: which counters take which signal, compiled from the event selects.
+//! The subscription table: which counters take which signal, compiled from the selects.
 
 use crate::counts::SignalSet;
-use crate::evtsel::Evtsel;
-use crate::personality::{EnableRule, MAX_COUNTERS, Personality};
+use crate::event::{EventDef, Scope};
+use crate::personality::{MAX_COUNTERS, Personality};
+use crate::select::Select;
 use crate::signal::Signal;
 
 /// A set of counters, one bit each.
@@ -14,14 +15,14 @@ pub struct Demand {
     /// The signals that some enabled counter takes. While anything is enabled
     /// [`Signal::CyclesUnhalted`] is among them, for the statistics.
     pub signals: SignalSet,
-    /// Some enabled counter uses `CNT_MASK` or `E`: every clock cycle has to be reported by
+    /// Some enabled counter judges each clock cycle: every cycle has to be reported by
     /// [`crate::Pmu::cycle`].
     pub per_cycle: bool,
     /// Some counter is enabled.
     pub counting: bool,
 }
 
-/// The compiled form of the event selects.
+/// The compiled form of the selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subscriptions {
     /// By signal: the counters that add every occurrence.
@@ -34,8 +35,14 @@ pub(crate) struct Subscriptions {
     pub(crate) enabled: CounterSet,
     /// The enabled counters that judge each cycle.
     pub(crate) per_cycle: CounterSet,
+    /// The enabled counters that see what the other threads of the core do.
+    pub(crate) core_wide: CounterSet,
+    /// Those of them whose event has no thread context.
+    pub(crate) core_events: CounterSet,
     /// The demand on the engine.
     pub(crate) demand: Demand,
+    /// The demand on the engine while another thread of the core runs.
+    pub(crate) sibling_demand: Demand,
 }
 
 impl Subscriptions {
@@ -46,22 +53,21 @@ impl Subscriptions {
         at_cpl: [0; 4],
         enabled: 0,
         per_cycle: 0,
+        core_wide: 0,
+        core_events: 0,
         demand: Demand { signals: SignalSet::EMPTY, per_cycle: false, counting: false },
+        sibling_demand: Demand { signals: SignalSet::EMPTY, per_cycle: false, counting: false },
     };
 
-    /// Compiles the event selects.
+    /// Compiles the selects.
     pub(crate) fn compile(
         personality: &'static Personality,
-        evtsel: &[u64; MAX_COUNTERS],
+        selects: &[Select; MAX_COUNTERS],
     ) -> Subscriptions {
         let mut table = Subscriptions::NONE;
-        for (counter, &value) in evtsel.iter().enumerate().take(personality.counters) {
-            let select = Evtsel(value);
-            let enabled = match personality.enable {
-                EnableRule::Own => select.en(),
-            };
-            if enabled {
-                table.add(personality, 1 << counter, select);
+        for (counter, select) in selects.iter().enumerate() {
+            if select.enabled {
+                table.add(personality, counter, select);
             }
         }
         if table.enabled != 0 {
@@ -69,39 +75,49 @@ impl Subscriptions {
             table.demand.per_cycle = table.per_cycle != 0;
             table.demand.signals.insert(Signal::CyclesUnhalted);
         }
+        table.sibling_demand.counting = table.core_wide != 0;
+        table.sibling_demand.per_cycle = table.per_cycle & table.core_wide != 0;
         table
     }
 
     /// Adds one enabled counter.
-    fn add(&mut self, personality: &'static Personality, counter: CounterSet, select: Evtsel) {
-        self.enabled |= counter;
-        for (cpl, counters) in (0..).zip(&mut self.at_cpl) {
-            if if cpl >= personality.usr_min_cpl { select.usr() } else { select.os() } {
-                *counters |= counter;
-            }
+    fn add(&mut self, personality: &'static Personality, counter: usize, select: &Select) {
+        let bit = 1 << counter;
+        self.enabled |= bit;
+        for (cpl, counters) in self.at_cpl.iter_mut().enumerate() {
+            *counters |= if select.cpls >> cpl & 1 != 0 { bit } else { 0 };
         }
-        let taken = if select.per_cycle() {
-            self.per_cycle |= counter;
-            &mut self.judging
-        } else {
-            &mut self.adding
-        };
-        if !(select.usr() || select.os()) {
-            return;
+        if select.per_cycle() {
+            self.per_cycle |= bit;
         }
-        let Some(event) = personality.event(select.event()) else {
+        let Some(event) = personality.event(select.event, select.umask, counter) else {
             return;
         };
-        if event.counters & counter == 0 {
+        if select.cpls == 0 || event.counters & bit == 0 {
             return;
         }
-        for sum in event.selected(select.umask()) {
+        if event.scope == Scope::Core {
+            self.core_events |= bit;
+        }
+        if select.all_threads || event.scope == Scope::Core {
+            self.core_wide |= bit;
+        }
+        self.take(event, select, bit);
+    }
+
+    /// Enters the signals of an event for a counter.
+    fn take(&mut self, event: &'static EventDef, select: &Select, bit: CounterSet) {
+        let taken = if select.per_cycle() { &mut self.judging } else { &mut self.adding };
+        for sum in event.selected(select.umask) {
             // A sum with a term that nobody fires yet stays zero: part of it would be a number
             // that looks like a count and is none.
             let pending = sum.iter().any(|signal| !signal.is_architectural());
             for signal in sum.iter().filter(|signal| signal.is_architectural() != pending) {
-                taken[signal.index()] |= counter;
+                taken[signal.index()] |= bit;
                 self.demand.signals.insert(*signal);
+                if self.core_wide & bit != 0 {
+                    self.sibling_demand.signals.insert(*signal);
+                }
             }
         }
     }

@@ -253,7 +253,7 @@ fn a_pending_sum_is_not_shown_in_part() {
 #[test]
 fn reserved_codes_count_nothing() {
     let mut reserved = 0;
-    for code in (0..=0xFF).filter(|&code| k8().event(code).is_none()) {
+    for code in (0..=0xFF).filter(|&code| k8().events_of_code(code).next().is_none()) {
         assert_eq!(all(0xFF00 | u64::from(code)), 0, "{code:02X}h");
         reserved += 1;
     }

@@ -3,7 +3,7 @@
 //! Source: AMD BKDG 26094, sections 10.1 and 10.2; for what they leave open, the client named in
 //! the test.
 
-use pmu_model::{GpFault, MsrRead, MsrWrite, Personality, Pmu, Reset, Signal};
+use pmu_model::{GpFault, MsrRead, MsrWrite, Personality, Pmu, RdpmcCaller, Reset, Signal};
 
 const EVTSEL: [u32; 4] = [0xC001_0000, 0xC001_0001, 0xC001_0002, 0xC001_0003];
 const PERFCTR: [u32; 4] = [0xC001_0004, 0xC001_0005, 0xC001_0006, 0xC001_0007];
@@ -85,16 +85,21 @@ fn rdpmc_rules() {
     }
     for i in 0..4 {
         let value = Ok(0xFF01_2345_6700 + u64::from(i));
-        assert_eq!(pmu.rdpmc(i, 0, false, false), value);
+        let caller = RdpmcCaller::default();
+        assert_eq!(pmu.rdpmc(i, RdpmcCaller::default()), value);
         for cpl in 1..4 {
-            assert_eq!(pmu.rdpmc(i, cpl, false, false), Err(GpFault));
-            assert_eq!(pmu.rdpmc(i, cpl, true, false), value);
+            assert_eq!(pmu.rdpmc(i, RdpmcCaller { cpl, ..caller }), Err(GpFault));
+            assert_eq!(pmu.rdpmc(i, RdpmcCaller { cpl, pce: true, ..caller }), value);
         }
-        assert_eq!(pmu.rdpmc(i, 0, false, true), value);
-        assert_eq!(pmu.rdpmc(i, 3, false, true), value, "real mode has no CPL to check");
+        assert_eq!(pmu.rdpmc(i, RdpmcCaller { real_mode: true, ..caller }), value);
+        assert_eq!(
+            pmu.rdpmc(i, RdpmcCaller { cpl: 3, real_mode: true, ..caller }),
+            value,
+            "real mode has no CPL to check"
+        );
     }
     for index in [4, 5, 64, 0x8000_0000, 0x8000_0003, 0xC001_0004, u32::MAX] {
-        assert_eq!(pmu.rdpmc(index, 0, true, false), Err(GpFault), "{index:#x}");
+        assert_eq!(pmu.rdpmc(index, RdpmcCaller::default()), Err(GpFault), "{index:#x}");
     }
 }
 
@@ -139,7 +144,7 @@ fn linux_check_hw_exists() {
     let value = read(&pmu, PERFCTR[3]) ^ 0xFFFF;
     write(&mut pmu, PERFCTR[3], value);
     assert_eq!(read(&pmu, PERFCTR[3]), value);
-    assert_eq!(pmu.rdpmc(3, 0, false, false), Ok(0xFFFF));
+    assert_eq!(pmu.rdpmc(3, RdpmcCaller::default()), Ok(0xFFFF));
 }
 
 /// Linux `perf stat -e cycles`: preset `-2^47 + 1`, event select with EN, read by RDPMC, then EN
@@ -150,10 +155,10 @@ fn linux_start_read_stop() {
     write(&mut pmu, PERFCTR[0], 0x8000_0000_0001);
     write(&mut pmu, EVTSEL[0], 0x0053_0076);
     assert!(pmu.fire(Signal::CyclesUnhalted, 1000, 3).is_empty());
-    assert_eq!(pmu.rdpmc(0, 0, false, false), Ok(0x8000_0000_03E9));
+    assert_eq!(pmu.rdpmc(0, RdpmcCaller::default()), Ok(0x8000_0000_03E9));
     write(&mut pmu, EVTSEL[0], 0x0013_0076);
     assert!(pmu.fire(Signal::CyclesUnhalted, 1000, 3).is_empty());
-    assert_eq!(pmu.rdpmc(0, 0, false, false), Ok(0x8000_0000_03E9));
+    assert_eq!(pmu.rdpmc(0, RdpmcCaller::default()), Ok(0x8000_0000_03E9));
     assert_eq!(read(&pmu, EVTSEL[0]), 0x0013_0076, "FreeBSD: reads back as written");
 }
 

@@ -1,6 +1,8 @@
 //! Saving and restoring.
 
-use pmu_model::{MsrWrite, Personality, Pmu, PmuStateV1, Signal, SignalCounts, StateError};
+use pmu_model::{
+    MsrWrite, Personality, Pmu, PmuStateV1, RdpmcCaller, Signal, SignalCounts, StateError,
+};
 
 fn k8() -> &'static Personality {
     Personality::by_name("k8").unwrap()
@@ -43,7 +45,7 @@ fn a_restored_pmu_goes_on_where_it_was() {
         assert_eq!(pmis.count(), u32::from(n == 126), "cycle {n}");
     }
     assert_eq!(restored, original);
-    assert_eq!(restored.rdpmc(1, 0, false, false), Ok(1));
+    assert_eq!(restored.rdpmc(1, RdpmcCaller::default()), Ok(1));
 }
 
 #[test]
@@ -57,8 +59,9 @@ fn impossible_states_are_refused() {
     assert!(restore(|_| {}).is_ok());
     assert_eq!(restore(|s| s.version = 2), Err(StateError::Version(2)));
     assert_eq!(restore(|s| s.personality = *b"k7\0\0\0\0\0\0"), Err(StateError::Personality));
-    assert_eq!(restore(|s| s.evtsel[2] |= 1 << 21), Err(StateError::Evtsel(2)));
-    assert_eq!(restore(|s| s.perfctr[3] = 1 << 48), Err(StateError::Perfctr(3)));
+    assert_eq!(restore(|s| s.registers.evtsel[2] |= 1 << 21), Err(StateError::Registers));
+    assert_eq!(restore(|s| s.registers.perfctr[3] = 1 << 48), Err(StateError::Registers));
+    assert_eq!(restore(|s| s.registers.cesr = 1), Err(StateError::Registers));
     assert_eq!(restore(|s| s.edge_level = 0x10), Err(StateError::EdgeLevel));
     assert_eq!(good.personality, *b"k8\0\0\0\0\0\0");
 }

@@ -29,11 +29,15 @@ pub fn decode(personality: &'static Personality, register: &str, value: &str) ->
     if explanation.reads_as != value {
         let _ = writeln!(text, "  reads back as {:#x}", explanation.reads_as);
     }
-    if let Some(event) = explanation.event {
-        let _ = writeln!(text, "  event {}: {}", event.name, event.description);
-    }
-    if let Some(encoding) = &explanation.encoding {
-        let _ = writeln!(text, "  in words: {encoding}");
+    for selection in &explanation.selections {
+        let of = match explanation.selections.len() {
+            1 => String::new(),
+            _ => format!("counter {}: ", selection.counter),
+        };
+        if let Some(event) = selection.event {
+            let _ = writeln!(text, "  {of}event {}: {}", event.name, event.description);
+        }
+        let _ = writeln!(text, "  {of}in words: {}", selection.encoding);
     }
     for warning in &explanation.warnings {
         let _ = writeln!(text, "  note: {warning}");

@@ -371,6 +371,7 @@ mod tests {
     use crate::boot::memory::RamLayout;
     use crate::boot::{Image, Payload};
     use crate::config;
+    use pmu_model::RdpmcCaller;
 
     // Real-mode code. 66h makes the operand 32 bits wide.
     const HLT: &[u8] = &[0xFA, 0xF4]; // cli; hlt
@@ -410,7 +411,7 @@ mod tests {
     }
 
     fn counter(machine: &Machine, index: u32) -> u64 {
-        machine.vcpus()[0].pmu.rdpmc(index, 0, true, false).unwrap()
+        machine.vcpus()[0].pmu.rdpmc(index, RdpmcCaller::default()).unwrap()
     }
 
     // PerfEvtSel (BKDG 26094, section 10.2): EN bit 22, OS bit 17, USR bit 16, event C0h.

@@ -5,9 +5,10 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use pmu_model::explain::explain;
+use pmu_model::explain::selection_words;
 use pmu_model::{
-    Availability, CounterStats, EventDef, Evtsel, Personality, Pmu, RegisterKind, Tally,
+    Availability, CounterStats, EventDef, Personality, PmiRule, Pmu, RdpmcCaller, Select, Selected,
+    Selection, Tally,
 };
 use serde::Serialize;
 
@@ -55,8 +56,10 @@ pub struct VcpuSummary {
 pub struct CounterSummary {
     /// Its number.
     pub index: usize,
-    /// Event select at the end.
-    pub evtsel: u64,
+    /// What it is programmed to at the end: its event select without `EN`, or its half of CESR.
+    pub select: u64,
+    /// Whether it counts at the end.
+    pub enabled: bool,
     /// Value at the end.
     pub value: u64,
     /// What it was programmed to count, in the order of first use.
@@ -68,10 +71,13 @@ pub struct CounterSummary {
 /// What a counter did under one selection.
 #[derive(Debug, Serialize)]
 pub struct SelectionSummary {
-    /// Event select without `EN`.
-    pub evtsel: u64,
+    /// Event select without `EN`, or half of CESR.
+    pub select: u64,
     /// The same in words.
     pub words: String,
+    /// How often the counter's PM pin toggled, where that is all that it can do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pin_toggles: Option<u64>,
     /// Counts.
     #[serde(flatten)]
     pub tally: Tally,
@@ -150,6 +156,9 @@ fn write_vcpu(text: &mut String, vcpu: &VcpuSummary) {
     for counter in &vcpu.counters {
         for selection in &counter.selections {
             write_row(text, counter.index, &selection.tally, &selection.words);
+            if let Some(toggles) = selection.pin_toggles {
+                let _ = writeln!(text, "      pin PM{} toggled {toggles} times", counter.index);
+            }
         }
         if counter.others != Tally::default() {
             write_row(text, counter.index, &counter.others, "(further selections)");
@@ -157,8 +166,11 @@ fn write_vcpu(text: &mut String, vcpu: &VcpuSummary) {
         if !counter.selections.is_empty() {
             let _ = writeln!(
                 text,
-                "  {:>3} ends as {:#014x} with event select {:#x}",
-                counter.index, counter.value, counter.evtsel
+                "  {:>3} ends as {:#014x}, select {:#x}, {}",
+                counter.index,
+                counter.value,
+                counter.select,
+                if counter.enabled { "enabled" } else { "disabled" }
             );
         }
     }
@@ -184,7 +196,7 @@ fn vcpu_summary(personality: &'static Personality, id: usize, vcpu: &Vcpu) -> Vc
         counters: (0..personality.counters)
             .map(|index| counter_summary(personality, index, &vcpu.pmu))
             .collect(),
-        uncounted: vcpu.pmu.uncounted().iter().map(|code| uncounted(personality, code)).collect(),
+        uncounted: vcpu.pmu.uncounted().iter().map(|what| uncounted(personality, what)).collect(),
     }
 }
 
@@ -192,17 +204,19 @@ fn counter_summary(personality: &'static Personality, index: usize, pmu: &Pmu) -
     let selections = pmu.counter_stats(index).map_or(&[][..], CounterStats::selections);
     CounterSummary {
         index,
-        evtsel: pmu.evtsel(index).map_or(0, |evtsel| evtsel.0),
+        select: pmu.select(index).map_or(0, |select| select.word),
+        enabled: pmu.select(index).is_some_and(|select| select.enabled),
         // The owner reads as the kernel would.
         value: u32::try_from(index)
             .ok()
-            .and_then(|index| pmu.rdpmc(index, 0, true, false).ok())
+            .and_then(|index| pmu.rdpmc(index, RdpmcCaller::default()).ok())
             .unwrap_or(0),
         selections: selections
             .iter()
             .map(|selection| SelectionSummary {
-                evtsel: selection.evtsel,
-                words: words(personality, selection.evtsel),
+                select: selection.word,
+                words: selection_words(personality, index, selection.word),
+                pin_toggles: pin_toggles(personality, index, selection),
                 tally: selection.tally,
             })
             .collect(),
@@ -210,17 +224,18 @@ fn counter_summary(personality: &'static Personality, index: usize, pmu: &Pmu) -
     }
 }
 
-/// An event select in words.
-fn words(personality: &'static Personality, evtsel: u64) -> String {
-    let register = personality.registers.iter().find(|r| matches!(r.kind, RegisterKind::Evtsel(_)));
-    register
-        .and_then(|register| explain(personality, register.name, evtsel).ok())
-        .and_then(|explanation| explanation.encoding)
-        .unwrap_or_else(|| format!("r{:02X}", Evtsel(evtsel).event()))
+/// The toggles of the pin under one selection, of a processor whose counters cannot interrupt.
+fn pin_toggles(
+    personality: &'static Personality,
+    counter: usize,
+    selection: &Selection,
+) -> Option<u64> {
+    let select = Select::from_word(personality, selection.word, counter);
+    (personality.pmi == PmiRule::PinsOnly).then(|| selection.tally.pin_toggles(&select))
 }
 
-fn uncounted(personality: &'static Personality, code: u8) -> Uncounted {
-    let event = personality.event(code);
+fn uncounted(personality: &'static Personality, selected: Selected) -> Uncounted {
+    let event = selected.event(personality);
     let reason = match event.map(EventDef::availability) {
         None => "reserved, counts nothing",
         Some(Availability::Pending) => "pending in this version, counts zero",
@@ -228,7 +243,11 @@ fn uncounted(personality: &'static Personality, code: u8) -> Uncounted {
         Some(Availability::Partial) => "some unit masks are pending in this version, count zero",
         Some(Availability::Live) => "not on this counter or unit mask",
     };
-    Uncounted { code, event: event.map_or("", |event| event.name), reason }
+    Uncounted {
+        code: selected.code(personality),
+        event: event.map_or("", |event| event.name),
+        reason,
+    }
 }
 
 /// Writes `text` to `path`: either all of it is there afterwards, or the file is as before.
@@ -278,8 +297,10 @@ mod tests {
     #[test]
     fn what_does_not_count_is_named() {
         let k8 = Personality::by_name("k8").unwrap();
-        assert_eq!(uncounted(k8, 0x41).reason, "pending in this version, counts zero");
-        assert_eq!(uncounted(k8, 0x01F_u8).reason, "reserved, counts nothing");
-        assert_eq!(words(k8, 0x11_00C2), "RETIRED_BRANCH_INSTRUCTIONS:u:int");
+        let misses = k8.events.iter().position(|event| event.code == 0x41).unwrap();
+        let reason = |selected| uncounted(k8, selected).reason;
+        assert_eq!(reason(Selected::Row(misses)), "pending in this version, counts zero");
+        assert_eq!(reason(Selected::Reserved(0x1F)), "reserved, counts nothing");
+        assert_eq!(selection_words(k8, 0, 0x11_00C2), "RETIRED_BRANCH_INSTRUCTIONS:u:int");
     }
 }

@@ -1,12 +1,15 @@
-//! Words in event-select values.
+//! Words in event selects, and event selects in words.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use crate::event::EventDef;
-use crate::evtsel::{CNT_MASK, EDGE, EN, INT, INV, OS, PIN_CONTROL, UNIT_MASK, USR};
+use crate::cesr;
+use crate::event::{EventDef, UnitMask};
+use crate::evtsel::{
+    ALL_THREADS, CNT_MASK, EDGE, EN, EVENT_SELECT, INT, INV, OS, PIN_CONTROL, UNIT_MASK, USR,
+};
 use crate::nearest::nearest;
-use crate::personality::Personality;
+use crate::personality::{Personality, Programming};
 
 /// Why words are no event select.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,30 +60,103 @@ impl core::fmt::Display for EncodeError {
 
 impl core::error::Error for EncodeError {}
 
-/// The words that are not unit masks, with their bits.
-const FLAGS: [(&str, u64); 12] = [
-    ("u", USR),
-    ("k", OS),
-    ("os", OS),
-    ("usr", USR),
-    ("e", EDGE),
-    ("edge", EDGE),
-    ("i", INV),
-    ("inv", INV),
-    ("int", INT),
-    ("pc", PIN_CONTROL),
-    ("en", EN),
-    ("none", 0),
-];
+/// The flags of one way of programming, in words.
+struct Flags {
+    /// The words that are not unit masks, with their bits.
+    words: &'static [(&'static str, u64)],
+    /// The word for each bit, in the order in which they are written.
+    written: &'static [(u64, &'static str)],
+    /// The privilege levels: the bit for the user's, and that for the system's.
+    modes: (u64, u64),
+    /// Threshold of events in a clock; 0 where there is none.
+    cmask: u64,
+    /// Unit mask; 0 where there is none.
+    umask: u64,
+    /// Event code.
+    code: u64,
+}
 
-/// The value of an event select, from words.
+/// Those of `PerfEvtSel`.
+const EVTSEL: Flags = Flags {
+    words: &[
+        ("u", USR),
+        ("k", OS),
+        ("os", OS),
+        ("usr", USR),
+        ("e", EDGE),
+        ("edge", EDGE),
+        ("i", INV),
+        ("inv", INV),
+        ("int", INT),
+        ("pc", PIN_CONTROL),
+        ("t", ALL_THREADS),
+        ("any", ALL_THREADS),
+        ("en", EN),
+        ("none", 0),
+    ],
+    written: &[
+        (EDGE, "e"),
+        (INV, "i"),
+        (INT, "int"),
+        (PIN_CONTROL, "pc"),
+        (ALL_THREADS, "t"),
+        (EN, "en"),
+    ],
+    modes: (USR, OS),
+    cmask: CNT_MASK,
+    umask: UNIT_MASK,
+    code: EVENT_SELECT,
+};
+
+/// Those of a half of CESR.
+const CESR: Flags = Flags {
+    words: &[
+        ("u", cesr::CC_USER),
+        ("k", cesr::CC_SUPERVISOR),
+        ("os", cesr::CC_SUPERVISOR),
+        ("usr", cesr::CC_USER),
+        ("clk", cesr::CC_CLOCKS),
+        ("clocks", cesr::CC_CLOCKS),
+        ("pc", cesr::PC),
+        ("none", 0),
+    ],
+    written: &[(cesr::CC_CLOCKS, "clk"), (cesr::PC, "pc")],
+    modes: (cesr::CC_USER, cesr::CC_SUPERVISOR),
+    cmask: 0,
+    umask: 0,
+    code: cesr::ES,
+};
+
+impl Personality {
+    fn flags(&self) -> &'static Flags {
+        match self.programming {
+            Programming::PerfEvtSel => &EVTSEL,
+            Programming::Cesr => &CESR,
+        }
+    }
+
+    /// The bits that one counter's word can have.
+    fn word_mask(&self) -> u64 {
+        match self.programming {
+            Programming::PerfEvtSel => self.programmed_by(0).map_or(0, |register| register.stored),
+            Programming::Cesr => cesr::HALF_MASK,
+        }
+    }
+}
+
+/// The value of the register that programs a counter, from words.
 ///
 /// Grammar: `EVENT[:WORD...]`, capitals and small letters alike. `EVENT` is a name of the table or
 /// of a public client, or `rNNNN` with up to eight hexadecimal digits (code in the low byte, unit
 /// mask above it, then the flags). A `WORD` is a unit mask of the event by the manual's or libpfm4's
-/// name, `all`, `umask=N`, `u` or `usr`, `k` or `os`, `e`, `i` or `inv`, `c=N`, `int`, `pc`, `en`;
-/// a flag may have `=0` or `=1`. Without `u` and `k` both are meant, with `none` neither. Without a
-/// unit mask every documented one is meant.
+/// name, `all`, `umask=N`, `u` or `usr`, `k` or `os`, `e`, `i` or `inv`, `c=N`, `int`, `pc`, `t` or
+/// `any` (all threads of the core), `en`; a flag may have `=0` or `=1`. Without `u` and `k` both are
+/// meant, with `none` neither. Without a unit mask every documented one is meant. A word for a bit
+/// that the processor lacks is refused.
+///
+/// For CESR the words are `u`, `k`, `clk` (clocks and not events), `pc`, and `ctr=N`: the counter,
+/// without which the first is meant that can count the event. The value is that of the counter's
+/// half in its place.
 ///
 /// ```
 /// let k8 = pmu_model::Personality::by_name("k8").unwrap();
@@ -91,52 +167,105 @@ const FLAGS: [(&str, u64); 12] = [
 /// # Errors
 /// An unknown event or word (the nearest known one is named), or a number out of range.
 pub fn encode(personality: &'static Personality, words: &str) -> Result<u64, EncodeError> {
+    let flags = personality.flags();
+    let mask = personality.word_mask();
     let mut words = words.split(':');
     let name = words.next().unwrap_or_default().trim();
-    let event = personality.event_by_name(name);
-    let (mut value, raw) = match (event, raw(name)) {
-        (Some(event), _) => (u64::from(event.code), false),
-        (None, Some(value)) if value & !personality.evtsel.stored == 0 => (value, true),
-        (None, Some(_)) => {
-            let max = personality.evtsel.stored;
-            return Err(EncodeError::BadNumber { word: name.into(), max });
-        }
+    let named = personality.event_by_name(name);
+    let mut value = match (named, raw(name)) {
+        (Some(event), _) => u64::from(event.code),
+        (None, Some(value)) if value & !mask == 0 => value,
+        (None, Some(_)) => return Err(EncodeError::BadNumber { word: name.into(), max: mask }),
         (None, None) => return Err(unknown_event(personality, name)),
     };
-    let event = personality.event(value as u8);
-    let (mut umask, mut modes_given) = (None, value & (USR | OS) != 0);
+    let (user, system) = flags.modes;
+    let umask_of = |value: u64| ((value & flags.umask) >> 8) as u8;
+    let event = named.or_else(|| personality.event((value & flags.code) as u8, umask_of(value), 0));
+    let mut umask = None;
+    let mut counter = None;
+    let mut modes_given = value & (user | system) != 0;
     for word in words.map(str::trim) {
         let (key, number) = match word.split_once('=') {
             Some((key, number)) => (key, Some(number)),
             None => (word, None),
         };
+        let is = |name: &str| key.eq_ignore_ascii_case(name);
         let bits = event.and_then(|event| match number {
             Some(_) => None,
-            None if key.eq_ignore_ascii_case("all") => Some(event.default_umask),
+            None if is("all") => Some(event.default_umask),
             None => event.unit_mask(key).map(|bit| bit.mask),
         });
+        let flag = flags.words.iter().find(|(flag, bits)| is(flag) && bits & !mask == 0);
         if let Some(bits) = bits {
             umask = Some(umask.unwrap_or(0) | bits);
-        } else if key.eq_ignore_ascii_case("umask") {
+        } else if is("umask") && flags.umask != 0 {
             umask = Some(umask.unwrap_or(0) | parse(word, number, 0xFF)? as u8);
-        } else if key.eq_ignore_ascii_case("c") || key.eq_ignore_ascii_case("cmask") {
+        } else if (is("c") || is("cmask")) && flags.cmask != 0 {
             value = value & !CNT_MASK | parse(word, number, 0xFF)? << 24;
-        } else if let Some((_, flag)) = FLAGS.iter().find(|(f, _)| f.eq_ignore_ascii_case(key)) {
+        } else if is("ctr") && personality.programming == Programming::Cesr {
+            counter = Some(parse(word, number, personality.counters as u64 - 1)? as usize);
+        } else if let Some(&(_, flag)) = flag {
             let on = number.is_none() || parse(word, number, 1)? == 1;
             value = if on { value | flag } else { value & !flag };
-            modes_given |= matches!(*flag, USR | OS | 0);
+            modes_given |= flag == 0 || flag & (user | system) != 0;
         } else {
-            return Err(unknown_modifier(event, name, word));
+            return Err(unknown_modifier(personality, event, name, word));
         }
     }
     if !modes_given {
-        value |= USR | OS;
+        value |= user | system;
     }
-    let default = if raw { None } else { event.map(|event| event.default_umask) };
-    if let Some(umask) = umask.or(default) {
-        value = value & !UNIT_MASK | u64::from(umask) << 8;
+    if let Some(umask) = umask.or(named.map(|event| event.default_umask)) {
+        value = value & !flags.umask | u64::from(umask) << 8 & flags.umask;
     }
-    Ok(value)
+    let first = event.map_or(0, |event| event.counters.trailing_zeros() as usize);
+    Ok(match personality.programming {
+        Programming::PerfEvtSel => value,
+        Programming::Cesr => value << (cesr::HALF as usize * counter.unwrap_or(first)),
+    })
+}
+
+/// The words for what a counter is programmed to. Code and mask stand as numbers where they have no
+/// name.
+pub(super) fn words(
+    personality: &'static Personality,
+    counter: usize,
+    word: u64,
+    event: Option<&'static EventDef>,
+    umasks: &[&'static UnitMask],
+) -> String {
+    let flags = personality.flags();
+    let (code, umask) = ((word & flags.code) as u8, ((word & flags.umask) >> 8) as u8);
+    let mut words = match event {
+        Some(event) => String::from(event.name),
+        None => format!("r{code:02X}"),
+    };
+    let named = umasks.iter().fold(0, |mask, bit| mask | bit.mask);
+    let default = event.map_or(0, |event| event.default_umask);
+    if named == umask && !umasks.is_empty() && umasks.iter().all(|bit| !bit.name.is_empty()) {
+        umasks.iter().for_each(|bit| words.extend([":", bit.name]));
+    } else if umask != default {
+        words += &format!(":umask=0x{umask:02X}");
+    }
+    // Without "u" and "k" both are meant, so neither has to be said only where one is missing.
+    let (user, system) = flags.modes;
+    match (word & user != 0, word & system != 0) {
+        (true, true) => {}
+        (true, false) => words += ":u",
+        (false, true) => words += ":k",
+        (false, false) => words += ":none",
+    }
+    let cmask = (word & flags.cmask) >> 24;
+    if cmask != 0 {
+        words += &format!(":c={cmask}");
+    }
+    let set = flags.written.iter().filter(|(bit, _)| word & bit != 0);
+    set.for_each(|(_, flag)| words.extend([":", flag]));
+    let first = event.map_or(0, |event| event.counters.trailing_zeros() as usize);
+    if personality.programming == Programming::Cesr && counter != first {
+        words += &format!(":ctr={counter}");
+    }
+    words
 }
 
 /// The value of `rNNNN`.
@@ -167,12 +296,18 @@ fn unknown_event(personality: &'static Personality, name: &str) -> EncodeError {
     EncodeError::UnknownEvent { name: name.into(), nearest: nearest(name, names.chain(aliases)) }
 }
 
-fn unknown_modifier(event: Option<&'static EventDef>, name: &str, word: &str) -> EncodeError {
+fn unknown_modifier(
+    personality: &'static Personality,
+    event: Option<&'static EventDef>,
+    name: &str,
+    word: &str,
+) -> EncodeError {
     let masks = event.into_iter().flat_map(|event| event.umasks).map(|bit| bit.name);
-    let flags = FLAGS.iter().map(|(flag, _)| *flag);
+    let known = personality.flags().words.iter();
+    let flags = known.filter(|(_, bits)| bits & !personality.word_mask() == 0);
     EncodeError::UnknownModifier {
         event: event.map_or_else(|| format!("{name:?}"), |event| event.name.to_string()),
         word: word.into(),
-        nearest: nearest(word, masks.chain(flags)),
+        nearest: nearest(word, masks.chain(flags.map(|(flag, _)| *flag))),
     }
 }

@@ -8,10 +8,12 @@ use alloc::vec::Vec;
 
 pub use encode::{EncodeError, encode};
 
+use crate::cesr;
 use crate::event::{Availability, EventDef, UmaskRule, UnitMask};
-use crate::evtsel::{Evtsel, Field, INT, OS, USR};
 use crate::nearest::nearest;
-use crate::personality::{Personality, Register, RegisterKind};
+use crate::personality::{EnableRule, Personality};
+use crate::register::{Access, Field, PerfctrWrite, Register, RegisterKind};
+use crate::select::Select;
 
 /// A register value in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,14 +27,24 @@ pub struct Explanation {
     pub reads_as: u64,
     /// Every field, from the highest bit down.
     pub fields: Vec<ExplainedField>,
-    /// The event selected, if the register is an event select and the code is not reserved.
+    /// What it selects, if the register selects events: one entry a counter.
+    pub selections: Vec<ExplainedSelection>,
+    /// What is unlikely to be meant.
+    pub warnings: Vec<String>,
+}
+
+/// What an explained value selects for one counter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct ExplainedSelection {
+    /// The counter.
+    pub counter: usize,
+    /// The event; none for a reserved code.
     pub event: Option<&'static EventDef>,
     /// The bits of the unit mask that are set and documented.
     pub umasks: Vec<&'static UnitMask>,
-    /// The words that [`encode`] turns into the value again, for an event select.
-    pub encoding: Option<String>,
-    /// What is unlikely to be meant.
-    pub warnings: Vec<String>,
+    /// The words that [`encode`] turns into the value again.
+    pub encoding: String,
 }
 
 /// One field of an explained value.
@@ -87,9 +99,16 @@ pub fn explain(
             nearest: nearest(register, personality.registers.iter().map(|r| r.name)),
         })?;
     Ok(match found.kind {
-        RegisterKind::Evtsel(_) => explain_evtsel(personality, found, value),
+        RegisterKind::Evtsel(counter) => explain_evtsel(personality, found, counter, value),
+        RegisterKind::Cesr => explain_cesr(personality, found, value),
         RegisterKind::Perfctr(_) => explain_perfctr(personality, found, value),
+        _ => explain_plain(found, value),
     })
+}
+
+/// What a counter is programmed to, in words: those that [`encode`] turns into `word` again.
+pub fn selection_words(personality: &'static Personality, counter: usize, word: u64) -> String {
+    selection(personality, counter, word).encoding
 }
 
 fn field(field: &Field, register: u64, meaning: String) -> ExplainedField {
@@ -101,58 +120,115 @@ fn field(field: &Field, register: u64, meaning: String) -> ExplainedField {
     ExplainedField { bits, name: field.name, value: field.extract(register), meaning }
 }
 
+/// A value of a register that has nothing but its fields.
+fn explain_plain(register: &'static Register, value: u64) -> Explanation {
+    let fields = register.fields.iter().rev();
+    let mut warnings = Vec::new();
+    if value & register.faulting != 0 {
+        warnings.push(format!("bits {:#x} raise #GP when written", value & register.faulting));
+    }
+    let ignored = value & !register.stored & !register.faulting;
+    if ignored != 0 {
+        warnings.push(format!("reserved bits {ignored:#x} are ignored and read as zero"));
+    }
+    match register.access {
+        Access::ReadWrite => {}
+        Access::ReadOnly => warnings.push("WRMSR raises #GP: the register is read-only".into()),
+        Access::WriteOnly => warnings.push("RDMSR raises #GP: the register is write-only".into()),
+    }
+    Explanation {
+        register,
+        value,
+        reads_as: value & register.stored,
+        fields: fields.map(|part| field(part, value, plain_meaning(part, value))).collect(),
+        selections: Vec::new(),
+        warnings,
+    }
+}
+
 fn explain_perfctr(
     personality: &'static Personality,
     register: &'static Register,
     value: u64,
 ) -> Explanation {
     let mask = personality.perfctr_mask();
-    let fields = personality.perfctr_fields.iter().rev();
-    let fields = fields.map(|part| field(part, value, part.meaning.into())).collect();
+    let reads_as = personality.perfctr_write.apply(value, mask);
     let mut warnings = Vec::new();
-    if value & !mask != 0 {
-        warnings.push(format!("bits 63:{} are ignored and read as zero", personality.width));
+    if value != reads_as {
+        warnings.push(match personality.perfctr_write {
+            PerfctrWrite::Whole => {
+                format!("bits 63:{} are ignored and read as zero", personality.width)
+            }
+            PerfctrWrite::SignExtended32 => format!(
+                "a write sets bits 31:0; bits {}:32 become copies of bit 31",
+                personality.width - 1
+            ),
+        });
     }
-    if value & mask != 0 {
-        warnings.push(format!("overflows after {} more events", mask - (value & mask) + 1));
+    if reads_as != 0 {
+        warnings.push(format!("overflows after {} more events", mask - reads_as + 1));
     }
-    Explanation {
-        register,
-        value,
-        reads_as: value & mask,
-        fields,
-        event: None,
-        umasks: Vec::new(),
-        encoding: None,
-        warnings,
-    }
+    Explanation { reads_as, warnings, ..explain_plain(register, value) }
 }
 
 fn explain_evtsel(
     personality: &'static Personality,
     register: &'static Register,
+    counter: usize,
     value: u64,
 ) -> Explanation {
-    let layout = &personality.evtsel;
-    let select = Evtsel(value & layout.stored);
-    let event = personality.event(select.event());
+    let plain = explain_plain(register, value);
+    let selected = selection(personality, counter, value & register.stored);
+    let meaning = |part: &Field| meaning(part, value, selected.event, &selected.umasks);
+    let fields = register.fields.iter().rev().map(|part| field(part, value, meaning(part)));
+    let mut warnings = plain.warnings;
+    warnings.extend(evtsel_warnings(personality, counter, value & register.stored));
+    Explanation {
+        reads_as: value & register.stored,
+        fields: fields.collect(),
+        selections: alloc::vec![selected],
+        warnings,
+        ..plain
+    }
+}
+
+fn explain_cesr(
+    personality: &'static Personality,
+    register: &'static Register,
+    value: u64,
+) -> Explanation {
+    let mut explanation = explain_plain(register, value);
+    for counter in 0..personality.counters {
+        let half = value >> (cesr::HALF * counter as u32) & cesr::HALF_MASK;
+        let selected = selection(personality, counter, half);
+        let select = Select::from_word(personality, half, counter);
+        if select.enabled {
+            let about = |warning| format!("counter {counter}: {warning}");
+            let warnings = selection_warnings(selected.event, counter, &select);
+            explanation.warnings.extend(warnings.into_iter().map(about));
+        }
+        explanation.selections.push(selected);
+    }
+    explanation
+}
+
+/// What a word of a counter selects.
+fn selection(personality: &'static Personality, counter: usize, word: u64) -> ExplainedSelection {
+    let select = Select::from_word(personality, word, counter);
+    let event = personality.event(select.event, select.umask, counter);
     let umasks: Vec<_> = event
         .into_iter()
-        .flat_map(|event| event.umasks)
-        .filter(|bit| select.umask() & bit.mask != 0)
+        .flat_map(|event| event.umasks.iter().filter(|bit| selects(event, bit, select.umask)))
         .collect();
-    let fields = layout.fields.iter().rev();
-    let fields =
-        fields.map(|part| field(part, value, meaning(part, value, event, &umasks))).collect();
-    Explanation {
-        register,
-        value,
-        reads_as: select.0,
-        fields,
-        event,
-        encoding: Some(encoding(select, event, &umasks)),
-        warnings: warnings(personality, register, value),
-        umasks,
+    let encoding = encode::words(personality, counter, word, event, &umasks);
+    ExplainedSelection { counter, event, umasks, encoding }
+}
+
+/// Whether `umask` selects an entry of the event's table of masks.
+fn selects(event: &EventDef, bit: &UnitMask, umask: u8) -> bool {
+    match event.umask_rule {
+        UmaskRule::Values { field } => umask & field == bit.mask,
+        _ => umask & bit.mask != 0,
     }
 }
 
@@ -166,96 +242,71 @@ fn meaning(
 ) -> String {
     match part.name {
         "EVENT_SELECT" => event.map_or("reserved".into(), |event| event.title.into()),
-        "UNIT_MASK" if umasks.is_empty() => part.meaning.into(),
-        "UNIT_MASK" => {
+        "UNIT_MASK" | "UMASK" if umasks.is_empty() => part.meaning.into(),
+        "UNIT_MASK" | "UMASK" => {
             let titles: Vec<_> = umasks.iter().map(|bit| bit.title).collect();
             titles.join(" + ")
         }
-        _ if part.high == part.low && part.extract(register) == 0 => {
-            format!("clear ({})", part.meaning)
-        }
-        _ => part.meaning.into(),
+        _ => plain_meaning(part, register),
     }
 }
 
-/// The words for an event select. Code and mask stand as numbers where they have no name.
-fn encoding(
-    select: Evtsel,
-    event: Option<&'static EventDef>,
-    umasks: &[&'static UnitMask],
-) -> String {
-    let mut words = match event {
-        Some(event) => String::from(event.name),
-        None => format!("r{:02X}", select.event()),
-    };
-    let named = umasks.iter().fold(0, |mask, bit| mask | bit.mask);
-    if named == select.umask() && named != 0 {
-        umasks.iter().for_each(|bit| words.extend([":", bit.name]));
-    } else if select.umask() != event.map_or(0, |event| event.default_umask) {
-        words += &format!(":umask=0x{:02X}", select.umask());
+/// What a field's value does, with a "not" for a flag that is clear.
+fn plain_meaning(part: &Field, register: u64) -> String {
+    if part.high == part.low && part.extract(register) == 0 {
+        format!("clear ({})", part.meaning)
+    } else {
+        part.meaning.into()
     }
-    // Without "u" and "k" both are meant, so neither has to be said only where one is missing.
-    match (select.usr(), select.os()) {
-        (true, true) => {}
-        (true, false) => words += ":u",
-        (false, true) => words += ":k",
-        (false, false) => words += ":none",
-    }
-    if select.cmask() != 0 {
-        words += &format!(":c={}", select.cmask());
-    }
-    let flags = [
-        (select.edge(), ":e"),
-        (select.inv(), ":i"),
-        (select.int(), ":int"),
-        (select.0 & crate::evtsel::PIN_CONTROL != 0, ":pc"),
-        (select.en(), ":en"),
-    ];
-    flags.iter().filter(|(set, _)| *set).for_each(|(_, word)| words += word);
-    words
 }
 
 /// What is unlikely to be meant by an event select.
-fn warnings(personality: &'static Personality, register: &Register, value: u64) -> Vec<String> {
-    let layout = &personality.evtsel;
-    let select = Evtsel(value & layout.stored);
+fn evtsel_warnings(personality: &'static Personality, counter: usize, value: u64) -> Vec<String> {
+    let select = Select::from_word(personality, value, counter);
     let mut warnings = Vec::new();
-    if value & layout.faulting != 0 {
-        warnings.push(format!("bits {:#x} raise #GP when written", value & layout.faulting));
-    }
-    if value & !layout.stored != 0 {
-        let ignored = value & !layout.stored;
-        warnings.push(format!("reserved bits {ignored:#x} are ignored and read as zero"));
-    }
-    if select.0 & (USR | OS) == 0 {
+    if select.cpls == 0 {
         warnings.push("neither USR nor OS is set: counts nothing".into());
     }
-    if select.cmask() > layout.cmask_max {
+    if select.cmask > personality.cmask_max {
         warnings.push(format!(
             "CNT_MASK {}-255 is reserved: {}",
-            layout.cmask_max + 1,
-            if select.inv() { "always true with INV" } else { "never true" }
+            personality.cmask_max + 1,
+            if select.inv { "always true with INV" } else { "never true" }
         ));
     }
-    if select.inv() && select.cmask() == 0 {
+    if select.inv && select.cmask == 0 {
         warnings.push("INV is ignored while CNT_MASK is 0".into());
     }
-    if let Some(event) = personality.event(select.event()) {
-        warnings.extend(event_warnings(event, register.kind, select));
-    } else {
-        warnings.push(format!("reserved event {:02X}h: counts nothing", select.event()));
-    }
-    if select.0 & INT != 0 && !select.en() {
-        warnings.push("INT is set, but EN is clear: the counter stands still".into());
+    let event = personality.event(select.event, select.umask, counter);
+    warnings.extend(selection_warnings(event, counter, &select));
+    match personality.enable {
+        EnableRule::First if counter > 0 && select.enabled => {
+            warnings.push("EN of this register has no function: that of the first enables".into());
+        }
+        EnableRule::First if counter > 0 => {}
+        _ if select.int && !select.enabled => {
+            warnings.push("INT is set, but EN is clear: the counter stands still".into());
+        }
+        _ => {}
     }
     warnings
 }
 
 /// What is unlikely to be meant by the selection of an event.
-fn event_warnings(event: &'static EventDef, kind: RegisterKind, select: Evtsel) -> Vec<String> {
+fn selection_warnings(
+    event: Option<&'static EventDef>,
+    counter: usize,
+    select: &Select,
+) -> Vec<String> {
+    let Some(event) = event else {
+        return alloc::vec![format!("reserved event {:02X}h: counts nothing", select.event)];
+    };
     let mut warnings = Vec::new();
-    let known = event.umasks.iter().fold(0, |mask, bit| mask | bit.mask);
-    let mask = select.umask();
+    let mask = select.umask;
+    let known = match event.umask_rule {
+        UmaskRule::Values { field } => field,
+        _ => event.umasks.iter().fold(0, |mask, bit| mask | bit.mask),
+    };
     if event.umask_rule == UmaskRule::Ignored {
         if mask != 0 {
             warnings.push(format!("UNIT_MASK {mask:02X}h is ignored by this event"));
@@ -268,7 +319,7 @@ fn event_warnings(event: &'static EventDef, kind: RegisterKind, select: Evtsel) 
             warnings.push(format!("UNIT_MASK {mask:02X}h selects nothing: counts zero"));
         }
     }
-    if matches!(kind, RegisterKind::Evtsel(counter) if event.counters >> counter & 1 == 0) {
+    if event.counters >> counter & 1 == 0 {
         warnings.push("this counter cannot count this event".into());
     }
     match event.availability_of(mask) {

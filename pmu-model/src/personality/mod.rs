@@ -2,45 +2,53 @@
 //!
 //! The logic of the crate asks fields and never asks which personality it has.
 
+mod amd;
 mod k8;
 mod k8_events;
 
 use crate::event::EventDef;
-use crate::evtsel::{EvtselLayout, Field};
+use crate::register::{PerfctrWrite, Register, RegisterKind};
 
 /// Most counters that a personality can have.
 pub const MAX_COUNTERS: usize = 4;
 
-/// What a register does.
+/// How the counters are programmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
-pub enum RegisterKind {
-    /// Event select of the counter with this index.
-    Evtsel(usize),
-    /// Counter with this index.
-    Perfctr(usize),
+pub enum Programming {
+    /// By an event select each ([`crate::Evtsel`]).
+    PerfEvtSel,
+    /// By a half each of one register ([`crate::cesr`]).
+    Cesr,
 }
 
-/// One model-specific register of a PMU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct Register {
-    /// MSR number, as in ECX of RDMSR and WRMSR.
-    pub msr: u32,
-    /// Name in the manual.
-    pub name: &'static str,
-    /// What it does.
-    pub kind: RegisterKind,
-}
-
-/// Which enable bits let a counter run.
+/// Which enable bits let a counter run that is programmed by an event select.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum EnableRule {
     /// `EN` of its own event select.
     Own,
+    /// `EN` of the first event select, for all counters.
+    First,
+    /// `EN` of its own event select, its bit of `GLOBAL_CTRL`, and the user preference if
+    /// `SPFLT_CONTROL` makes it obey that.
+    Global,
+}
+
+/// What an overflow does besides the wrap of the counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+pub enum PmiRule {
+    /// With `INT` it asserts LVTPC, each overflow once.
+    EachOverflow,
+    /// It sets the counter's bit of `GLOBAL_STATUS`. A line of one bit leads from there to the
+    /// local APIC: the overflow that makes the status leave zero asserts LVTPC if it has `INT`.
+    StatusEdge,
+    /// It may toggle a pin, and cannot interrupt.
+    PinsOnly,
 }
 
 /// What INIT does to the registers.
@@ -81,41 +89,56 @@ pub struct Personality {
     pub width: u32,
     /// Every register.
     pub registers: &'static [Register],
-    /// Bits of the event selects.
-    pub evtsel: EvtselLayout,
-    /// Fields of a counter register.
-    pub perfctr_fields: &'static [Field],
+    /// How the counters are programmed.
+    pub programming: Programming,
+    /// What a write to a counter sets.
+    pub perfctr_write: PerfctrWrite,
     /// Which enable bits let a counter run.
     pub enable: EnableRule,
+    /// Largest `CNT_MASK` that the manual defines.
+    pub cmask_max: u8,
+    /// Most events that one cycle can add.
+    pub max_events_per_cycle: u8,
     /// Lowest CPL that `USR` stands for; below that it is `OS`.
     pub usr_min_cpl: u8,
+    /// Whether RDPMC in 16-bit code gives 32 bits and not the whole counter.
+    pub rdpmc_32bit_in_16bit_code: bool,
+    /// What an overflow does.
+    pub pmi: PmiRule,
     /// Whether delivering a PMI sets the mask bit of LVTPC. For the local APIC, not for the model.
     pub lvtpc_auto_mask: bool,
-    /// Value of the event selects after power-up and after reset.
-    pub evtsel_reset: u64,
-    /// Value of the counters after power-up and after reset.
-    pub perfctr_reset: u64,
     /// What INIT does.
     pub init: InitRule,
     /// Event codes of shared hardware, if any.
     pub northbridge: Option<Northbridge>,
     /// The event table, in the manual's order.
     pub events: &'static [EventDef],
-    /// Position in `events` of the row with a code, by code; [`NO_EVENT`] for a reserved one.
+    /// Positions in `events` of the rows with a code, by code.
     #[cfg_attr(feature = "serde", serde(skip))]
-    pub(crate) by_code: &'static [u16; 256],
+    pub(crate) by_code: &'static CodeIndex,
 }
+
+/// Most rows that one code can have: the twins of the Pentium, the unit-mask groups of Knights
+/// Corner.
+const MAX_ROWS: usize = 2;
+
+/// The index from codes to rows; [`NO_EVENT`] fills it up.
+pub(crate) type CodeIndex = [[u16; MAX_ROWS]; 256];
 
 /// Entry of a code index that has no row.
 const NO_EVENT: u16 = u16::MAX;
 
-/// The index from codes to rows.
-const fn index_by_code(events: &[EventDef]) -> [u16; 256] {
-    let mut index = [NO_EVENT; 256];
+/// Makes the index from codes to rows.
+const fn index_by_code(events: &[EventDef]) -> CodeIndex {
+    let mut index = [[NO_EVENT; MAX_ROWS]; 256];
     let mut row = 0;
     while row < events.len() {
-        assert!(index[events[row].code as usize] == NO_EVENT, "two rows with one code");
-        index[events[row].code as usize] = row as u16;
+        let rows = &mut index[events[row].code as usize];
+        let mut slot = 0;
+        while rows[slot] != NO_EVENT {
+            slot += 1;
+        }
+        rows[slot] = row as u16;
         row += 1;
     }
     index
@@ -130,10 +153,29 @@ impl Personality {
         Self::ALL.iter().copied().find(|p| p.name.eq_ignore_ascii_case(name))
     }
 
-    /// The row with this `EVENT_SELECT` code; none for a reserved code.
+    /// The rows with this code, in the manual's order; none for a reserved code.
     #[inline]
-    pub fn event(&self, code: u8) -> Option<&'static EventDef> {
-        self.events.get(usize::from(self.by_code[usize::from(code)]))
+    pub fn events_of_code(&self, code: u8) -> impl Iterator<Item = &'static EventDef> {
+        let rows = self.by_code[usize::from(code)];
+        let events = self.events;
+        rows.into_iter().filter_map(move |row| events.get(usize::from(row)))
+    }
+
+    /// What a counter counts that selects a code and a unit mask: of several rows with the code the
+    /// one that the mask and the counter fit, or else the mask, or else the counter. None for a
+    /// reserved code.
+    #[inline]
+    pub fn event(&self, code: u8, umask: u8, counter: usize) -> Option<&'static EventDef> {
+        let rows = self.by_code[usize::from(code)];
+        let first = self.events.get(usize::from(rows[0]))?;
+        let Some(second) = self.events.get(usize::from(rows[1])) else {
+            return Some(first);
+        };
+        let fit = |event: &EventDef| {
+            let mask = event.umask_rule.documents(event.umasks, umask);
+            2 * u8::from(mask) + u8::from(event.counters >> counter & 1 != 0)
+        };
+        Some(if fit(second) > fit(first) { second } else { first })
     }
 
     /// The row with this name: the manual's first, then the names of libpfm4, OProfile, perfctr and
@@ -155,6 +197,19 @@ impl Personality {
     #[inline]
     pub fn register(&self, msr: u32) -> Option<&'static Register> {
         self.registers.iter().find(|register| register.msr == msr)
+    }
+
+    /// The register of a kind.
+    pub fn register_of(&self, kind: RegisterKind) -> Option<&'static Register> {
+        self.registers.iter().find(|register| register.kind == kind)
+    }
+
+    /// The register that programs a counter.
+    pub fn programmed_by(&self, counter: usize) -> Option<&'static Register> {
+        self.register_of(match self.programming {
+            Programming::PerfEvtSel => RegisterKind::Evtsel(counter),
+            Programming::Cesr => RegisterKind::Cesr,
+        })
     }
 
     /// The register with this name; capitals and small letters alike.
@@ -183,19 +238,25 @@ mod tests {
     fn every_personality_keeps_the_rules_of_its_own_table() {
         for personality in Personality::ALL {
             let name = personality.name;
-            let mut bit = 0;
-            for field in personality.evtsel.fields {
-                assert_eq!(field.low, bit, "{name} {}", field.name);
-                assert!(field.high >= field.low, "{name} {}", field.name);
-                bit = field.high + 1;
+            for register in personality.registers {
+                let mut bit = 0;
+                let mut named = 0;
+                for field in register.fields {
+                    assert_eq!(field.low, bit, "{name} {} {}", register.name, field.name);
+                    assert!(field.high >= field.low, "{name} {}", field.name);
+                    bit = field.high + 1;
+                    named |= if field.name == "reserved" { 0 } else { field.mask() };
+                }
+                assert_eq!(bit, 64, "{name} {}", register.name);
+                assert_eq!(register.stored & !named, 0, "{name} {}", register.name);
+                assert_eq!(register.stored & register.faulting, 0, "{name} {}", register.name);
             }
-            assert_eq!(bit, 64, "{name}");
             for event in personality.events {
                 let masks = event.umasks.len();
                 let fits = match event.umask_rule {
                     UmaskRule::Ignored => masks == 0 && event.default_umask == 0,
                     UmaskRule::Required => masks == 1,
-                    UmaskRule::Bits | UmaskRule::Routes(_) => masks > 0,
+                    UmaskRule::Bits | UmaskRule::Routes(_) | UmaskRule::Values { .. } => masks > 0,
                 };
                 assert!(fits, "{name} {}", event.name);
                 assert!(

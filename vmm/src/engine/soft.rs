@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use pmu_model::{Pmis, Pmu, RegisterKind, Signal, SignalCounts, SignalSet};
+use pmu_model::{MsrWrite, Pmis, Pmu, RdpmcCaller, Signal, SignalCounts, SignalSet};
 use x86_cpu::block::Translations;
 use x86_cpu::bus::{Bus, CpuidResult, Refused};
 use x86_cpu::cpu::Cpu;
@@ -436,12 +436,7 @@ impl Outside<'_> {
     /// Counts the running WRMSR before its effect on the PMU: all before it has been counted.
     fn settle_write(&mut self, index: u32, value: u64) {
         let Some(at) = self.at else { return };
-        let personality = self.pmu.personality();
-        let accepted = personality.register(index).is_some_and(|register| match register.kind {
-            RegisterKind::Evtsel(_) => value & personality.evtsel.faulting == 0,
-            RegisterKind::Perfctr(_) => true,
-        });
-        if accepted {
+        if self.pmu.judge_write(index, value) == MsrWrite::Done {
             let facts = Facts::default();
             self.overflowed =
                 self.count(&Stretch { facts: &facts, instructions: 1, cycles: 1, at });
@@ -452,7 +447,7 @@ impl Outside<'_> {
 
     /// Adds a stretch of execution to the PMU.
     fn count(&mut self, stretch: &Stretch<'_>) -> Pmis {
-        let demand = self.pmu.demand();
+        let demand = *self.pmu.demand();
         stretch.fill(self.counts, &demand.signals);
         if self.counts.is_empty() {
             return Pmis::NONE;
@@ -515,7 +510,8 @@ impl Bus for Outside<'_> {
     }
 
     fn rdpmc(&mut self, index: u32, cpl: u8, pce: bool, real: bool) -> Result<u64, Refused> {
-        self.pmu.rdpmc(index, cpl, pce, real).map_err(|_| Refused)
+        let caller = RdpmcCaller { cpl, pce, real_mode: real, code_16bit: false };
+        self.pmu.rdpmc(index, caller).map_err(|_| Refused)
     }
 
     fn settle(&mut self, facts: &Facts, time: u64, retired: u64) {
