@@ -126,7 +126,7 @@ pub enum UmaskRule {
         /// The bits that are compared; the others are ignored.
         field: u8,
     },
-    /// The mask is two fields, request and route; a route counts when all of its bits are set.
+    /// The mask is several fields; a combination counts when all of its bits are set.
     Routes(&'static [Route]),
 }
 
@@ -158,6 +158,8 @@ pub enum Scope {
 pub struct Route {
     /// The bits that together select it.
     pub mask: u8,
+    /// The bits that must not be set.
+    pub clear: u8,
     /// What it counts; empty where a one-socket guest has no such route.
     pub signals: &'static [Signal],
 }
@@ -258,7 +260,8 @@ impl EventDef {
             UmaskRule::Values { field } => umask & field == bit.mask,
             _ => umask & bit.mask != 0,
         });
-        let routes = routes.iter().filter(move |route| umask & route.mask == route.mask);
+        let routes =
+            routes.iter().filter(move |route| umask & (route.mask | route.clear) == route.mask);
         sums.iter().copied().chain(bits.map(|b| b.signals)).chain(routes.map(|r| r.signals))
     }
 

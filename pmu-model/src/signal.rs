@@ -17,7 +17,7 @@ macro_rules! signals {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
-        #[repr(u8)]
+        #[repr(u16)]
         pub enum Signal {
             $($(#[$doc])* $variant,)*
         }
@@ -125,6 +125,50 @@ signals! {
     SoftPrefetchStore: "soft_prefetch_store", architectural;
     /// One PREFETCHNTA instruction sent on by the decoder.
     SoftPrefetchNta: "soft_prefetch_nta", architectural;
+    /// One data read by an instruction: each access is one, in strings and on the stack too. Page
+    /// walks and descriptor fetches are not included.
+    Load: "load", architectural;
+    /// One data write by an instruction, as for [`Signal::Load`].
+    Store: "store", architectural;
+    /// One data read by an MMX instruction. Fired beside [`Signal::Load`].
+    LoadMmx: "load_mmx", architectural;
+    /// One data write by an MMX instruction. Fired beside [`Signal::Store`].
+    StoreMmx: "store_mmx", architectural;
+    /// One misaligned data access by an MMX instruction. Fired beside [`Signal::Misaligned`].
+    MisalignedMmx: "misaligned_mmx", architectural;
+    /// One read or write cycle of port space.
+    IoAccess: "io_access", architectural;
+    /// One computational x87 operation retired.
+    X87Flop: "x87_flop", architectural;
+    /// One EMMS instruction retired. Fired beside [`Signal::InsnRetiredMmx`].
+    MmxEmms: "mmx_emms", architectural;
+    /// One change from x87 to MMX use of the register file.
+    MmxFpToMmx: "mmx_fp_to_mmx", architectural;
+    /// One change from MMX to x87 use of the register file.
+    MmxMmxToFp: "mmx_mmx_to_fp", architectural;
+    /// One MMX instruction of a saturating form retired, whether or not a result was clamped.
+    MmxSaturating: "mmx_saturating", architectural;
+    /// One saturating MMX instruction retired that clamped at least one element. Fired beside
+    /// [`Signal::MmxSaturating`].
+    MmxSaturated: "mmx_saturated", architectural;
+    /// One packed multiply of MMX retired.
+    MmxPackedMultiply: "mmx_packed_multiply", architectural;
+    /// One packed shift of MMX retired.
+    MmxPackedShift: "mmx_packed_shift", architectural;
+    /// One pack instruction of MMX retired.
+    MmxPack: "mmx_pack", architectural;
+    /// One unpack instruction of MMX retired.
+    MmxUnpack: "mmx_unpack", architectural;
+    /// One packed logical instruction of MMX retired.
+    MmxPackedLogical: "mmx_packed_logical", architectural;
+    /// One packed arithmetic instruction of MMX retired that is not a multiply.
+    MmxPackedArithmetic: "mmx_packed_arithmetic", architectural;
+    /// One packed arithmetic SSE instruction retired. Fired beside
+    /// [`Signal::InsnRetiredSsePacked`].
+    SsePackedArith: "sse_packed_arith", architectural;
+    /// One scalar arithmetic SSE instruction retired. Fired beside
+    /// [`Signal::InsnRetiredSseScalar`].
+    SseScalarArith: "sse_scalar_arith", architectural;
     /// One operation without a memory operand sent to the FPU's add pipe.
     FpuOpAdd: "fpu_op_add", modelled;
     /// One operation without a memory operand sent to the FPU's multiply pipe.
@@ -250,7 +294,8 @@ signals! {
     L2MissData: "l2_miss_data", modelled;
     /// One L2 miss of a page-table walk.
     L2MissTlb: "l2_miss_tlb", modelled;
-    /// One line written into the L2: an L1 victim, a page-table walk or a data prefetch.
+    /// One line written into the L2, for any cause: a refill, an L1 victim, a page-table walk, a
+    /// prefetch.
     L2Fill: "l2_fill", modelled;
     /// One dirty line written back from the L2 to the system.
     L2EvictModified: "l2_evict_modified", modelled;
@@ -368,6 +413,344 @@ signals! {
     IoDmaRead: "io_dma_read", modelled;
     /// One upstream write.
     IoDmaWrite: "io_dma_write", modelled;
+    /// One computational x87 operation executed, on a mispredicted path too.
+    X87FlopExecuted: "x87_flop_executed", modelled;
+    /// One multiply executed, integer or floating-point.
+    ArithMul: "arith_mul", modelled;
+    /// One divide executed, integer or floating-point.
+    ArithDiv: "arith_div", modelled;
+    /// One clock in which the divider was busy.
+    DividerBusy: "divider_busy", modelled;
+    /// One floating-point case handed to microcode.
+    FpAssist: "fp_assist", modelled;
+    /// One MMX micro-operation executed.
+    UopMmx: "uop_mmx", modelled;
+    /// One MMX instruction executed in the U pipe.
+    MmxPipeU: "mmx_pipe_u", modelled;
+    /// One MMX instruction executed in the V pipe.
+    MmxPipeV: "mmx_pipe_v", modelled;
+    /// One instruction executed in the V pipe, which is one pair.
+    PairV: "pair_v", modelled;
+    /// One pair of data accesses, in the U and the V pipe.
+    PairVMem: "pair_v_mem", modelled;
+    /// One instruction decoded, on a mispredicted path too.
+    InsnDecoded: "insn_decoded", modelled;
+    /// One branch instruction decoded, on a mispredicted path too.
+    BranchDecoded: "branch_decoded", modelled;
+    /// One branch retired that was predicted taken and was not.
+    BranchMispredictedNotTaken: "branch_mispredicted_not_taken", modelled;
+    /// One branch retired that hit the branch target buffer and was predicted wrongly.
+    BranchMispredictedBtbHit: "branch_mispredicted_btb_hit", modelled;
+    /// One branch for which the branch target buffer supplied a prediction.
+    BtbHit: "btb_hit", modelled;
+    /// One branch for which the branch target buffer had no entry.
+    BtbMiss: "btb_miss", modelled;
+    /// One branch that was taken, or hit the branch target buffer, or both.
+    BtbHitOrTaken: "btb_hit_or_taken", modelled;
+    /// One hit of the branch target buffer on what was not a branch.
+    BtbFalseEntry: "btb_false_entry", modelled;
+    /// One prediction of a branch where there was none.
+    FrontendBogusBranch: "frontend_bogus_branch", modelled;
+    /// One time that the branch calculator of the decoder put fetch on another path.
+    FrontendBaclear: "frontend_baclear", modelled;
+    /// One time that the pipeline was emptied, for any cause.
+    PipelineFlush: "pipeline_flush", modelled;
+    /// One time that the pipeline was emptied because of a wrong prediction. Fired beside
+    /// [`Signal::PipelineFlush`].
+    FlushMispredict: "flush_mispredict", modelled;
+    /// One wrong prediction found only in the write-back stage. Fired beside
+    /// [`Signal::FlushMispredict`].
+    FlushMispredictWb: "flush_mispredict_wb", modelled;
+    /// One bus read of memory that may not be cached.
+    UncachedRead: "uncached_read", modelled;
+    /// One write to memory that may not be cached.
+    UncachedWrite: "uncached_write", modelled;
+    /// One system request for write-through (WT) memory.
+    SystemRequestWt: "system_request_wt", modelled;
+    /// One system request for write-protected (WP) memory.
+    SystemRequestWp: "system_request_wp", modelled;
+    /// One system request for write-back (WB) memory.
+    SystemRequestWb: "system_request_wb", modelled;
+    /// One weakly ordered (streaming) store dispatched.
+    WeakStore: "weak_store", modelled;
+    /// One weakly ordered (streaming) store that missed every cache.
+    WeakStoreMiss: "weak_store_miss", modelled;
+    /// One prefetch instruction with the T1 hint dispatched.
+    SoftPrefetchT1: "soft_prefetch_t1", modelled;
+    /// One prefetch instruction with the T2 hint dispatched.
+    SoftPrefetchT2: "soft_prefetch_t2", modelled;
+    /// One prefetch instruction with the NTA hint that missed every cache.
+    SoftPrefetchNtaMiss: "soft_prefetch_nta_miss", modelled;
+    /// One prefetch instruction with the T1 hint that missed every cache.
+    SoftPrefetchT1Miss: "soft_prefetch_t1_miss", modelled;
+    /// One prefetch instruction with the T2 hint that missed every cache.
+    SoftPrefetchT2Miss: "soft_prefetch_t2_miss", modelled;
+    /// One data read that missed the data cache. Fired beside [`Signal::L1dMiss`].
+    L1dMissLoad: "l1d_miss_load", modelled;
+    /// One data write that missed the data cache. Fired beside [`Signal::L1dMiss`].
+    L1dMissStore: "l1d_miss_store", modelled;
+    /// One data read by an MMX instruction that missed the data cache. Fired beside
+    /// [`Signal::L1dMissLoad`].
+    L1dMissLoadMmx: "l1d_miss_load_mmx", modelled;
+    /// One data write by an MMX instruction that missed the data cache. Fired beside
+    /// [`Signal::L1dMissStore`].
+    L1dMissStoreMmx: "l1d_miss_store_mmx", modelled;
+    /// One data write that hit a line held Modified or Exclusive.
+    L1dStoreHitOwned: "l1d_store_hit_owned", modelled;
+    /// One line refilled into the data cache from the L2 in state Invalid.
+    L1dRefillL2Invalid: "l1d_refill_l2_invalid", modelled;
+    /// One dirty line that left the data cache, for any cause.
+    L1dWriteback: "l1d_writeback", modelled;
+    /// One pair of data accesses that collided on a bank of the data cache.
+    L1dBankConflict: "l1d_bank_conflict", modelled;
+    /// One line that the instruction cache made the data cache drop.
+    L1iInvalidatesL1d: "l1i_invalidates_l1d", modelled;
+    /// One line that the instruction cache made itself drop.
+    L1iInvalidatesL1i: "l1i_invalidates_l1i", modelled;
+    /// One line that the data cache made itself drop.
+    L1dInvalidatesL1d: "l1d_invalidates_l1d", modelled;
+    /// One line that the data cache made the instruction cache drop.
+    L1dInvalidatesL1i: "l1d_invalidates_l1i", modelled;
+    /// One data-cache miss outstanding in one clock.
+    MissOutstandingL1d: "miss_outstanding_l1d", modelled;
+    /// One cacheable read request outstanding on the bus in one clock.
+    MissOutstandingBus: "miss_outstanding_bus", modelled;
+    /// One page walk for data.
+    PageWalkData: "page_walk_data", modelled;
+    /// One page walk for code.
+    PageWalkCode: "page_walk_code", modelled;
+    /// One page walk for data that the second-level TLB missed too. Fired beside
+    /// [`Signal::PageWalkData`].
+    PageWalkDataLong: "page_walk_data_long", modelled;
+    /// One page walk for code that the second-level TLB missed too. Fired beside
+    /// [`Signal::PageWalkCode`].
+    PageWalkCodeLong: "page_walk_code_long", modelled;
+    /// One request to the L2, of any kind, that found its line Modified.
+    L2RequestModified: "l2_request_modified", modelled;
+    /// One request to the L2, of any kind, that found its line Exclusive.
+    L2RequestExclusive: "l2_request_exclusive", modelled;
+    /// One request to the L2, of any kind, that found its line Shared.
+    L2RequestShared: "l2_request_shared", modelled;
+    /// One request to the L2, of any kind, that found its line Invalid or absent.
+    L2RequestInvalid: "l2_request_invalid", modelled;
+    /// One data load at the L2 that found its line Modified.
+    L2RequestLoadModified: "l2_request_load_modified", modelled;
+    /// One data load at the L2 that found its line Exclusive.
+    L2RequestLoadExclusive: "l2_request_load_exclusive", modelled;
+    /// One data load at the L2 that found its line Shared.
+    L2RequestLoadShared: "l2_request_load_shared", modelled;
+    /// One data load at the L2 that found its line Invalid or absent.
+    L2RequestLoadInvalid: "l2_request_load_invalid", modelled;
+    /// One data store at the L2 that found its line Modified.
+    L2RequestStoreModified: "l2_request_store_modified", modelled;
+    /// One data store at the L2 that found its line Exclusive.
+    L2RequestStoreExclusive: "l2_request_store_exclusive", modelled;
+    /// One data store at the L2 that found its line Shared.
+    L2RequestStoreShared: "l2_request_store_shared", modelled;
+    /// One data store at the L2 that found its line Invalid or absent.
+    L2RequestStoreInvalid: "l2_request_store_invalid", modelled;
+    /// One instruction fetch at the L2 that found its line Modified.
+    L2RequestIfetchModified: "l2_request_ifetch_modified", modelled;
+    /// One instruction fetch at the L2 that found its line Exclusive.
+    L2RequestIfetchExclusive: "l2_request_ifetch_exclusive", modelled;
+    /// One instruction fetch at the L2 that found its line Shared.
+    L2RequestIfetchShared: "l2_request_ifetch_shared", modelled;
+    /// One instruction fetch at the L2 that found its line Invalid or absent.
+    L2RequestIfetchInvalid: "l2_request_ifetch_invalid", modelled;
+    /// One read of the L2, of code or data, that hit a Modified line.
+    L2RequestReadModified: "l2_request_read_modified", modelled;
+    /// One read of the L2, of code or data, that hit an Exclusive line.
+    L2RequestReadExclusive: "l2_request_read_exclusive", modelled;
+    /// One read of the L2, of code or data, that hit a Shared line.
+    L2RequestReadShared: "l2_request_read_shared", modelled;
+    /// One read of the L2's tags.
+    L2TagRead: "l2_tag_read", modelled;
+    /// One write of the L2's tags.
+    L2TagWrite: "l2_tag_write", modelled;
+    /// One block read from the L2 for an instruction fetch.
+    L2ReadInstruction: "l2_read_instruction", modelled;
+    /// One block read from the L2 for a load.
+    L2ReadLoad: "l2_read_load", modelled;
+    /// One block read from the L2 for a store.
+    L2ReadStore: "l2_read_store", modelled;
+    /// One block written into the L2 from the system.
+    L2WriteFromSystem: "l2_write_from_system", modelled;
+    /// One block written into the L2 from the data cache.
+    L2WriteFromL1d: "l2_write_from_l1d", modelled;
+    /// One block written from the L2.
+    L2WriteFromL2: "l2_write_from_l2", modelled;
+    /// One read of the L2, of code or data, that missed.
+    L2MissRead: "l2_miss_read", modelled;
+    /// One code read that missed the L2 and was filled from another core's L2.
+    L2MissIfetchFromCache: "l2_miss_ifetch_from_cache", modelled;
+    /// One code read that missed the L2 and was filled from memory.
+    L2MissIfetchFromMemory: "l2_miss_ifetch_from_memory", modelled;
+    /// One data read that missed the L2 and was filled from another core's L2.
+    L2MissLoadFromCache: "l2_miss_load_from_cache", modelled;
+    /// One data read that missed the L2 and was filled from memory.
+    L2MissLoadFromMemory: "l2_miss_load_from_memory", modelled;
+    /// One data write that missed the L2 and was filled from another core's L2.
+    L2MissStoreFromCache: "l2_miss_store_from_cache", modelled;
+    /// One data write that missed the L2 and was filled from memory.
+    L2MissStoreFromMemory: "l2_miss_store_from_memory", modelled;
+    /// One line written into the L2 in state Modified. Fired beside [`Signal::L2Fill`].
+    L2FillModified: "l2_fill_modified", modelled;
+    /// One line that left the L2, for any cause.
+    L2Evict: "l2_evict", modelled;
+    /// One clock in which the L2's data bus was in use.
+    L2BusBusy: "l2_bus_busy", modelled;
+    /// One clock in which the L2's data bus moved data to the processor.
+    L2BusBusyRead: "l2_bus_busy_read", modelled;
+    /// One vprefetch0 request seen by the data cache.
+    PrefetchL1: "prefetch_l1", modelled;
+    /// One vprefetch0 request that missed the data cache.
+    PrefetchL1Miss: "prefetch_l1_miss", modelled;
+    /// One vprefetch0 request that the data cache dropped.
+    PrefetchL1Dropped: "prefetch_l1_dropped", modelled;
+    /// One data request that found its line on its way because of a vprefetch0.
+    PrefetchL1HitInflight: "prefetch_l1_hit_inflight", modelled;
+    /// One vprefetch0 request seen by the L2 that missed there.
+    PrefetchL1L2Miss: "prefetch_l1_l2_miss", modelled;
+    /// One vprefetch1 request seen by the data cache, dropped ones included.
+    PrefetchL2SeenByL1: "prefetch_l2_seen_by_l1", modelled;
+    /// One vprefetch1 request seen by the L2.
+    PrefetchL2: "prefetch_l2", modelled;
+    /// One vprefetch1 request that missed the L2.
+    PrefetchL2Miss: "prefetch_l2_miss", modelled;
+    /// One vprefetch1 request that the L2 dropped.
+    PrefetchL2Dropped: "prefetch_l2_dropped", modelled;
+    /// One data request that found its line on its way because of a vprefetch1.
+    PrefetchL2HitInflight: "prefetch_l2_hit_inflight", modelled;
+    /// One hardware prefetch that hit the L2.
+    HwPrefetchL2Hit: "hw_prefetch_l2_hit", modelled;
+    /// One hardware prefetch that missed the L2.
+    HwPrefetchL2Miss: "hw_prefetch_l2_miss", modelled;
+    /// One snoop from outside presented to the caches.
+    SnoopL1d: "snoop_l1d", modelled;
+    /// One snoop from outside that hit the data cache.
+    SnoopHitL1d: "snoop_hit_l1d", modelled;
+    /// One snoop from outside that hit the instruction cache.
+    SnoopHitL1i: "snoop_hit_l1i", modelled;
+    /// One snoop from outside that hit the L2.
+    SnoopHitL2: "snoop_hit_l2", modelled;
+    /// One snoop from outside that found a Modified line in the L2.
+    SnoopHitmL2: "snoop_hitm_l2", modelled;
+    /// One snoop from outside that found a Modified line in the bus unit.
+    SnoopHitmBus: "snoop_hitm_bus", modelled;
+    /// One bus transaction of any kind by this processor.
+    BusTransaction: "bus_transaction", modelled;
+    /// One bus transaction of any kind by any agent.
+    BusTransactionAny: "bus_transaction_any", modelled;
+    /// One memory transaction on the bus by this processor.
+    BusMemory: "bus_memory", modelled;
+    /// One memory transaction on the bus by any agent.
+    BusMemoryAny: "bus_memory_any", modelled;
+    /// One I/O transaction on the bus by any agent.
+    BusIoAny: "bus_io_any", modelled;
+    /// One read for ownership on the bus by this processor.
+    BusRfo: "bus_rfo", modelled;
+    /// One read for ownership on the bus by any agent.
+    BusRfoAny: "bus_rfo_any", modelled;
+    /// One instruction fetch on the bus by this processor.
+    BusIfetch: "bus_ifetch", modelled;
+    /// One instruction fetch on the bus by any agent.
+    BusIfetchAny: "bus_ifetch_any", modelled;
+    /// One invalidation on the bus by this processor.
+    BusInvalidate: "bus_invalidate", modelled;
+    /// One invalidation on the bus by any agent.
+    BusInvalidateAny: "bus_invalidate_any", modelled;
+    /// One transaction on the bus for part of a line, by this processor.
+    BusPartial: "bus_partial", modelled;
+    /// One transaction on the bus for part of a line, by any agent.
+    BusPartialAny: "bus_partial_any", modelled;
+    /// One write on the bus of part of a line, by this processor.
+    BusPartialWrite: "bus_partial_write", modelled;
+    /// One write on the bus of part of a line, by any agent.
+    BusPartialWriteAny: "bus_partial_write_any", modelled;
+    /// One burst on the bus for a whole line, by this processor.
+    BusBurst: "bus_burst", modelled;
+    /// One burst on the bus for a whole line, by any agent.
+    BusBurstAny: "bus_burst_any", modelled;
+    /// One burst read on the bus by this processor.
+    BusBurstRead: "bus_burst_read", modelled;
+    /// One burst read on the bus by any agent.
+    BusBurstReadAny: "bus_burst_read_any", modelled;
+    /// One write-back on the bus by this processor.
+    BusWriteback: "bus_writeback", modelled;
+    /// One write-back on the bus by any agent.
+    BusWritebackAny: "bus_writeback_any", modelled;
+    /// One clock in which a bus cycle of this processor was in progress.
+    BusBusy: "bus_busy", modelled;
+    /// One bus clock in which this processor drove data ready.
+    BusDrdy: "bus_drdy", modelled;
+    /// One clock in which any agent drove data ready.
+    BusDrdyAny: "bus_drdy_any", modelled;
+    /// One clock in which this processor locked the bus.
+    BusLock: "bus_lock", modelled;
+    /// One clock in which any agent locked the bus.
+    BusLockAny: "bus_lock_any", modelled;
+    /// One bus clock in which this processor received data.
+    BusDataReceive: "bus_data_receive", modelled;
+    /// One bus clock in which this processor answered a snoop with HIT.
+    BusHit: "bus_hit", modelled;
+    /// One bus clock in which this processor answered a snoop with HITM.
+    BusHitm: "bus_hitm", modelled;
+    /// One clock in which a snoop stalled the bus.
+    BusSnoopStall: "bus_snoop_stall", modelled;
+    /// One stall of a pipe because an address register was written just before its use.
+    StallAgi: "stall_agi", modelled;
+    /// One clock in which the floating-point unit froze the pipeline.
+    StallFpu: "stall_fpu", modelled;
+    /// One clock in which the pipeline waited for a data read.
+    StallLoadMiss: "stall_load_miss", modelled;
+    /// One clock in which the pipeline waited for a data read of an MMX instruction. Fired beside
+    /// [`Signal::StallLoadMiss`].
+    StallLoadMissMmx: "stall_load_miss_mmx", modelled;
+    /// One clock in which the pipeline waited because the write buffers were full.
+    StallStoreBufferFull: "stall_store_buffer_full", modelled;
+    /// One such clock while MMX instructions were executing. Fired beside
+    /// [`Signal::StallStoreBufferFull`].
+    StallStoreBufferFullMmx: "stall_store_buffer_full_mmx", modelled;
+    /// One clock in which a write to an Exclusive or Modified line waited behind earlier writes.
+    StallStoreEmLine: "stall_store_em_line", modelled;
+    /// One such clock of a write by an MMX instruction. Fired beside [`Signal::StallStoreEmLine`].
+    StallStoreEmLineMmx: "stall_store_em_line_mmx", modelled;
+    /// One clock in which the pipeline waited for a refill of the data TLB.
+    StallDtlbMiss: "stall_dtlb_miss", modelled;
+    /// One time that the D1 stage could issue nothing because the FIFO was empty.
+    StallD1FifoEmpty: "stall_d1_fifo_empty", modelled;
+    /// One time that the D1 stage could issue only one instruction because the FIFO held just one.
+    StallD1OneInFifo: "stall_d1_one_in_fifo", modelled;
+    /// One clock in which the pipeline waited for the MMX multiplier.
+    StallMmxMultiply: "stall_mmx_multiply", modelled;
+    /// One clock in which a MOVD or MOVQ store waited for an earlier MMX result.
+    StallMmxStoreData: "stall_mmx_store_data", modelled;
+    /// One clock in which the instruction-length decoder was held up.
+    StallLengthDecode: "stall_length_decode", modelled;
+    /// One load held back by the store buffer.
+    StallLoadBlocked: "stall_load_blocked", modelled;
+    /// One clock in which the store buffer drained.
+    StallStoreBufferDrain: "stall_store_buffer_drain", modelled;
+    /// One clock in which an execution resource was wanting.
+    StallResource: "stall_resource", modelled;
+    /// One clock in which a partial register was waited for.
+    StallPartialRegister: "stall_partial_register", modelled;
+    /// One stall for want of a slot to rename ES.
+    StallSegRenameEs: "stall_seg_rename_es", modelled;
+    /// One stall for want of a slot to rename DS.
+    StallSegRenameDs: "stall_seg_rename_ds", modelled;
+    /// One stall for want of a slot to rename FS.
+    StallSegRenameFs: "stall_seg_rename_fs", modelled;
+    /// One stall for want of a slot to rename GS.
+    StallSegRenameGs: "stall_seg_rename_gs", modelled;
+    /// One clock in which at least one fill request waited for the L2.
+    StallL2FillWait: "stall_l2_fill_wait", modelled;
+    /// One clock in which the front end could not advance.
+    StallFrontend: "stall_frontend", modelled;
+    /// One clock spent in microcode, in which the other threads wait.
+    MicrocodeBusy: "microcode_busy", modelled;
+    /// One clock completed in the integer execution stage.
+    EStageBusy: "e_stage_busy", modelled;
 }
 
 impl Signal {

@@ -6,12 +6,8 @@
 //! CR4.PCE as on the P6 family.
 
 use super::knc_events::EVENTS;
-use super::{
-    CodeIndex, EnableRule, InitRule, Personality, PmiRule, Programming, index_by_code,
-};
-use crate::evtsel::{
-    ALL_THREADS, CNT_MASK, EDGE, EN, EVENT_SELECT, INT, INV, OS, UNIT_MASK, USR,
-};
+use super::{CodeIndex, EnableRule, InitRule, Personality, PmiRule, Programming, index_by_code};
+use crate::evtsel::{ALL_THREADS, CNT_MASK, EDGE, EN, EVENT_SELECT, INT, INV, OS, UNIT_MASK, USR};
 use crate::register::{Access, Field, PerfctrWrite, Register, RegisterKind};
 use crate::select::USER_PREFERENCE;
 

@@ -3,8 +3,17 @@
 //! The logic of the crate asks fields and never asks which personality it has.
 
 mod amd;
+mod k7;
+mod k7_events;
 mod k8;
 mod k8_events;
+mod knc;
+mod knc_events;
+mod p55c;
+mod p55c_events;
+mod p6;
+mod p6_events;
+mod rows;
 
 use crate::event::EventDef;
 use crate::register::{PerfctrWrite, Register, RegisterKind};
@@ -146,7 +155,8 @@ const fn index_by_code(events: &[EventDef]) -> CodeIndex {
 
 impl Personality {
     /// Every personality.
-    pub const ALL: &'static [&'static Personality] = &[&k8::K8];
+    pub const ALL: &'static [&'static Personality] =
+        &[&p55c::P55C, &p6::PPRO, &p6::PII, &p6::PIII, &k7::K7, &k8::K8, &knc::KNC];
 
     /// The personality with this name; capitals and small letters alike.
     pub fn by_name(name: &str) -> Option<&'static Personality> {

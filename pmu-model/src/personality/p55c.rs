@@ -6,9 +6,7 @@
 //! bits.
 
 use super::p55c_events::EVENTS;
-use super::{
-    CodeIndex, EnableRule, InitRule, Personality, PmiRule, Programming, index_by_code,
-};
+use super::{CodeIndex, EnableRule, InitRule, Personality, PmiRule, Programming, index_by_code};
 use crate::cesr::{HALF, HALF_MASK};
 use crate::register::{Access, Field, PerfctrWrite, Register, RegisterKind};
 

@@ -9,12 +9,8 @@
 //! - An event on a counter that cannot count it counts nothing.
 
 use super::p6_events::{PII as PII_EVENTS, PIII as PIII_EVENTS, PPRO as PPRO_EVENTS};
-use super::{
-    CodeIndex, EnableRule, InitRule, Personality, PmiRule, Programming, index_by_code,
-};
-use crate::evtsel::{
-    CNT_MASK, EDGE, EN, EVENT_SELECT, INT, INV, OS, PIN_CONTROL, UNIT_MASK, USR,
-};
+use super::{CodeIndex, EnableRule, InitRule, Personality, PmiRule, Programming, index_by_code};
+use crate::evtsel::{CNT_MASK, EDGE, EN, EVENT_SELECT, INT, INV, OS, PIN_CONTROL, UNIT_MASK, USR};
 use crate::register::{Access, Field, PerfctrWrite, Register, RegisterKind};
 
 /// The Pentium Pro's PMU.
