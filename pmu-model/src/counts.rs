@@ -41,6 +41,13 @@ impl SignalSet {
         SignalSet(core::array::from_fn(|word| self.0[word] & other.0[word]))
     }
 
+    /// The signals that are in either set.
+    #[inline]
+    #[must_use]
+    pub fn union(&self, other: &SignalSet) -> SignalSet {
+        SignalSet(core::array::from_fn(|word| self.0[word] | other.0[word]))
+    }
+
     /// The members, in the order of [`Signal::ALL`].
     #[inline]
     pub fn iter(&self) -> SignalIter {

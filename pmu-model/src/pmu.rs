@@ -75,7 +75,7 @@ pub enum Reset {
 /// counter that takes its signal at the CPL given. A counter is `personality.width` bits wide; when
 /// it wraps to zero it overflows, and what that asserts is returned to the caller
 /// ([`PmiRule`]). The counters' clock stops in halt, so an engine reports nothing while halted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Pmu {
     pub(crate) personality: &'static Personality,
     pub(crate) registers: Registers,
@@ -86,7 +86,20 @@ pub struct Pmu {
     pub(crate) stats: [CounterStats; MAX_COUNTERS],
     pub(crate) uncounted: UncountedSet,
     pub(crate) subscriptions: Subscriptions,
+    /// How often what is counted may have changed.
+    pub(crate) programmings: u64,
+    /// Unhalted clocks since then, not yet in the statistics.
+    pub(crate) clocks: u64,
 }
+
+/// Equal if they hold the same and go on equally.
+impl PartialEq for Pmu {
+    fn eq(&self, other: &Pmu) -> bool {
+        core::ptr::eq(self.personality, other.personality) && self.save() == other.save()
+    }
+}
+
+impl Eq for Pmu {}
 
 impl Pmu {
     /// A PMU after power-up.
@@ -99,6 +112,8 @@ impl Pmu {
             stats: [CounterStats::new(); MAX_COUNTERS],
             uncounted: UncountedSet::default(),
             subscriptions: Subscriptions::NONE,
+            programmings: 0,
+            clocks: 0,
         };
         pmu.clear_registers();
         pmu
@@ -185,6 +200,10 @@ impl Pmu {
 
     /// Finds out what the registers ask for.
     fn reprogram(&mut self) {
+        let clocks = core::mem::take(&mut self.clocks);
+        for counter in each(self.subscriptions.enabled) {
+            self.stats[counter].current().pass(clocks);
+        }
         let selects = Select::decode_all(self.personality, &self.registers);
         for (counter, now) in selects.iter().enumerate().take(self.personality.counters) {
             let before = core::mem::replace(&mut self.selects[counter], *now);
@@ -198,7 +217,8 @@ impl Pmu {
                 self.record_selection(counter, now);
             }
         }
-        self.subscriptions = Subscriptions::compile(self.personality, &self.selects);
+        self.subscriptions.recompile(self.personality, &self.selects);
+        self.programmings = self.programmings.wrapping_add(1);
     }
 
     /// Notes for the summary what a counter was enabled with.
@@ -207,6 +227,7 @@ impl Pmu {
         let event = self.personality.event(select.event, select.umask, counter);
         let live = event.is_some_and(|event| {
             event.availability_of(select.umask) == Availability::Live
+                && event.umask_rule.documents(event.umasks, select.umask)
                 && event.counters & (1 << counter) != 0
         });
         if !live {
@@ -248,12 +269,33 @@ impl Pmu {
     }
 
     /// Adds a batch at privilege level `cpl`. Counters with a counter mask or edge detection do not
-    /// take part: see [`Pmu::cycle`]. A batch equals its parts in sequence.
+    /// take part: see [`Pmu::cycle`]. A batch equals its parts in sequence, but that its overflows
+    /// are of one instant ([`PmiRule::StatusEdge`]).
     #[inline]
     pub fn advance(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
         let mut overflow = self.overflow();
         self.tick(counts.get(Signal::CyclesUnhalted));
         self.add_batch(counts, self.running_at(cpl), &mut overflow);
+        overflow.pmis
+    }
+
+    /// Adds a batch like [`Pmu::advance`], asking for the occurrences of each signal in demand.
+    #[inline]
+    pub fn advance_by(&mut self, cpl: u8, mut occurrences: impl FnMut(Signal) -> u64) -> Pmis {
+        let mut overflow = self.overflow();
+        let running = self.running_at(cpl);
+        let mut next = 0;
+        while let Some(signal) = self.subscriptions.asked(next) {
+            next += 1;
+            let n = occurrences(signal);
+            if signal == Signal::CyclesUnhalted {
+                self.tick(n);
+            }
+            let taking = self.subscriptions.adding[signal.index()] & running;
+            if taking != 0 && n != 0 {
+                self.add(taking, n, &mut overflow);
+            }
+        }
         overflow.pmis
     }
 
@@ -304,7 +346,14 @@ impl Pmu {
             .min()
     }
 
-    /// What the enabled counters want to know. Changes only by register writes and resets.
+    /// A number that changes whenever what is counted may have changed: by writes to control
+    /// registers, not to counters.
+    #[inline]
+    pub fn programmings(&self) -> u64 {
+        self.programmings
+    }
+
+    /// What the enabled counters want to know. Changes only with [`Pmu::programmings`].
     #[inline]
     pub fn demand(&self) -> &Demand {
         &self.subscriptions.demand
@@ -327,12 +376,13 @@ impl Pmu {
     }
 
     /// What a counter was used for since power-up. None beyond the last.
-    pub fn counter_stats(&self, counter: usize) -> Option<&CounterStats> {
-        self.stats[..self.personality.counters].get(counter)
+    pub fn counter_stats(&self, counter: usize) -> Option<CounterStats> {
+        self.current_stats()[..self.personality.counters].get(counter).copied()
     }
 
     /// What was enabled and does not wholly count: pending or absent (also if only one of several
-    /// unit masks is), reserved, or on a counter that cannot count it.
+    /// unit masks is), reserved, with a unit mask that it does not have, or on a counter that cannot
+    /// count it.
     pub fn uncounted(&self) -> &UncountedSet {
         &self.uncounted
     }
@@ -351,12 +401,16 @@ impl Pmu {
     /// `cycles` unhalted clocks passed.
     #[inline]
     fn tick(&mut self, cycles: u64) {
-        if cycles != 0 {
-            for counter in each(self.subscriptions.enabled) {
-                let tally = self.stats[counter].current();
-                tally.enabled_cycles = tally.enabled_cycles.wrapping_add(cycles);
-            }
+        self.clocks = self.clocks.wrapping_add(cycles);
+    }
+
+    /// The statistics up to now.
+    pub(crate) fn current_stats(&self) -> [CounterStats; MAX_COUNTERS] {
+        let mut stats = self.stats;
+        for counter in each(self.subscriptions.enabled) {
+            stats[counter].current().pass(self.clocks);
         }
+        stats
     }
 
     /// Adds a batch to those of `counters` that add.

@@ -28,7 +28,7 @@ pub struct Select {
     pub pin_on_overflow: bool,
     /// It counts what all threads of the core do.
     pub all_threads: bool,
-    /// It counts.
+    /// It counts, at some CPL.
     pub enabled: bool,
 }
 
@@ -43,8 +43,9 @@ impl Select {
             *select = match personality.programming {
                 Programming::PerfEvtSel => {
                     let evtsel = Evtsel(registers.evtsel[counter]);
-                    let enabled = enabled(personality.enable, registers, counter);
-                    Select { enabled, ..Select::from_evtsel(personality, evtsel) }
+                    let select = Select::from_evtsel(personality, evtsel);
+                    let runs = enabled(personality.enable, registers, counter);
+                    Select { enabled: runs && select.cpls != 0, ..select }
                 }
                 Programming::Cesr => cesr::select(personality, registers.cesr, counter),
             };

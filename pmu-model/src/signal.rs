@@ -762,3 +762,14 @@ impl Signal {
         self as usize
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The subscription table has room for 64 of them.
+    #[test]
+    fn architectural_signals_are_few() {
+        assert!(Signal::ALL.iter().filter(|signal| signal.is_architectural()).count() <= 64);
+    }
+}

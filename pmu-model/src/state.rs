@@ -74,7 +74,7 @@ impl Pmu {
             personality: name_bytes(self.personality),
             registers: self.registers,
             edge_level: self.edge_level,
-            stats: self.stats,
+            stats: self.current_stats(),
             uncounted: self.uncounted,
         }
     }
@@ -108,6 +108,8 @@ impl Pmu {
             return Err(StateError::EdgeLevel);
         }
         let selects = Select::decode_all(personality, &state.registers);
+        let mut subscriptions = Subscriptions::NONE;
+        subscriptions.recompile(personality, &selects);
         Ok(Pmu {
             personality,
             registers: state.registers,
@@ -115,7 +117,9 @@ impl Pmu {
             edge_level: state.edge_level,
             stats: state.stats,
             uncounted: state.uncounted,
-            subscriptions: Subscriptions::compile(personality, &selects),
+            subscriptions,
+            programmings: 0,
+            clocks: 0,
         })
     }
 }

@@ -25,6 +25,11 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// `clocks` unhalted clocks passed while the counter was enabled.
+    pub(crate) fn pass(&mut self, clocks: u64) {
+        self.enabled_cycles = self.enabled_cycles.wrapping_add(clocks);
+    }
+
     /// How often the counter's PM pin toggled, of what was counted under one selection.
     pub fn pin_toggles(&self, select: &Select) -> u64 {
         if select.pin_on_overflow { self.overflows } else { self.count }

@@ -22,6 +22,21 @@ pub struct Demand {
     pub counting: bool,
 }
 
+impl Demand {
+    /// This and `other` together.
+    #[must_use]
+    pub fn with(&self, other: &Demand) -> Demand {
+        Demand {
+            signals: self.signals.union(&other.signals),
+            per_cycle: self.per_cycle || other.per_cycle,
+            counting: self.counting || other.counting,
+        }
+    }
+}
+
+/// Room for all signals that an engine can report.
+const MAX_ASKED: usize = 64;
+
 /// The compiled form of the selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subscriptions {
@@ -39,6 +54,9 @@ pub(crate) struct Subscriptions {
     pub(crate) core_wide: CounterSet,
     /// Those of them whose event has no thread context.
     pub(crate) core_events: CounterSet,
+    /// The signals in demand that an engine can report, `asked_len` of them.
+    asked: [Signal; MAX_ASKED],
+    asked_len: usize,
     /// The demand on the engine.
     pub(crate) demand: Demand,
     /// The demand on the engine while another thread of the core runs.
@@ -55,29 +73,51 @@ impl Subscriptions {
         per_cycle: 0,
         core_wide: 0,
         core_events: 0,
+        asked: [Signal::CyclesUnhalted; MAX_ASKED],
+        asked_len: 0,
         demand: Demand { signals: SignalSet::EMPTY, per_cycle: false, counting: false },
         sibling_demand: Demand { signals: SignalSet::EMPTY, per_cycle: false, counting: false },
     };
 
-    /// Compiles the selects.
-    pub(crate) fn compile(
+    /// Compiles the selects anew.
+    pub(crate) fn recompile(
+        &mut self,
         personality: &'static Personality,
         selects: &[Select; MAX_COUNTERS],
-    ) -> Subscriptions {
-        let mut table = Subscriptions::NONE;
+    ) {
+        // The tables by signal are long; only these entries are in use.
+        for signal in &self.demand.signals {
+            self.adding[signal.index()] = 0;
+            self.judging[signal.index()] = 0;
+        }
+        self.at_cpl = [0; 4];
+        (self.enabled, self.per_cycle, self.core_wide, self.core_events) = (0, 0, 0, 0);
+        (self.demand, self.sibling_demand) = (Demand::default(), Demand::default());
         for (counter, select) in selects.iter().enumerate() {
             if select.enabled {
-                table.add(personality, counter, select);
+                self.add(personality, counter, select);
             }
         }
-        if table.enabled != 0 {
-            table.demand.counting = true;
-            table.demand.per_cycle = table.per_cycle != 0;
-            table.demand.signals.insert(Signal::CyclesUnhalted);
+        if self.enabled != 0 {
+            self.demand.counting = true;
+            self.demand.per_cycle = self.per_cycle != 0;
+            self.demand.signals.insert(Signal::CyclesUnhalted);
         }
-        table.sibling_demand.counting = table.core_wide != 0;
-        table.sibling_demand.per_cycle = table.per_cycle & table.core_wide != 0;
-        table
+        self.asked_len = 0;
+        for signal in self.demand.signals.iter().filter(|signal| signal.is_architectural()) {
+            if let Some(asked) = self.asked.get_mut(self.asked_len) {
+                *asked = signal;
+                self.asked_len += 1;
+            }
+        }
+        self.sibling_demand.counting = self.core_wide != 0;
+        self.sibling_demand.per_cycle = self.per_cycle & self.core_wide != 0;
+    }
+
+    /// The signals in demand that an engine can report in this version.
+    #[inline]
+    pub(crate) fn asked(&self, n: usize) -> Option<Signal> {
+        self.asked[..self.asked_len.min(MAX_ASKED)].get(n).copied()
     }
 
     /// Adds one enabled counter.
@@ -93,7 +133,7 @@ impl Subscriptions {
         let Some(event) = personality.event(select.event, select.umask, counter) else {
             return;
         };
-        if select.cpls == 0 || event.counters & bit == 0 {
+        if event.counters & bit == 0 {
             return;
         }
         if event.scope == Scope::Core {

@@ -57,7 +57,7 @@ const fn evtsel(name: &'static str, n: usize) -> Register {
                 name: "CNT_MASK",
                 high: 31,
                 low: 24,
-                meaning: "0 add the events; 1-3 threshold of events in a cycle",
+                meaning: "0 add the events; else threshold of events in a cycle",
             },
             Field { name: "reserved", high: 63, low: 32, meaning: "reads as zero" },
         ],
