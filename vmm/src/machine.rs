@@ -294,8 +294,8 @@ impl Machine {
             loop {
                 let used = self.vcpus[id].cpu.retired() - before;
                 let limit = Limit { time: until, instructions: left.saturating_sub(used) };
-                let vcpu = &mut self.vcpus[id];
-                match self.engine.run(vcpu, &mut self.board, self.memory.ram(), limit) {
+                let (vcpus, board) = (&mut self.vcpus, &mut self.board);
+                match self.engine.run(vcpus, id, board, self.memory.ram(), limit) {
                     Outcome::Complete => break,
                     Outcome::Signals => self.distribute_signals(),
                     Outcome::Event => {

@@ -201,7 +201,8 @@ fn vcpu_summary(personality: &'static Personality, id: usize, vcpu: &Vcpu) -> Vc
 }
 
 fn counter_summary(personality: &'static Personality, index: usize, pmu: &Pmu) -> CounterSummary {
-    let selections = pmu.counter_stats(index).map_or(&[][..], CounterStats::selections);
+    let stats = pmu.counter_stats(index);
+    let selections = stats.as_ref().map_or(&[][..], CounterStats::selections);
     CounterSummary {
         index,
         select: pmu.select(index).map_or(0, |select| select.word),
@@ -220,7 +221,7 @@ fn counter_summary(personality: &'static Personality, index: usize, pmu: &Pmu) -
                 tally: selection.tally,
             })
             .collect(),
-        others: pmu.counter_stats(index).map(CounterStats::others).unwrap_or_default(),
+        others: stats.as_ref().map(CounterStats::others).unwrap_or_default(),
     }
 }
 

@@ -51,8 +51,6 @@ pub(crate) struct Block<O> {
     /// Bytes of code.
     pub(crate) bytes: u16,
     pub(crate) ending: Ending,
-    /// What is counted so far has to be with the owner before this block runs: RDMSR and the like.
-    pub(crate) settles: bool,
     /// All classes of its instructions.
     pub(crate) class: Class,
     /// Guest-physical address of the second page, if the one instruction crosses into it.

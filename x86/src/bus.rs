@@ -6,6 +6,32 @@ use crate::observe::Facts;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
+/// What a write means for the run that it happens in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// Nothing: it goes on.
+    GoOn,
+    /// It goes on, and ends no later than at this time.
+    Until(u64),
+    /// It ends at the next instruction boundary, so that the owner can look.
+    Leave,
+}
+
+/// What RDPMC asks for, and who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RdpmcRequest {
+    /// ECX: which counter.
+    pub index: u32,
+    /// Current privilege level.
+    pub cpl: u8,
+    /// CR4.PCE.
+    pub pce: bool,
+    /// CR0.PE is clear.
+    pub real_mode: bool,
+    /// The code segment is a 16-bit one.
+    pub code_16bit: bool,
+}
+
 /// EAX, EBX, ECX, EDX of a CPUID leaf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named by the registers")]
@@ -20,8 +46,9 @@ pub struct CpuidResult {
 ///
 /// `time` is the processor's virtual time in cycles: for ports, MSRs and the TSC at the start of the
 /// instruction, for MMIO at the start of its block, so it may lie up to a block's length behind that
-/// of an earlier call. After a call that may have changed what interrupts the processor sees (all writes), the processor returns
-/// from its run at the next instruction boundary, so the owner can look.
+/// of an earlier call. After a call that may have changed what interrupts the processor sees (writes to
+/// memory-mapped registers and ports), the processor returns from its run at the next instruction
+/// boundary, so the owner can look.
 pub trait Bus {
     /// Reads `size` bytes (1, 2, 4 or 8) at a guest-physical address that is not RAM.
     fn mmio_read(&mut self, time: u64, gpa: u64, size: usize) -> u64;
@@ -34,13 +61,14 @@ pub trait Bus {
     /// A model-specific register that is not the processor core's own.
     fn rdmsr(&mut self, time: u64, index: u32) -> Result<u64, Refused>;
     /// Writes a model-specific register that is not the processor core's own.
-    fn wrmsr(&mut self, time: u64, index: u32, value: u64) -> Result<(), Refused>;
-    /// RDPMC with `index` from ECX. `pce` is CR4.PCE; `real` that CR0.PE is clear.
-    fn rdpmc(&mut self, index: u32, cpl: u8, pce: bool, real: bool) -> Result<u64, Refused>;
+    fn wrmsr(&mut self, time: u64, index: u32, value: u64) -> Result<After, Refused>;
+    /// RDPMC.
+    fn rdpmc(&mut self, request: RdpmcRequest) -> Result<u64, Refused>;
     /// Takes the counts so far, before an instruction that may read or program a counter: `facts`
-    /// up to `time`, when `retired` instructions had retired since power-on. Called only under an
-    /// observer that counts; a bus without counters has nothing to do.
-    fn settle(&mut self, _facts: &Facts, _time: u64, _retired: u64) {}
+    /// up to `time`, when `retired` instructions had retired since power-on. What it counts it takes
+    /// out of the facts; what it leaves there it never counts. Called only under an observer that
+    /// counts; a bus without counters has nothing to do.
+    fn settle(&mut self, _facts: &mut Facts, _time: u64, _retired: u64) {}
     /// CPUID as the personality has it.
     fn cpuid(&mut self, leaf: u32, subleaf: u32) -> CpuidResult;
     /// The time-stamp counter at `time`.

@@ -24,8 +24,9 @@ pub trait Observer {
     fn interrupt(&mut self);
     /// `n` instructions of one class retired.
     fn retired_class(&mut self, class: Class);
-    /// The facts so far, taken out.
-    fn take(&mut self) -> Facts;
+    /// The facts so far, for whoever counts them to take out what was counted; `None` if nothing is
+    /// observed.
+    fn facts(&mut self) -> Option<&mut Facts>;
 }
 
 /// Kinds of control transfer.
@@ -85,8 +86,8 @@ impl Observer for Plain {
     #[inline(always)]
     fn retired_class(&mut self, _: Class) {}
     #[inline(always)]
-    fn take(&mut self) -> Facts {
-        Facts::default()
+    fn facts(&mut self) -> Option<&mut Facts> {
+        None
     }
 }
 
@@ -134,8 +135,8 @@ impl Observer for Counting {
             bits &= bits - 1;
         }
     }
-    fn take(&mut self) -> Facts {
-        std::mem::take(&mut self.facts)
+    fn facts(&mut self) -> Option<&mut Facts> {
+        Some(&mut self.facts)
     }
 }
 

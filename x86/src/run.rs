@@ -45,7 +45,7 @@ impl Cpu {
         self.deadline = until;
         self.leave = false;
         loop {
-            if self.time >= until {
+            if self.time >= self.deadline {
                 return Exit::Deadline;
             }
             translations.catch_up(cx.ram);
@@ -104,7 +104,6 @@ impl Cpu {
         }
         let id = self.lookup(cx, translations)?;
         let block = translations.block(id);
-        self.settle(cx, block);
         let retired = self.time - self.idle;
         self.shadow = Shadow::None;
         let result = self.execute(cx, block, 1);
@@ -139,7 +138,6 @@ impl Cpu {
         let mut id = self.lookup(cx, translations)?;
         loop {
             let block = translations.block(id);
-            self.settle(cx, block);
             let left = self.deadline - self.time;
             let count = block.ops.len();
             if left < count as u64 || self.code_is_limited(block) {
@@ -188,15 +186,6 @@ impl Cpu {
     fn stays_in_page<O>(&self, from: &Block<O>, to: &Block<O>) -> bool {
         let base = self.regs[usize::from(BLOCK_BASE)];
         self.rip.wrapping_sub(base) == to.gpa.wrapping_sub(from.gpa)
-    }
-
-    /// Counted facts have to be with the owner before an instruction that looks at counters.
-    #[inline(always)]
-    fn settle<O: Observer>(&self, cx: &mut Cx<'_, O>, block: &Block<O>) {
-        if O::COUNTS && block.settles {
-            let facts = cx.observer.take();
-            cx.bus.settle(&facts, self.time, self.retired());
-        }
     }
 
     /// Whether the block reaches beyond the limit of CS.

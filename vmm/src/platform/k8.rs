@@ -13,6 +13,7 @@ pub static K8: Platform = Platform {
     name: "k8",
     description: "AMD Opteron 846 (revision E4), 2.0 GHz",
     clock_hz: 2_000_000_000,
+    threads_per_core: 1,
     cpuid: CPUID,
     msrs: MSRS,
 };

@@ -50,6 +50,8 @@ pub struct Platform {
     pub description: &'static str,
     /// Processor clock in Hz; the time-stamp counter runs at it.
     pub clock_hz: u64,
+    /// Hardware threads of a core, which share its time-stamp counter.
+    pub threads_per_core: u8,
     /// CPUID functions, ascending; any other returns zeros.
     pub cpuid: &'static [CpuidLeaf],
     /// Model-specific registers, ascending.

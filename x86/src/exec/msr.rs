@@ -4,7 +4,8 @@ use iced_x86::{Instruction, Mnemonic};
 
 use crate::{
     access::is_canonical,
-    cpu::{Cpu, cr0, cr4, efer},
+    bus::{After, RdpmcRequest},
+    cpu::{CodeSize, Cpu, cr0, cr4, efer},
     insn::{Class, Handler, Insn, gpr, seg},
     lower::{End, Lowered, Lowering},
     observe::{Cx, Observer},
@@ -30,10 +31,10 @@ mod index {
 pub(crate) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
     let insn = l.insn(i);
     let (run, insn, end): (Handler<O>, Insn, End) = match i.mnemonic() {
-        Mnemonic::Rdmsr => (rdmsr::<O>, insn, End::Fall),
-        Mnemonic::Wrmsr => (wrmsr::<O>, insn, End::Fall),
+        Mnemonic::Rdmsr => (rdmsr::<O>, insn, End::Next),
+        Mnemonic::Wrmsr => (wrmsr::<O>, insn, End::Next),
         Mnemonic::Rdtsc => (rdtsc::<O>, insn, End::Next),
-        Mnemonic::Rdpmc => (rdpmc::<O>, insn, End::Fall),
+        Mnemonic::Rdpmc => (rdpmc::<O>, insn, End::Next),
         Mnemonic::Cpuid => (cpuid::<O>, Insn { class: Class::CPUID, ..insn }, End::Next),
         Mnemonic::Swapgs => (swapgs::<O>, insn, End::Next),
         _ => return None,
@@ -142,12 +143,24 @@ impl Cpu {
     }
 }
 
+/// What has been counted has to be with the owner before an instruction that looks at counters or
+/// programs them. Such an instruction is a block of its own, so the time and all counts are right.
+#[inline(always)]
+pub(super) fn settle<O: Observer>(cpu: &Cpu, cx: &mut Cx<'_, O>) {
+    if let Some(facts) = cx.observer.facts() {
+        cx.bus.settle(facts, cpu.time, cpu.retired());
+    }
+}
+
 fn rdmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     cpu.require_cpl0()?;
     let number = cpu.reg::<u32>(gpr::RCX);
     let value = match cpu.read_core_msr(number) {
         Some(value) => value,
-        None => cx.bus.rdmsr(cpu.now(insn), number).map_err(|_| Stop::GP0)?,
+        None => {
+            settle(cpu, cx);
+            cx.bus.rdmsr(cpu.now(insn), number).map_err(|_| Stop::GP0)?
+        }
     };
     set_edx_eax(cpu, value);
     Ok(())
@@ -160,8 +173,12 @@ fn wrmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
     if cpu.write_core_msr(number, value)? {
         return Ok(());
     }
-    cx.bus.wrmsr(cpu.now(insn), number, value).map_err(|_| Stop::GP0)?;
-    cpu.leave = true;
+    settle(cpu, cx);
+    match cx.bus.wrmsr(cpu.now(insn), number, value).map_err(|_| Stop::GP0)? {
+        After::GoOn => {}
+        After::Until(time) => cpu.deadline = time,
+        After::Leave => cpu.leave = true,
+    }
     Ok(())
 }
 
@@ -175,9 +192,15 @@ fn rdtsc<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
 }
 
 fn rdpmc<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
-    let number = cpu.reg::<u32>(gpr::RCX);
-    let pce = cpu.cr4 & cr4::PCE != 0;
-    let value = cx.bus.rdpmc(number, cpu.cpl, pce, !cpu.protected()).map_err(|_| Stop::GP0)?;
+    let request = RdpmcRequest {
+        index: cpu.reg::<u32>(gpr::RCX),
+        cpl: cpu.cpl,
+        pce: cpu.cr4 & cr4::PCE != 0,
+        real_mode: !cpu.protected(),
+        code_16bit: cpu.code_size() == CodeSize::Bits16,
+    };
+    settle(cpu, cx);
+    let value = cx.bus.rdpmc(request).map_err(|_| Stop::GP0)?;
     set_edx_eax(cpu, value);
     Ok(())
 }

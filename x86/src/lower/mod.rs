@@ -309,7 +309,6 @@ pub(crate) fn lower_block<O: Observer>(
     let mut at = 0;
     let mut class = Class::NONE;
     let mut ending = Ending::Through;
-    let mut settles = false;
     while ops.len() < MAX_INSNS && at < in_page {
         let window = &code[at..code.len().min(at + 15)];
         let mut decoder = Decoder::with_ip(l.bitness(), window, at as u64, DECODING);
@@ -343,7 +342,6 @@ pub(crate) fn lower_block<O: Observer>(
         } else {
             lower_one(&l, &i)
         };
-        settles |= touches_counters;
         at = usize::from(lowered.insn.end).max(at + 1);
         class = class.with(lowered.insn.class);
         ops.push(Op { run: lowered.run, insn: lowered.insn });
@@ -362,8 +360,7 @@ pub(crate) fn lower_block<O: Observer>(
         gpa,
         mode: l.mode(),
         bytes: at as u16,
-        ending: if settles { Ending::Fall } else { ending },
-        settles,
+        ending,
         class,
         second_page: if at > in_page { second_page } else { None },
         links: [nowhere(), nowhere()],

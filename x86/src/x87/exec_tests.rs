@@ -8,7 +8,7 @@ use iced_x86::{Code, CpuidFeature, Decoder, DecoderOptions};
 
 use super::{Fpu, lower};
 use crate::block::Translations;
-use crate::bus::{Bus, CpuidResult, Refused};
+use crate::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused};
 use crate::cpu::{Cpu, Features, Segment, cr0};
 use crate::insn::{gpr, seg};
 use crate::lower::Lowering;
@@ -40,10 +40,10 @@ impl Bus for Nothing {
     fn rdmsr(&mut self, _: u64, _: u32) -> Result<u64, Refused> {
         Err(Refused)
     }
-    fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<(), Refused> {
+    fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<After, Refused> {
         Err(Refused)
     }
-    fn rdpmc(&mut self, _: u32, _: u8, _: bool, _: bool) -> Result<u64, Refused> {
+    fn rdpmc(&mut self, _: RdpmcRequest) -> Result<u64, Refused> {
         Err(Refused)
     }
     fn cpuid(&mut self, _: u32, _: u32) -> CpuidResult {

@@ -4,7 +4,7 @@
 
 use x86_cpu::{
     block::Translations,
-    bus::{Bus, CpuidResult, Refused},
+    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused},
     cpu::{Cpu, DescriptorTable, Features, Segment},
     observe::{Cx, Plain},
     ram::{Ram, Region},
@@ -42,10 +42,10 @@ impl Bus for Nothing {
     fn rdmsr(&mut self, _: u64, _: u32) -> Result<u64, Refused> {
         Err(Refused)
     }
-    fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<(), Refused> {
+    fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<After, Refused> {
         Err(Refused)
     }
-    fn rdpmc(&mut self, _: u32, _: u8, _: bool, _: bool) -> Result<u64, Refused> {
+    fn rdpmc(&mut self, _: RdpmcRequest) -> Result<u64, Refused> {
         Err(Refused)
     }
     fn cpuid(&mut self, _: u32, _: u32) -> CpuidResult {

@@ -6,7 +6,7 @@
 use iced_x86::code_asm::CodeAssembler;
 use x86_cpu::{
     block::Translations,
-    bus::{Bus, CpuidResult, Refused},
+    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused},
     cpu::{Cpu, DescriptorTable, Features, Segment},
     observe::{Counting, Cx, Facts, Observer},
     run::Exit,
@@ -71,8 +71,8 @@ pub(crate) struct Ports {
 }
 
 impl Bus for Ports {
-    fn settle(&mut self, facts: &Facts, _: u64, _: u64) {
-        add(&mut self.settled, facts);
+    fn settle(&mut self, facts: &mut Facts, _: u64, _: u64) {
+        add(&mut self.settled, &std::mem::take(facts));
     }
     fn mmio_read(&mut self, _: u64, _: u64, _: usize) -> u64 {
         u64::MAX
@@ -88,11 +88,11 @@ impl Bus for Ports {
     fn rdmsr(&mut self, _: u64, index: u32) -> Result<u64, Refused> {
         if index == 0x10 { Ok(0x1_0000_0002) } else { Err(Refused) }
     }
-    fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<(), Refused> {
+    fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<After, Refused> {
         Err(Refused)
     }
-    fn rdpmc(&mut self, index: u32, cpl: u8, pce: bool, _: bool) -> Result<u64, Refused> {
-        if index < 4 && (cpl == 0 || pce) { Ok(0xab_1234_5678) } else { Err(Refused) }
+    fn rdpmc(&mut self, r: RdpmcRequest) -> Result<u64, Refused> {
+        if r.index < 4 && (r.cpl == 0 || r.pce) { Ok(0xab_1234_5678) } else { Err(Refused) }
     }
     fn cpuid(&mut self, leaf: u32, subleaf: u32) -> CpuidResult {
         CpuidResult { eax: leaf + 1, ebx: subleaf + 1, ecx: 3, edx: 4 }
@@ -328,7 +328,7 @@ impl Machine {
         let mut cx =
             Cx { bus: &mut self.ports, ram: &self.memory.ram, observer: Counting::default() };
         let result = action(&mut self.cpu, &mut cx, &mut self.translations);
-        let rest = cx.observer.take();
+        let rest = cx.observer.facts().map(|facts| *facts).unwrap_or_default();
         add(&mut self.facts, &std::mem::take(&mut self.ports.settled));
         add(&mut self.facts, &rest);
         result

@@ -10,7 +10,7 @@ mod strings;
 use iced_x86::{Decoder, DecoderOptions, IcedError, Instruction, code_asm::CodeAssembler};
 
 use crate::{
-    bus::{Bus, CpuidResult, Refused},
+    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused},
     cpu::{CodeSize, Cpu, DescriptorTable, Features, Segment},
     insn::{BLOCK_BASE, gpr, seg},
     lower::{End, Lowered, Lowering},
@@ -54,10 +54,10 @@ impl Bus for Nothing {
     fn rdmsr(&mut self, _: u64, _: u32) -> Result<u64, Refused> {
         Err(Refused)
     }
-    fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<(), Refused> {
+    fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<After, Refused> {
         Err(Refused)
     }
-    fn rdpmc(&mut self, _: u32, _: u8, _: bool, _: bool) -> Result<u64, Refused> {
+    fn rdpmc(&mut self, _: RdpmcRequest) -> Result<u64, Refused> {
         Err(Refused)
     }
     fn cpuid(&mut self, _: u32, _: u32) -> CpuidResult {
@@ -166,7 +166,7 @@ impl Machine {
         self.cpu.regs[usize::from(BLOCK_BASE)] = self.cpu.rip;
         let mut cx = Cx { bus: &mut Nothing, ram: &self.ram, observer: O::default() };
         let result = (lowered.run)(&mut self.cpu, &mut cx, &lowered.insn);
-        let seen = cx.observer.take();
+        let seen = cx.observer.facts().map(|facts| *facts).unwrap_or_default();
         self.facts.branches += seen.branches;
         self.facts.taken += seen.taken;
         self.facts.near_returns += seen.near_returns;

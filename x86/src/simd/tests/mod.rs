@@ -12,7 +12,7 @@ mod state;
 use iced_x86::{Decoder, DecoderOptions};
 
 use crate::{
-    bus::{Bus, CpuidResult, Refused},
+    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused},
     cpu::{Cpu, Features, Segment},
     insn::{gpr, seg},
     lower::Lowering,
@@ -53,10 +53,10 @@ impl Bus for NoBus {
     fn rdmsr(&mut self, _: u64, _: u32) -> Result<u64, Refused> {
         unreachable!()
     }
-    fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<(), Refused> {
+    fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<After, Refused> {
         unreachable!()
     }
-    fn rdpmc(&mut self, _: u32, _: u8, _: bool, _: bool) -> Result<u64, Refused> {
+    fn rdpmc(&mut self, _: RdpmcRequest) -> Result<u64, Refused> {
         unreachable!()
     }
     fn cpuid(&mut self, _: u32, _: u32) -> CpuidResult {

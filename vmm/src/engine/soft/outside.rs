@@ -1,0 +1,218 @@
+//! What surrounds a processor of the software engine: devices, MSRs, counters.
+
+use std::collections::VecDeque;
+
+use pmu_model::{Demand, MsrWrite, Pmis, Pmu, RdpmcCaller, SignalCounts};
+use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused};
+use x86_cpu::observe::Facts;
+
+use super::stretch::{Circumstances, Stretch};
+use super::vcpu::{Siblings, count_until};
+use crate::engine::Board;
+use crate::msr::{self, MsrSpace};
+use crate::platform::{CpuidContext, MsrBank};
+
+/// All that one processor sees beyond its registers and RAM.
+pub(super) struct Outside<'a, 'b> {
+    pub(super) id: usize,
+    pub(super) board: &'a mut Board,
+    pub(super) pmu: &'a mut Pmu,
+    pub(super) bank: &'a mut MsrBank,
+    pub(super) tsc_offset: &'a mut u64,
+    pub(super) siblings: &'a mut Siblings<'b>,
+    /// What is wanted of this processor, by its own counters and its siblings'.
+    pub(super) demand: Demand,
+    /// Some of that is wanted by siblings.
+    pub(super) shared: bool,
+    /// The run ends no later, whatever the counters are set to.
+    pub(super) limit: u64,
+    /// Scratch; empty between uses.
+    pub(super) counts: &'a mut SignalCounts,
+    /// PMIs under way.
+    pub(super) late: &'a mut VecDeque<u64>,
+    /// How the counted instructions began; `None` if nothing is counted.
+    pub(super) at: Option<Circumstances>,
+    /// The time up to which everything has been counted.
+    pub(super) counted_time: u64,
+    /// The instructions that have been counted, of all since power-on.
+    pub(super) counted_instructions: u64,
+    /// Overflows that a WRMSR caused by its own retirement.
+    pub(super) overflowed: Pmis,
+}
+
+impl Outside<'_, '_> {
+    fn msrs(&mut self) -> MsrSpace<'_> {
+        MsrSpace {
+            lapic: self.board.chipset.irq.lapic_mut(self.id),
+            pmu: self.pmu,
+            bank: self.bank,
+            tsc_offset: self.tsc_offset,
+        }
+    }
+
+    /// Counts the running instruction before its effect on the PMU: all before it has been counted.
+    fn count_programming(&mut self) {
+        if let Some(at) = self.at {
+            let facts = &mut Facts::default();
+            self.overflowed = self.count(&mut Stretch { facts, instructions: 1, cycles: 1, at });
+            self.counted_time += 1;
+            self.counted_instructions += 1;
+        }
+    }
+
+    /// What an instruction at `time` means for the run that may have programmed the PMU, which was
+    /// in its `before`-th programming.
+    fn after_programming(&self, before: u64, time: u64) -> After {
+        if self.pmu.programmings() != before || !self.overflowed.is_empty() {
+            After::Leave
+        } else if self.at.is_some() {
+            After::Until(self.limit.min(count_until(self.pmu, &self.demand, time + 1)))
+        } else {
+            After::GoOn
+        }
+    }
+
+    /// Adds a stretch of execution to the PMU.
+    fn count(&mut self, stretch: &mut Stretch<'_>) -> Pmis {
+        if !self.demand.per_cycle && !self.shared {
+            return self.pmu.advance_by(stretch.at.cpl, |signal| stretch.take(signal));
+        }
+        stretch.fill(self.counts, &self.demand.signals);
+        if self.counts.is_empty() {
+            return Pmis::NONE;
+        }
+        let cpl = stretch.at.cpl;
+        let pmis = if self.demand.per_cycle {
+            self.pmu.cycle(self.counts, cpl)
+        } else {
+            self.pmu.advance(self.counts, cpl)
+        };
+        for sibling in self.siblings.iter_mut() {
+            if sibling.pmu.sibling_demand().counting {
+                for counter in sibling.pmu.sibling(self.counts, cpl).iter() {
+                    let here = sibling.pmu.is_core_event(counter);
+                    _ = self.board.chipset.irq.pmi(if here { self.id } else { sibling.id });
+                }
+            }
+        }
+        self.counts.clear();
+        pmis
+    }
+
+    /// Takes overflows on their way to the local APIC.
+    pub(super) fn raise(&mut self, pmis: Pmis, retired: u64) {
+        // The local APIC latches one: each further assertion comes an instruction later, when the
+        // one before it is in service.
+        for (nth, _) in (0..).zip(pmis.iter()) {
+            match self.board.skid.saturating_add(nth) {
+                0 => _ = self.board.chipset.irq.pmi(self.id),
+                later => self.late.push_back(retired.saturating_add(later)),
+            }
+        }
+    }
+}
+
+/// An operand size in bytes as the devices take it.
+fn bytes(size: usize) -> u8 {
+    u8::try_from(size).unwrap_or(8)
+}
+
+impl Bus for Outside<'_, '_> {
+    fn mmio_read(&mut self, time: u64, gpa: u64, size: usize) -> u64 {
+        let now = self.board.device_time(time);
+        self.board.chipset.mmio_read(self.id, gpa, bytes(size), now)
+    }
+
+    fn mmio_write(&mut self, time: u64, gpa: u64, size: usize, value: u64) {
+        let now = self.board.device_time(time);
+        self.board.chipset.mmio_write(self.id, gpa, bytes(size), value, now);
+    }
+
+    fn io_read(&mut self, time: u64, port: u16, size: usize) -> u32 {
+        let now = self.board.device_time(time);
+        self.board.chipset.io_read(port, bytes(size), now)
+    }
+
+    fn io_write(&mut self, time: u64, port: u16, size: usize, value: u32) {
+        let now = self.board.device_time(time);
+        self.board.chipset.io_write(port, bytes(size), value, now);
+    }
+
+    fn rdmsr(&mut self, time: u64, index: u32) -> Result<u64, Refused> {
+        self.msrs().read(time, index)
+    }
+
+    fn wrmsr(&mut self, time: u64, index: u32, value: u64) -> Result<After, Refused> {
+        if self.pmu.judge_write(index, value) == MsrWrite::Done {
+            let before = self.pmu.programmings();
+            self.count_programming();
+            self.msrs().write(time, index, value)?;
+            return Ok(self.after_programming(before, time));
+        }
+        self.msrs().write(time, index, value)?;
+        if index == msr::TSC {
+            // The threads of a core share one.
+            let offset = *self.tsc_offset;
+            self.siblings.iter_mut().for_each(|sibling| sibling.tsc_offset = offset);
+        }
+        Ok(After::Leave)
+    }
+
+    fn rdpmc(&mut self, request: RdpmcRequest) -> Result<u64, Refused> {
+        let RdpmcRequest { index, cpl, pce, real_mode, code_16bit } = request;
+        let caller = RdpmcCaller { cpl, pce, real_mode, code_16bit };
+        self.pmu.rdpmc(index, caller).map_err(|_| Refused)
+    }
+
+    fn settle(&mut self, facts: &mut Facts, time: u64, retired: u64) {
+        let Some(at) = self.at else { return };
+        let instructions = retired.saturating_sub(self.counted_instructions);
+        let cycles = time.saturating_sub(self.counted_time);
+        self.counted_instructions = retired;
+        self.counted_time = time;
+        let pmis = self.count(&mut Stretch { facts, instructions, cycles, at });
+        if !pmis.is_empty() {
+            self.raise(pmis, retired);
+        }
+    }
+
+    fn cpuid(&mut self, leaf: u32, _: u32) -> CpuidResult {
+        let lapic = self.board.chipset.irq.lapic(self.id);
+        let context = CpuidContext {
+            apic_id: initial_apic_id(self.id),
+            apic_enabled: lapic.hardware_enabled(),
+            hypervisor: false,
+        };
+        let result = self.board.platform.cpuid(leaf, context);
+        CpuidResult { eax: result.eax, ebx: result.ebx, ecx: result.ecx, edx: result.edx }
+    }
+
+    fn tsc(&mut self, time: u64) -> u64 {
+        time.wrapping_add(*self.tsc_offset)
+    }
+
+    fn cr8(&mut self) -> u8 {
+        self.board.chipset.irq.lapic(self.id).cr8()
+    }
+
+    fn set_cr8(&mut self, time: u64, value: u8) {
+        let now = self.board.device_time(time);
+        self.board.chipset.advance(now);
+        self.board.chipset.irq.lapic_mut(self.id).set_cr8(value);
+    }
+
+    fn ferr(&mut self) {
+        // FERR# reaches IRQ13 through a latch that only the handler's OUT to F0h clears; an edge is
+        // all that the 8259 needs to see.
+        self.board.chipset.irq.set_gsi(FERR_IRQ, true);
+        self.board.chipset.irq.set_gsi(FERR_IRQ, false);
+    }
+}
+
+/// The initial APIC ID of processor `id`: its number.
+fn initial_apic_id(id: usize) -> u8 {
+    u8::try_from(id).unwrap_or(u8::MAX)
+}
+
+/// ISA interrupt of the x87.
+const FERR_IRQ: u8 = 13;

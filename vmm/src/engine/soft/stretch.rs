@@ -1,0 +1,109 @@
+//! From facts to signals: what the CPU did, in the words of the PMU.
+
+use pmu_model::{Signal, SignalCounts, SignalSet};
+use x86_cpu::observe::Facts;
+
+/// How a processor was when the counted instructions began.
+#[derive(Clone, Copy)]
+pub(super) struct Circumstances {
+    pub(super) cpl: u8,
+    /// EFLAGS.IF clear.
+    pub(super) masked: bool,
+    /// A maskable interrupt waits.
+    pub(super) pending: bool,
+}
+
+/// An upper bound of what any one counter that takes `signal` can gain in one cycle, all the signals
+/// that an event sums taken together.
+pub(super) fn most_per_cycle(signal: Signal) -> u64 {
+    match signal {
+        // A hardware task switch loads all six, a far return through it SS twice.
+        Signal::SegLoadEs
+        | Signal::SegLoadCs
+        | Signal::SegLoadSs
+        | Signal::SegLoadDs
+        | Signal::SegLoadFs
+        | Signal::SegLoadGs => 16,
+        // FXSAVE moves 512 bytes, ENTER up to 32 stack slots twice; page walks do not count.
+        Signal::Misaligned
+        | Signal::DebugMatch0
+        | Signal::DebugMatch1
+        | Signal::DebugMatch2
+        | Signal::DebugMatch3 => 256,
+        // An instruction retires, an exception or an interrupt is delivered: one in a cycle.
+        _ => 1,
+    }
+}
+
+/// By debug register.
+pub(super) const MATCH: [Signal; 4] =
+    [Signal::DebugMatch0, Signal::DebugMatch1, Signal::DebugMatch2, Signal::DebugMatch3];
+
+/// What the CPU did for a while, in one and the same circumstances.
+pub(super) struct Stretch<'a> {
+    /// What it did; what is counted is taken out.
+    pub(super) facts: &'a mut Facts,
+    /// Instructions retired.
+    pub(super) instructions: u64,
+    /// Clocks passed.
+    pub(super) cycles: u64,
+    pub(super) at: Circumstances,
+}
+
+impl Stretch<'_> {
+    /// Takes the occurrences of the demanded signals, and the cycles.
+    pub(super) fn fill(&mut self, counts: &mut SignalCounts, demanded: &SignalSet) {
+        counts.add(Signal::CyclesUnhalted, self.cycles);
+        for signal in demanded {
+            if signal != Signal::CyclesUnhalted {
+                counts.add(signal, self.take(signal));
+            }
+        }
+    }
+
+    /// Takes the occurrences of a signal.
+    #[inline]
+    pub(super) fn take(&mut self, signal: Signal) -> u64 {
+        let facts = &mut *self.facts;
+        let masked = if self.at.masked { self.cycles } else { 0 };
+        let fact = match signal {
+            Signal::InsnRetired => return self.instructions,
+            Signal::CyclesUnhalted => return self.cycles,
+            Signal::CyclesIntMasked => return masked,
+            Signal::CyclesIntMaskedPending if self.at.pending => return masked,
+            Signal::BranchRetired => &mut facts.branches,
+            Signal::BranchTaken => &mut facts.taken,
+            Signal::BranchRetiredRet => &mut facts.near_returns,
+            Signal::BranchRetiredFar => &mut facts.far,
+            Signal::Misaligned => &mut facts.misaligned,
+            Signal::ExceptionTaken => &mut facts.exceptions,
+            Signal::InterruptTaken => &mut facts.interrupts,
+            // In the order of the CPU's classes.
+            Signal::InsnRetiredClflush => &mut facts.class[0],
+            Signal::InsnRetiredCpuid => &mut facts.class[1],
+            Signal::InsnRetiredX87 => &mut facts.class[2],
+            Signal::InsnRetiredMmx => &mut facts.class[3],
+            Signal::InsnRetiredSsePacked => &mut facts.class[4],
+            Signal::InsnRetiredSseScalar => &mut facts.class[5],
+            Signal::LockedOp => &mut facts.class[6],
+            Signal::FpuOpFastFlag => &mut facts.class[7],
+            Signal::SoftPrefetchLoad => &mut facts.class[8],
+            Signal::SoftPrefetchStore => &mut facts.class[9],
+            Signal::SoftPrefetchNta => &mut facts.class[10],
+            // By encoding number.
+            Signal::SegLoadEs => &mut facts.seg_loads[0],
+            Signal::SegLoadCs => &mut facts.seg_loads[1],
+            Signal::SegLoadSs => &mut facts.seg_loads[2],
+            Signal::SegLoadDs => &mut facts.seg_loads[3],
+            Signal::SegLoadFs => &mut facts.seg_loads[4],
+            Signal::SegLoadGs => &mut facts.seg_loads[5],
+            // By debug register.
+            Signal::DebugMatch0 => &mut facts.debug_matches[0],
+            Signal::DebugMatch1 => &mut facts.debug_matches[1],
+            Signal::DebugMatch2 => &mut facts.debug_matches[2],
+            Signal::DebugMatch3 => &mut facts.debug_matches[3],
+            _ => return 0,
+        };
+        std::mem::take(fact)
+    }
+}

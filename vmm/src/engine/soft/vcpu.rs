@@ -1,0 +1,182 @@
+//! One logical processor of the software engine, and the hardware threads beside it.
+
+use std::collections::VecDeque;
+
+use pmu_model::{Demand, Pmu, SignalCounts};
+use x86_cpu::cpu::Cpu;
+
+use super::stretch::{Circumstances, MATCH, most_per_cycle};
+use crate::engine::Board;
+use crate::irq::Pending;
+use crate::platform::MsrBank;
+
+/// One processor with what belongs to it alone.
+pub struct Vcpu {
+    /// Number of the processor, and of its local APIC.
+    pub(super) id: usize,
+    /// Architectural state.
+    pub cpu: Cpu,
+    /// Performance counters.
+    pub pmu: Pmu,
+    pub(super) bank: MsrBank,
+    /// What the time-stamp counter is ahead of virtual time.
+    pub(super) tsc_offset: u64,
+    /// Waits for a start-up IPI.
+    pub waits_for_startup: bool,
+    /// Cycles spent halted or waiting for a start-up IPI.
+    pub halted_cycles: u64,
+    /// PMIs under way: the counts of retired instructions at which they reach the local APIC.
+    pub(super) late: VecDeque<u64>,
+    /// Scratch; empty between uses.
+    pub(super) counts: SignalCounts,
+}
+
+impl Vcpu {
+    /// Processor `id`, which waits for a start-up IPI unless it is the bootstrap processor 0.
+    #[must_use]
+    pub fn new(id: usize, cpu: Cpu, pmu: Pmu, bank: MsrBank) -> Self {
+        Self {
+            id,
+            cpu,
+            pmu,
+            bank,
+            tsc_offset: 0,
+            waits_for_startup: id != 0,
+            halted_cycles: 0,
+            late: VecDeque::new(),
+            counts: SignalCounts::new(),
+        }
+    }
+
+    /// Whether it executes nothing until something comes from outside.
+    #[must_use]
+    pub fn asleep(&self, board: &Board) -> bool {
+        if self.waits_for_startup {
+            return true;
+        }
+        let pending = board.chipset.irq.pending(self.id);
+        self.cpu.halted
+            && self.late.is_empty()
+            && !self.takes_nmi(pending)
+            && !(pending.interrupt && self.cpu.interrupts_enabled())
+    }
+
+    pub(super) fn takes_nmi(&self, pending: Pending) -> bool {
+        pending.nmi && !self.cpu.nmi_blocked()
+    }
+
+    /// Lets time pass until `time` without an instruction.
+    pub(super) fn pass_until(&mut self, time: u64) {
+        let cycles = time.saturating_sub(self.cpu.time);
+        self.cpu.pass(cycles);
+        self.halted_cycles += cycles;
+    }
+
+    pub(super) fn circumstances(&self, pending: Pending) -> Circumstances {
+        Circumstances {
+            cpl: self.cpu.cpl(),
+            masked: !self.cpu.interrupts_enabled(),
+            pending: pending.interrupt,
+        }
+    }
+
+    /// Tells the CPU what it has to look for.
+    pub(super) fn observe(&mut self, demand: &Demand) {
+        self.cpu.observe_privilege = demand.counting;
+        let matches = MATCH.iter().any(|&signal| demand.signals.contains(signal));
+        self.cpu.watch_disabled_breakpoints(matches);
+    }
+
+    /// Delivers the late PMIs that are due: a halted processor has nothing left to wait for.
+    pub(super) fn deliver_late(&mut self, board: &mut Board) {
+        while let Some(&at) = self.late.front() {
+            let pending = board.chipset.irq.pending(self.id);
+            let woken =
+                self.takes_nmi(pending) || pending.interrupt && self.cpu.interrupts_enabled();
+            if at > self.cpu.retired() && (woken || !self.cpu.halted) {
+                break;
+            }
+            self.late.pop_front();
+            board.chipset.irq.pmi(self.id);
+        }
+    }
+}
+
+/// The time up to which no counter of `pmu` can overflow before the last cycle, if it is `time`, and
+/// up to which only one cycle passes if somebody judges every cycle.
+pub(super) fn count_until(pmu: &Pmu, demand: &Demand, time: u64) -> u64 {
+    let mut cycles = if demand.per_cycle { 1 } else { u64::MAX };
+    for signal in &pmu.demand().signals {
+        if let Some(headroom) = pmu.headroom(signal) {
+            cycles = cycles.min((headroom / most_per_cycle(signal)).max(1));
+        }
+    }
+    time.saturating_add(cycles)
+}
+
+/// The other hardware threads of a processor's core.
+pub(super) struct Siblings<'a> {
+    before: &'a mut [Vcpu],
+    after: &'a mut [Vcpu],
+}
+
+impl<'a> Siblings<'a> {
+    /// Processor `id` and its siblings, cores having so many threads each.
+    pub(super) fn split(
+        vcpus: &'a mut [Vcpu],
+        id: usize,
+        threads_per_core: usize,
+    ) -> Option<(&'a mut Vcpu, Self)> {
+        let thread = id % threads_per_core;
+        let core = vcpus.get_mut(id - thread..)?;
+        let threads = threads_per_core.min(core.len());
+        let (before, rest) = core.get_mut(..threads)?.split_at_mut_checked(thread)?;
+        let (vcpu, after) = rest.split_first_mut()?;
+        Some((vcpu, Self { before, after }))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Vcpu> {
+        self.before.iter().chain(&*self.after)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Vcpu> {
+        self.before.iter_mut().chain(&mut *self.after)
+    }
+
+    /// What they want to know of the others of the core.
+    pub(super) fn demand(&self) -> Demand {
+        let mut sum = Demand::default();
+        for sibling in self.iter() {
+            sum = sum.with(sibling.pmu.sibling_demand());
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmu_model::Personality;
+    use x86_cpu::cpu::Features;
+
+    use super::*;
+    use crate::platform::K8;
+
+    /// Threads 0 to 3 are core 0, 4 to 7 core 1; the last core may be incomplete.
+    #[test]
+    fn siblings_are_the_others_of_the_core() {
+        let personality = Personality::by_name("k8").unwrap();
+        let vcpu =
+            |id| Vcpu::new(id, Cpu::new(Features::K8), Pmu::new(personality), MsrBank::new(&K8));
+        let mut vcpus: Vec<_> = (0..6).map(vcpu).collect();
+        let mut of = |id, threads| {
+            let (vcpu, siblings) = Siblings::split(&mut vcpus, id, threads).unwrap();
+            assert_eq!(vcpu.id, id);
+            siblings.iter().map(|sibling| sibling.id).collect::<Vec<_>>()
+        };
+        assert!(of(2, 1).is_empty());
+        assert_eq!(of(0, 4), [1, 2, 3]);
+        assert_eq!(of(2, 4), [0, 1, 3]);
+        assert_eq!(of(5, 4), [4]);
+        assert!(Siblings::split(&mut vcpus, 6, 4).is_none());
+    }
+}
