@@ -1,54 +1,12 @@
-//! Register values in words and back, against libpfm4's encodings and by hand.
+//! Register values of the K8 in words and back, by hand.
 //!
-//! Source: AMD BKDG 26094, section 10.2; `data/libpfm4-k8-reve.txt` (made by libpfm4, not by this
-//! crate).
+//! Source: AMD BKDG 26094, section 10.2.
 
 use pmu_model::Personality;
 use pmu_model::explain::{EncodeError, encode, explain};
 
 fn k8() -> &'static Personality {
     Personality::by_name("k8").unwrap()
-}
-
-/// libpfm4's names and its register values (which carry INT and EN), one pair a line.
-fn libpfm4() -> Vec<(&'static str, u64)> {
-    include_str!("data/libpfm4-k8-reve.txt")
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(|line| {
-            let (name, raw) = line.split_once(' ').unwrap();
-            (name, u64::from_str_radix(raw, 16).unwrap())
-        })
-        .collect()
-}
-
-#[test]
-fn libpfm4_names_encode_to_libpfm4_values() {
-    let pairs = libpfm4();
-    assert_eq!(pairs.len(), 242);
-    for (name, raw) in pairs {
-        assert_eq!(encode(k8(), &format!("{name}:int:en")), Ok(raw), "{name}");
-    }
-}
-
-#[test]
-fn libpfm4_values_explain_to_libpfm4_events() {
-    for (name, raw) in libpfm4() {
-        let explanation = explain(k8(), "PerfEvtSel2", raw).unwrap();
-        let selected = &explanation.selections[0];
-        let event = selected.event.unwrap();
-        let (event_name, umask) = name.split_once(':').unwrap_or((name, "ALL"));
-        assert_eq!(event.aliases.libpfm4, event_name);
-        if umask == "ALL" {
-            let all: u8 = selected.umasks.iter().fold(0, |all, bit| all | bit.mask);
-            assert_eq!(u64::from(all), raw >> 8 & 0xFF, "{name}");
-        } else {
-            let bits: Vec<_> = selected.umasks.iter().map(|bit| bit.libpfm4).collect();
-            assert_eq!(bits, [umask]);
-        }
-        assert_eq!(explanation.reads_as, raw);
-        assert_eq!(encode(k8(), &selected.encoding), Ok(raw), "{name}");
-    }
 }
 
 /// Samples of libpfm4 with its modifiers (u, k, e, i, c) and of plain arithmetic.

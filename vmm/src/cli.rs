@@ -12,6 +12,7 @@ use crate::console::{Console, print};
 use crate::devices::rtc;
 use crate::error::{Error, Result, status};
 use crate::machine::{End, Machine};
+use crate::reference::Page;
 use crate::summary::{Summary, write_file};
 use crate::terminal::{self, RawMode};
 use crate::{config, demo, events, exec, explain};
@@ -51,6 +52,11 @@ enum Command {
     Events(EventsArgs),
     /// Put a PMU register value into words, or words into an event-select value.
     Explain(ExplainArgs),
+    /// Print a page of the documentation that is made from the data, in Markdown.
+    Reference {
+        /// The page.
+        page: Page,
+    },
     /// Run a command of the host in a Linux guest.
     #[command(after_help = STATUSES)]
     Exec(ExecArgs),
@@ -150,7 +156,7 @@ enum Stats {
 
 #[derive(Args)]
 struct EventsArgs {
-    /// Processor.
+    /// Processor, or `all`.
     #[arg(long, default_value = "k8")]
     cpu: String,
     /// Part of a name, or a code in hexadecimal.
@@ -235,8 +241,8 @@ fn dispatch(command: Command) -> Result<u8> {
             Ok(end.status())
         }
         Command::Events(args) => {
-            let (personality, _) = config::personality(&args.cpu)?;
-            print(&events::list(personality, args.pattern.as_deref(), args.json)?)?;
+            let personalities = events::personalities(&args.cpu)?;
+            print(&events::list(&personalities, args.pattern.as_deref(), args.json)?)?;
             Ok(status::POWER_OFF)
         }
         Command::Explain(args) => {
@@ -247,6 +253,10 @@ fn dispatch(command: Command) -> Result<u8> {
                 _ => return Err(Error::Usage("explain needs a register and a value".into())),
             };
             print(&text)?;
+            Ok(status::POWER_OFF)
+        }
+        Command::Reference { page } => {
+            print(&page.text())?;
             Ok(status::POWER_OFF)
         }
         Command::Exec(args) => {
@@ -408,6 +418,9 @@ mod tests {
             "run --flat f@0x7c00 --serial log --input in --stats json --stats-file s",
             "run --demo sampling --timeout 5 --max-instructions 100 --skid 3 --clock 1000000000",
             "events --cpu k8 BRANCH --json",
+            "events --cpu all BRANCH --json",
+            "reference events",
+            "reference msrs",
             "explain --cpu k8 C0010000 1100C2",
             "explain --encode RETIRED_BRANCH_INSTRUCTIONS:u:int",
             "exec --cpu k8 --kernel k -- ls -l",

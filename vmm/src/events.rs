@@ -1,10 +1,11 @@
-//! `vpmu events`: the events of a personality.
+//! `vpmu events`: the events of one personality or of all.
 
 use std::fmt::Write;
 
-use pmu_model::{EventDef, Personality, nearest};
+use pmu_model::{EventDef, Personality, Scope, UmaskRule, Unit, nearest};
 use serde::Serialize;
 
+use crate::config;
 use crate::error::{Error, Result};
 
 /// An event as `--json` prints it.
@@ -14,11 +15,18 @@ struct EventJson {
     name: &'static str,
     code: u8,
     umasks: Vec<UmaskJson>,
+    /// How the mask selects, as in [`mask_rule`].
+    umask_rule: &'static str,
+    /// The mask meant when none is named; none where one has to be.
+    default_umask: Option<u8>,
     counters: Vec<usize>,
+    unit: Unit,
+    scope: Scope,
     fidelity: &'static str,
     availability: &'static str,
     title: &'static str,
     description: &'static str,
+    note: &'static str,
     section: &'static str,
     source: &'static str,
 }
@@ -32,43 +40,79 @@ struct UmaskJson {
     description: &'static str,
 }
 
+/// The personalities that `--cpu` names: one, or `all`.
+///
+/// # Errors
+/// No such personality; the message lists the known ones.
+pub fn personalities(cpu: &str) -> Result<Vec<&'static Personality>> {
+    if cpu.eq_ignore_ascii_case("all") {
+        return Ok(Personality::ALL.to_vec());
+    }
+    Ok(vec![config::personality(cpu)?.0])
+}
+
 /// The list of the events that match `pattern`: a part of a name, or a code in hexadecimal.
 ///
 /// # Errors
 /// No event matches; the message names the nearest.
 pub fn list(
-    personality: &'static Personality,
+    personalities: &[&'static Personality],
     pattern: Option<&str>,
     json: bool,
 ) -> Result<String> {
-    let events: Vec<_> = personality
-        .events
+    let found: Vec<(&'static Personality, Vec<_>)> = personalities
         .iter()
-        .filter(|event| pattern.is_none_or(|p| matches(event, p)))
+        .map(|&personality| {
+            let events = personality.events.iter();
+            (personality, events.filter(|e| pattern.is_none_or(|p| matches(e, p))).collect())
+        })
+        .filter(|(_, events): &(_, Vec<_>)| !events.is_empty())
         .collect();
-    if let (true, Some(pattern)) = (events.is_empty(), pattern) {
-        return Err(unknown(personality, pattern));
+    if let (true, Some(pattern)) = (found.is_empty(), pattern) {
+        return Err(unknown(personalities, pattern));
     }
     if json {
-        let rows: Vec<_> = events.iter().map(|event| row(personality, event)).collect();
+        let rows: Vec<_> =
+            found.iter().flat_map(|(p, events)| events.iter().map(|e| row(p, e))).collect();
         let text = serde_json::to_string_pretty(&rows);
         return text.map(|text| text + "\n").map_err(|e| Error::Host(e.to_string()));
     }
     let mut text = String::new();
-    for event in events {
-        write_event(&mut text, event);
+    for (i, (personality, events)) in found.iter().enumerate() {
+        if personalities.len() > 1 {
+            let Personality { name, part, .. } = personality;
+            let gap = if i > 0 { "\n" } else { "" };
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{gap}{name}: {part}");
+        }
+        events.iter().for_each(|event| write_event(&mut text, personality, event));
     }
     Ok(text)
 }
 
 /// The error for a name that no event has.
-fn unknown(personality: &'static Personality, name: &str) -> Error {
-    let names = personality
-        .events
-        .iter()
-        .flat_map(|event| [event.name].into_iter().chain(event.aliases.all()));
+fn unknown(personalities: &[&'static Personality], name: &str) -> Error {
+    let events = personalities.iter().flat_map(|personality| personality.events);
+    let names = events.flat_map(|event| [event.name].into_iter().chain(event.aliases.all()));
     let hint = nearest(name, names).map_or(String::new(), |n| format!("; did you mean {n}?"));
-    Error::Usage(format!("{} has no event {name:?}{hint}", personality.name))
+    let cpus: Vec<_> = personalities.iter().map(|personality| personality.name).collect();
+    Error::Usage(format!("no event {name:?} on {}{hint}", cpus.join(", ")))
+}
+
+/// The counters that can count an event.
+pub(crate) fn counters(personality: &Personality, event: &EventDef) -> Vec<usize> {
+    (0..personality.counters).filter(|n| event.counters >> n & 1 != 0).collect()
+}
+
+/// How the unit mask selects, in a word or two.
+pub(crate) const fn mask_rule(rule: UmaskRule) -> &'static str {
+    match rule {
+        UmaskRule::Ignored => "ignored",
+        UmaskRule::Bits => "bits",
+        UmaskRule::Required => "one bit",
+        UmaskRule::Values { .. } => "value",
+        UmaskRule::Routes(_) => "routes",
+    }
 }
 
 fn matches(event: &EventDef, pattern: &str) -> bool {
@@ -97,24 +141,37 @@ fn row(personality: &'static Personality, event: &'static EventDef) -> EventJson
                 description: bit.title,
             })
             .collect(),
-        counters: (0..personality.counters).filter(|n| event.counters >> n & 1 != 0).collect(),
+        umask_rule: mask_rule(event.umask_rule),
+        default_umask: (!personality.mask_must_be_named.contains(&event.code))
+            .then_some(event.default_umask),
+        counters: counters(personality, event),
+        unit: event.unit,
+        scope: event.scope,
         fidelity: event.fidelity.name(),
         availability: event.availability().name(),
         title: event.title,
         description: event.description,
+        note: event.note,
         section: event.section,
         source: event.source,
     }
 }
 
-fn write_event(text: &mut String, event: &'static EventDef) {
+fn write_event(text: &mut String, personality: &Personality, event: &'static EventDef) {
     let (fidelity, availability) = (event.fidelity.name(), event.availability().name());
+    let counters = counters(personality, event);
     // Writing to a string does not fail.
-    let _ = writeln!(text, "{:02X}h  {}  [{fidelity}, {availability}]", event.code, event.name);
-    let _ = writeln!(text, "     {}", event.description);
+    let _ = write!(text, "{:02X}h  {}  [{fidelity}, {availability}]", event.code, event.name);
+    if counters.len() < personality.counters {
+        let counters: Vec<_> = counters.iter().map(ToString::to_string).collect();
+        let _ = write!(text, "  counter {}", counters.join(", "));
+    }
+    let _ = writeln!(text, "\n     {}", event.description);
     for bit in event.umasks {
         let fidelity = bit.fidelity.name();
-        let _ = writeln!(text, "     {:02X}h  {}  [{fidelity}]  {}", bit.mask, bit.name, bit.title);
+        let words = [bit.name, &format!("[{fidelity}]"), bit.title];
+        let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        let _ = writeln!(text, "     {:02X}h  {}", bit.mask, words.join("  "));
     }
 }
 
@@ -130,26 +187,69 @@ mod tests {
     #[test]
     fn an_event_is_found_by_code_and_by_name() {
         for pattern in ["C0", "c0h", "0xC0", "retired_instructions"] {
-            let text = list(k8(), Some(pattern), false).unwrap();
+            let text = list(&[k8()], Some(pattern), false).unwrap();
             assert!(text.starts_with("C0h  "), "{pattern}: {text}");
         }
     }
 
+    /// The counts of the documents (Intel's Pentium and P6 manual, Tables 6-1 and 6-2; AMD 22007,
+    /// Table 11; AMD 26094, section 10.2.1; Intel 327357, Table 1-6), and beside them the events
+    /// that only other documents have.
     #[test]
     fn json_has_every_event_with_numbers_as_numbers() {
-        let text = list(k8(), None, true).unwrap();
+        let text = list(&personalities("all").unwrap(), None, true).unwrap();
         let rows: serde_json::Value = serde_json::from_str(&text).unwrap();
         let rows = rows.as_array().unwrap();
-        assert_eq!(rows.len(), 87);
-        let locked = rows.iter().find(|row| row["code"] == 0x24).unwrap();
-        assert_eq!(locked["cpu"], "k8");
+        for (cpu, source, of_source, all) in [
+            ("p55c", "Intel MMX Technology manual, chapter 6", 65, 65 + 9),
+            ("ppro", "Intel MMX Technology manual, chapter 6", 60, 68),
+            ("pii", "Intel MMX Technology manual, chapter 6", 60, 78),
+            ("p6", "Intel MMX Technology manual, chapter 6", 60, 80),
+            ("k7", "AMD 22007", 57, 57),
+            ("k8", "AMD BKDG 26094", 87, 87),
+            ("knc", "Intel 327357-001JA", 59, 59 + 4),
+        ] {
+            let count =
+                |fits: &dyn Fn(&serde_json::Value) -> bool| rows.iter().filter(|r| fits(r)).count();
+            assert_eq!(count(&|row| row["cpu"] == cpu), all, "{cpu}");
+            assert_eq!(count(&|row| row["cpu"] == cpu && row["source"] == source), of_source);
+        }
+        for row in rows {
+            let number = |value: &serde_json::Value, max| value.as_u64().is_some_and(|n| n <= max);
+            assert!(number(&row["code"], 0xFF), "{row}");
+            assert!(row["counters"].as_array().unwrap().iter().all(|n| number(n, 3)), "{row}");
+            for mask in row["umasks"].as_array().unwrap() {
+                assert!(number(&mask["mask"], 0xFF) && mask["name"].is_string(), "{row}");
+            }
+            for text in ["name", "title", "description", "section", "source"] {
+                assert!(row[text].as_str().is_some_and(|text| !text.is_empty()), "{text}: {row}");
+            }
+            let fidelity = row["fidelity"].as_str().unwrap();
+            assert!(["exact", "modelled", "estimated", "absent"].contains(&fidelity), "{row}");
+            let availability = row["availability"].as_str().unwrap();
+            assert!(["live", "partial", "pending", "absent"].contains(&availability), "{row}");
+        }
+        let locked = |row: &&serde_json::Value| row["cpu"] == "k8" && row["code"] == 0x24;
+        let locked = rows.iter().find(locked).unwrap();
         assert_eq!(locked["umasks"][0]["mask"], 1);
         assert_eq!(locked["counters"], serde_json::json!([0, 1, 2, 3]));
     }
 
+    /// C2h: retired branches on the K7 and the K8, micro-operations on the P6 family (22007, 26094,
+    /// MMX manual Table 6-2), nothing on the others.
+    #[test]
+    fn all_processors_are_searched() {
+        let text = list(&personalities("all").unwrap(), Some("C2h"), false).unwrap();
+        for (cpu, name) in [("k8", "RETIRED_BRANCH_INSTRUCTIONS"), ("p6", "UOPS_RETIRED")] {
+            let (_, rest) = text.split_once(&format!("{cpu}: ")).unwrap();
+            assert!(rest.lines().nth(1).unwrap().starts_with(&format!("C2h  {name}")), "{text}");
+        }
+        assert!(!text.contains("p55c: "), "{text}");
+    }
+
     #[test]
     fn an_unknown_event_names_the_nearest() {
-        let error = list(k8(), Some("RETIRED_BRANCH_INSTRUCTIONZ"), false).unwrap_err();
+        let error = list(&[k8()], Some("RETIRED_BRANCH_INSTRUCTIONZ"), false).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("did you mean RETIRED_BRANCH_INSTRUCTIONS?"), "{text}");
         assert!(!text.contains('\n'));

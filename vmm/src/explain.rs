@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use pmu_model::Personality;
 use pmu_model::explain::{encode as encode_words, explain as explain_value};
+use pmu_model::{Access, Personality};
 
 use crate::error::{Error, Result};
 
@@ -26,7 +26,7 @@ pub fn decode(personality: &'static Personality, register: &str, value: &str) ->
         let (bits, name) = (&field.bits, field.name);
         let _ = writeln!(text, "  {bits:>5}  {name:<12}  {:#x}  {}", field.value, field.meaning);
     }
-    if explanation.reads_as != value {
+    if explanation.reads_as != value && register.access != Access::WriteOnly {
         let _ = writeln!(text, "  reads back as {:#x}", explanation.reads_as);
     }
     for selection in &explanation.selections {
@@ -70,6 +70,29 @@ mod tests {
         let text = decode(k8(), "C0010000", "0x1100C2").unwrap();
         assert!(text.contains(&format!("in words: {words}\n")), "{text}");
         assert!(text.starts_with("PerfEvtSel0 (MSR C0010000h) = 0x1100c2\n"), "{text}");
+    }
+
+    /// CESR programs both counters of a Pentium, counter 1 by bits 25:16.
+    #[test]
+    fn each_counter_of_cesr_has_its_words() {
+        let p55c = Personality::by_name("p55c").unwrap();
+        let text = decode(p55c, "cesr", "005600C0").unwrap();
+        assert!(text.starts_with("CESR (MSR 00000011h) = 0x5600c0\n"), "{text}");
+        assert!(text.contains("\n  counter 0: in words: DATA_READ\n"), "{text}");
+        assert!(
+            text.contains("\n  counter 1: in words: INSTRUCTIONS_EXECUTED:k:ctr=1\n"),
+            "{text}"
+        );
+        assert_eq!(encode(p55c, "INSTRUCTIONS_EXECUTED:k:ctr=1").unwrap(), "0x560000\n");
+    }
+
+    /// A write-only register has nothing to read back, and says so (Intel 327357, 1.4.3.6).
+    #[test]
+    fn a_write_only_register_is_not_read_back() {
+        let knc = Personality::by_name("knc").unwrap();
+        let text = decode(knc, "2E", "ff").unwrap();
+        assert!(text.contains("note: RDMSR raises #GP: the register is write-only\n"), "{text}");
+        assert!(!text.contains("reads back as"), "{text}");
     }
 
     #[test]

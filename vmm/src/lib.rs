@@ -17,5 +17,6 @@ pub mod machine;
 pub mod memory;
 pub mod msr;
 pub mod platform;
+pub mod reference;
 pub mod summary;
 pub mod terminal;

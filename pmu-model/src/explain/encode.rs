@@ -2,9 +2,10 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use crate::cesr;
-use crate::event::{EventDef, UnitMask};
+use crate::event::{EventDef, UmaskRule, UnitMask};
 use crate::evtsel::{
     ALL_THREADS, CNT_MASK, EDGE, EN, EVENT_SELECT, INT, INV, OS, PIN_CONTROL, UNIT_MASK, USR,
 };
@@ -18,8 +19,21 @@ pub enum EncodeError {
     UnknownEvent {
         /// What was asked for.
         name: String,
-        /// The event with the nearest name, by the manual or by a client.
-        nearest: Option<&'static str>,
+        /// The event with the nearest name, by the manual or by a client, with a unit mask if it
+        /// has to have one.
+        nearest: Option<String>,
+    },
+    /// No unit mask, and the event has none that goes without saying.
+    MissingUmask {
+        /// The event.
+        event: &'static EventDef,
+    },
+    /// Two unit masks of an event whose masks exclude each other.
+    ExclusiveUmasks {
+        /// The event.
+        event: &'static EventDef,
+        /// The second of them.
+        word: String,
     },
     /// Neither a unit mask of the event nor a modifier.
     UnknownModifier {
@@ -44,14 +58,23 @@ impl core::fmt::Display for EncodeError {
         let nearest = match self {
             EncodeError::UnknownEvent { name, nearest } => {
                 write!(f, "unknown event {name:?}")?;
-                nearest
+                nearest.as_deref()
+            }
+            EncodeError::MissingUmask { event } => {
+                write!(f, "event {} needs a unit mask: {}", event.name, mask_names(event))?;
+                None
+            }
+            EncodeError::ExclusiveUmasks { event, word } => {
+                write!(f, "event {} takes one unit mask, and {word:?} is a second", event.name)?;
+                None
             }
             EncodeError::UnknownModifier { event, word, nearest } => {
                 write!(f, "event {event} has no unit mask or modifier {word:?}")?;
-                nearest
+                *nearest
             }
             EncodeError::BadNumber { word, max } => {
-                return write!(f, "{word:?}: expected a number from 0 to {max:#x}");
+                write!(f, "{word:?}: expected a number from 0 to {max:#x}")?;
+                None
             }
         };
         nearest.map_or(Ok(()), |nearest| write!(f, "; did you mean {nearest}?"))
@@ -94,9 +117,10 @@ const EVTSEL: Flags = Flags {
         ("en", EN),
         ("none", 0),
     ],
+    // Not "e" and "i": unit masks of cache-line states have these names.
     written: &[
-        (EDGE, "e"),
-        (INV, "i"),
+        (EDGE, "edge"),
+        (INV, "inv"),
         (INT, "int"),
         (PIN_CONTROL, "pc"),
         (ALL_THREADS, "t"),
@@ -149,10 +173,12 @@ impl Personality {
 /// Grammar: `EVENT[:WORD...]`, capitals and small letters alike. `EVENT` is a name of the table or
 /// of a public client, or `rNNNN` with up to eight hexadecimal digits (code in the low byte, unit
 /// mask above it, then the flags). A `WORD` is a unit mask of the event by the manual's or libpfm4's
-/// name, `all`, `umask=N`, `u` or `usr`, `k` or `os`, `e`, `i` or `inv`, `c=N`, `int`, `pc`, `t` or
-/// `any` (all threads of the core), `en`; a flag may have `=0` or `=1`. Without `u` and `k` both are
-/// meant, with `none` neither. Without a unit mask every documented one is meant. A word for a bit
-/// that the processor lacks is refused.
+/// name, `all`, `umask=N`, `u` or `usr`, `k` or `os`, `e` or `edge`, `i` or `inv`, `c=N`, `int`, `pc`,
+/// `t` or `any` (all threads of the core), `en`; a flag may have `=0` or `=1`, and must where the
+/// event has a unit mask of the same name. Without `u` and `k` both are meant, with `none` neither.
+/// Without a unit mask [`EventDef::default_umask`] is meant; events in
+/// [`Personality::mask_must_be_named`] are refused without one. A word for a bit that the processor
+/// lacks is refused.
 ///
 /// For CESR the words are `u`, `k`, `clk` (clocks and not events), `pc`, and `ctr=N`: the counter,
 /// without which the first is meant that can count the event. The value is that of the counter's
@@ -165,7 +191,8 @@ impl Personality {
 /// ```
 ///
 /// # Errors
-/// An unknown event or word (the nearest known one is named), or a number out of range.
+/// An unknown event or word (the nearest known one is named), a unit mask too few or too many, or a
+/// number out of range.
 pub fn encode(personality: &'static Personality, words: &str) -> Result<u64, EncodeError> {
     let flags = personality.flags();
     let mask = personality.word_mask();
@@ -190,13 +217,13 @@ pub fn encode(personality: &'static Personality, words: &str) -> Result<u64, Enc
             None => (word, None),
         };
         let is = |name: &str| key.eq_ignore_ascii_case(name);
-        let bits = event.and_then(|event| match number {
-            Some(_) => None,
-            None if is("all") => Some(event.default_umask),
-            None => event.unit_mask(key).map(|bit| bit.mask),
-        });
+        let bits = event.filter(|_| number.is_none()).and_then(|event| mask_of(event, key));
         let flag = flags.words.iter().find(|(flag, bits)| is(flag) && bits & !mask == 0);
-        if let Some(bits) = bits {
+        if let Some((event, bits)) = event.zip(bits) {
+            let exclusive = matches!(event.umask_rule, UmaskRule::Values { .. });
+            if exclusive && umask.is_some_and(|umask| umask != bits) {
+                return Err(EncodeError::ExclusiveUmasks { event, word: word.into() });
+            }
             umask = Some(umask.unwrap_or(0) | bits);
         } else if is("umask") && flags.umask != 0 {
             umask = Some(umask.unwrap_or(0) | parse(word, number, 0xFF)? as u8);
@@ -215,7 +242,13 @@ pub fn encode(personality: &'static Personality, words: &str) -> Result<u64, Enc
     if !modes_given {
         value |= user | system;
     }
-    if let Some(umask) = umask.or(named.map(|event| event.default_umask)) {
+    let unnamed = match named {
+        Some(event) if umask.is_none() && must_name_mask(personality, event) => {
+            return Err(EncodeError::MissingUmask { event });
+        }
+        _ => named.map(|event| event.default_umask),
+    };
+    if let Some(umask) = umask.or(unnamed) {
         value = value & !flags.umask | u64::from(umask) << 8 & flags.umask;
     }
     let first = event.map_or(0, |event| event.counters.trailing_zeros() as usize);
@@ -241,10 +274,13 @@ pub(super) fn words(
         None => format!("r{code:02X}"),
     };
     let named = umasks.iter().fold(0, |mask, bit| mask | bit.mask);
-    let default = event.map_or(0, |event| event.default_umask);
+    let default = match event {
+        Some(event) if must_name_mask(personality, event) => None,
+        event => Some(event.map_or(0, |event| event.default_umask)),
+    };
     if named == umask && !umasks.is_empty() && umasks.iter().all(|bit| !bit.name.is_empty()) {
         umasks.iter().for_each(|bit| words.extend([":", bit.name]));
-    } else if umask != default {
+    } else if Some(umask) != default {
         words += &format!(":umask=0x{umask:02X}");
     }
     // Without "u" and "k" both are meant, so neither has to be said only where one is missing.
@@ -266,6 +302,27 @@ pub(super) fn words(
         words += &format!(":ctr={counter}");
     }
     words
+}
+
+/// Whether words have to name a unit mask of the event.
+fn must_name_mask(personality: &Personality, event: &EventDef) -> bool {
+    personality.mask_must_be_named.contains(&event.code)
+}
+
+/// The unit mask with this name; `all` is every one that the manual documents, unless they exclude
+/// each other.
+fn mask_of(event: &'static EventDef, name: &str) -> Option<u8> {
+    let exclusive = matches!(event.umask_rule, UmaskRule::Values { .. });
+    if name.eq_ignore_ascii_case("all") && !exclusive {
+        return Some(event.default_umask);
+    }
+    event.unit_mask(name).map(|bit| bit.mask)
+}
+
+/// The names of the unit masks, separated by commas.
+fn mask_names(event: &EventDef) -> String {
+    let names: Vec<_> = event.umasks.iter().map(|bit| bit.name).collect();
+    names.join(", ")
 }
 
 /// The value of `rNNNN`.
@@ -293,7 +350,14 @@ fn parse(word: &str, number: Option<&str>, max: u64) -> Result<u64, EncodeError>
 fn unknown_event(personality: &'static Personality, name: &str) -> EncodeError {
     let names = personality.events.iter().map(|event| event.name);
     let aliases = personality.events.iter().flat_map(|event| event.aliases.all());
-    EncodeError::UnknownEvent { name: name.into(), nearest: nearest(name, names.chain(aliases)) }
+    let nearest = nearest(name, names.chain(aliases)).map(|nearest| {
+        let event = personality.event_by_name(nearest);
+        match event.filter(|event| must_name_mask(personality, event)) {
+            Some(event) => format!("{nearest}:{}", event.umasks.first().map_or("all", |m| m.name)),
+            None => nearest.into(),
+        }
+    });
+    EncodeError::UnknownEvent { name: name.into(), nearest }
 }
 
 fn unknown_modifier(

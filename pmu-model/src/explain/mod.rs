@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 pub use encode::{EncodeError, encode};
 
 use crate::cesr;
-use crate::event::{Availability, EventDef, UmaskRule, UnitMask};
+use crate::event::{Availability, EventDef, Scope, UmaskRule, UnitMask};
+use crate::evtsel::CNT_MASK;
 use crate::nearest::nearest;
 use crate::personality::{EnableRule, Personality};
 use crate::register::{Access, Field, PerfctrWrite, Register, RegisterKind};
@@ -182,7 +183,7 @@ fn explain_evtsel(
     let meaning = |part: &Field| meaning(part, value, selected.event, &selected.umasks);
     let fields = register.fields.iter().rev().map(|part| field(part, value, meaning(part)));
     let mut warnings = plain.warnings;
-    warnings.extend(evtsel_warnings(personality, counter, value & register.stored));
+    warnings.extend(evtsel_warnings(personality, register, counter, value & register.stored));
     Explanation {
         reads_as: value & register.stored,
         fields: fields.collect(),
@@ -199,7 +200,8 @@ fn explain_cesr(
 ) -> Explanation {
     let mut explanation = explain_plain(register, value);
     for counter in 0..personality.counters {
-        let half = value >> (cesr::HALF * counter as u32) & cesr::HALF_MASK;
+        let low = cesr::HALF * counter as u32;
+        let half = value >> low & cesr::HALF_MASK;
         let selected = selection(personality, counter, half);
         let select = Select::from_word(personality, half, counter);
         if select.enabled {
@@ -207,9 +209,36 @@ fn explain_cesr(
             let warnings = selection_warnings(selected.event, counter, &select);
             explanation.warnings.extend(warnings.into_iter().map(about));
         }
+        for (part, explained) in register.fields.iter().rev().zip(&mut explanation.fields) {
+            match part.mask() >> low {
+                cesr::ES => explained.meaning = title(selected.event),
+                CC => explained.meaning = counter_control(half),
+                _ => {}
+            }
+        }
         explanation.selections.push(selected);
     }
     explanation
+}
+
+/// `CC` of a half of CESR.
+const CC: u64 = cesr::CC_SUPERVISOR | cesr::CC_USER | cesr::CC_CLOCKS;
+
+/// What the counter control in a half of CESR does.
+fn counter_control(half: u64) -> String {
+    let cpls = match (half & cesr::CC_SUPERVISOR != 0, half & cesr::CC_USER != 0) {
+        (false, false) => return "off".into(),
+        (true, false) => "CPL 0-2",
+        (false, true) => "CPL 3",
+        (true, true) => "any CPL",
+    };
+    let what = if half & cesr::CC_CLOCKS != 0 { "clocks" } else { "events" };
+    format!("{what} at {cpls}")
+}
+
+/// The manual's title of the event that a code selects.
+fn title(event: Option<&EventDef>) -> String {
+    event.map_or("reserved", |event| event.title).into()
 }
 
 /// What a word of a counter selects.
@@ -228,6 +257,7 @@ fn selection(personality: &'static Personality, counter: usize, word: u64) -> Ex
 fn selects(event: &EventDef, bit: &UnitMask, umask: u8) -> bool {
     match event.umask_rule {
         UmaskRule::Values { field } => umask & field == bit.mask,
+        _ if bit.mask == 0 => umask == 0,
         _ => umask & bit.mask != 0,
     }
 }
@@ -241,9 +271,8 @@ fn meaning(
     umasks: &[&'static UnitMask],
 ) -> String {
     match part.name {
-        "EVENT_SELECT" => event.map_or("reserved".into(), |event| event.title.into()),
-        "UNIT_MASK" | "UMASK" if umasks.is_empty() => part.meaning.into(),
-        "UNIT_MASK" | "UMASK" => {
+        "EVENT_SELECT" => title(event),
+        "UNIT_MASK" | "UMASK" if umasks.iter().any(|bit| !bit.title.is_empty()) => {
             let titles: Vec<_> = umasks.iter().map(|bit| bit.title).collect();
             titles.join(" + ")
         }
@@ -253,7 +282,8 @@ fn meaning(
 
 /// What a field's value does, with a "not" for a flag that is clear.
 fn plain_meaning(part: &Field, register: u64) -> String {
-    if part.high == part.low && part.extract(register) == 0 {
+    let flag = part.high == part.low && part.name != "reserved";
+    if flag && part.extract(register) == 0 {
         format!("clear ({})", part.meaning)
     } else {
         part.meaning.into()
@@ -261,21 +291,29 @@ fn plain_meaning(part: &Field, register: u64) -> String {
 }
 
 /// What is unlikely to be meant by an event select.
-fn evtsel_warnings(personality: &'static Personality, counter: usize, value: u64) -> Vec<String> {
+fn evtsel_warnings(
+    personality: &'static Personality,
+    register: &'static Register,
+    counter: usize,
+    value: u64,
+) -> Vec<String> {
     let select = Select::from_word(personality, value, counter);
+    // The manuals spell it "CNT_MASK" and "CMASK".
+    let cmask = register.fields.iter().find(|part| part.mask() == CNT_MASK);
+    let cmask = cmask.map_or("CNT_MASK", |part| part.name);
     let mut warnings = Vec::new();
     if select.cpls == 0 {
         warnings.push("neither USR nor OS is set: counts nothing".into());
     }
     if select.cmask > personality.cmask_max {
         warnings.push(format!(
-            "CNT_MASK {}-255 is reserved: {}",
+            "{cmask} {}-255 is reserved: {}",
             personality.cmask_max + 1,
             if select.inv { "always true with INV" } else { "never true" }
         ));
     }
     if select.inv && select.cmask == 0 {
-        warnings.push("INV is ignored while CNT_MASK is 0".into());
+        warnings.push(format!("INV is ignored while {cmask} is 0"));
     }
     let event = personality.event(select.event, select.umask, counter);
     warnings.extend(selection_warnings(event, counter, &select));
@@ -284,6 +322,9 @@ fn evtsel_warnings(personality: &'static Personality, counter: usize, value: u64
             warnings.push("EN of this register has no function: that of the first enables".into());
         }
         EnableRule::First if counter > 0 => {}
+        EnableRule::First if !select.enabled => {
+            warnings.push("EN is clear: every counter stands still".into());
+        }
         _ if select.int && !select.enabled => {
             warnings.push("INT is set, but EN is clear: the counter stands still".into());
         }
@@ -320,7 +361,10 @@ fn selection_warnings(
         }
     }
     if event.counters >> counter & 1 == 0 {
-        warnings.push("this counter cannot count this event".into());
+        warnings.push(format!("counter {counter} cannot count this event: counts zero"));
+    }
+    if event.scope == Scope::Core && !select.all_threads {
+        warnings.push("the event has no thread context: it counts for the whole core".into());
     }
     match event.availability_of(mask) {
         Availability::Live => {}

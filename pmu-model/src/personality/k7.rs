@@ -29,6 +29,7 @@ pub(super) static K7: Personality = Personality {
     lvtpc_auto_mask: false,
     init: InitRule::Keeps,
     northbridge: None,
+    mask_must_be_named: &[],
     events: EVENTS,
     by_code: &BY_CODE,
 };

@@ -31,6 +31,7 @@ pub(super) static K8: Personality = Personality {
     lvtpc_auto_mask: false,
     init: InitRule::Keeps,
     northbridge: Some(Northbridge { first: 0xE0, last: 0xFF, cores_per_node: 1 }),
+    mask_must_be_named: &[],
     events: EVENTS,
     by_code: &BY_CODE,
 };

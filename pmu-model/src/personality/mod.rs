@@ -120,6 +120,9 @@ pub struct Personality {
     pub init: InitRule,
     /// Event codes of shared hardware, if any.
     pub northbridge: Option<Northbridge>,
+    /// Codes of the events of which words have to name a unit mask ([`crate::explain::encode`]),
+    /// because its values are of equal rank. The others have [`EventDef::default_umask`].
+    pub mask_must_be_named: &'static [u8],
     /// The event table, in the manual's order.
     pub events: &'static [EventDef],
     /// Positions in `events` of the rows with a code, by code.
@@ -274,6 +277,10 @@ mod tests {
                     "{name} {}: signals beside a unit mask",
                     event.name
                 );
+            }
+            for &code in personality.mask_must_be_named {
+                let mut rows = personality.events_of_code(code);
+                assert!(rows.any(|event| event.umasks.len() > 1), "{name} {code:02X}h");
             }
             assert!((1..=MAX_COUNTERS).contains(&personality.counters) && personality.width < 64);
             assert!(name.len() <= 8 && name.is_ascii());
