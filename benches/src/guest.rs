@@ -5,7 +5,9 @@ use iced_x86::code_asm::{
     al, byte_ptr, dword_ptr, dx, eax, ecx, edx, qword_ptr, r8, r9, r10, r10d, rax, rbx, rcx, rdi,
     rdx, rsi,
 };
-use vpmu::demo::{Image, Program};
+use vpmu::demo::Image;
+
+use crate::long_mode::Program;
 
 /// What is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

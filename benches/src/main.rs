@@ -8,6 +8,7 @@ mod clock;
 mod disk;
 mod guest;
 mod linux;
+mod long_mode;
 mod qemu;
 mod soft;
 

@@ -3,19 +3,22 @@
 
 use std::ops::{Deref, DerefMut};
 
-use iced_x86::code_asm::{byte_ptr, eax, ecx, qword_ptr, r11, rax, rbx, rcx, rdi, rdx, rsp};
-use vpmu::demo::{Console, Image, Program, program};
+use iced_x86::code_asm::{cr4, dword_ptr, eax, ebx, ecx, edi, edx, esp};
+use vpmu::demo::program::{self, LAPIC};
+use vpmu::demo::{Console, Image, Program};
 
 use crate::Result;
+use crate::msr::GLOBAL_OVF_CTRL;
+use crate::part::{Part, Registers};
 
 /// The interrupt vector that [`Guest::assemble`] gives a handler that logs PMIs; so has NMI.
 pub const PMI_VECTOR: u8 = 0x50;
 /// Memory that tests may use as they like, zero at the start.
-pub const SCRATCH: u64 = 0x20_0000;
-/// RFLAGS with nothing set but the bit that is always one.
-pub const RFLAGS_CLEAR: i32 = 2;
-/// RFLAGS.IF.
-pub const RFLAGS_IF: i32 = 1 << 9;
+pub const SCRATCH: u32 = 0x20_0000;
+/// EFLAGS with nothing set but the bit that is always one.
+pub const EFLAGS_CLEAR: i32 = 2;
+/// EFLAGS.IF.
+pub const EFLAGS_IF: i32 = 1 << 9;
 
 /// LVT performance counter register.
 pub const LVTPC: i32 = 0x340;
@@ -28,20 +31,20 @@ const EOI: i32 = 0xB0;
 /// INT n that comes back from CPL 3.
 const RETURN_VECTOR: u8 = 0x80;
 
-// Variables of the frame.
-const RECOVER: u64 = program::DATA;
-const FAULT: u64 = program::DATA + 0x08;
-const ERROR_CODE: u64 = program::DATA + 0x10;
-const RESUME_RIP: u64 = program::DATA + 0x18;
-const RESUME_RSP: u64 = program::DATA + 0x20;
-const PMIS: u64 = program::DATA + 0x28;
-const LOG: u64 = program::DATA + 0x100;
+// Variables of the frame. `processors` has some from 10h on.
+const RECOVER: u32 = program::DATA;
+const FAULT: u32 = program::DATA + 0x04;
+const ERROR_CODE: u32 = program::DATA + 0x08;
+const PMIS: u32 = program::DATA + 0x0C;
+const LOG: u32 = program::DATA + 0x100;
 const LOG_ENTRIES: u32 = 32;
-const RESULTS: u64 = program::DATA + 0x200;
+const RESULTS: u32 = program::DATA + 0x200;
 const RESULTS_MAX: usize = 0xE00 / 8;
 
 /// What [`Guest::probe`] reports if nothing faulted.
 pub const NO_FAULT: u64 = 0;
+/// What [`Guest::probe`] reports after an invalid-opcode fault.
+pub const FAULT_UD: u64 = 0x100 | 6;
 /// What [`Guest::probe`] reports after a general-protection fault.
 pub const FAULT_GP: u64 = 0x100 | 13;
 
@@ -53,6 +56,14 @@ pub struct Guest {
     program: Program,
     console: Console,
     results: Vec<String>,
+    /// Whose counters it programs.
+    pub part: &'static Part,
+    /// What each enabled counter is programmed with, at this place in the code.
+    pub(crate) running: [Option<u64>; 4],
+    /// Processors that meet at barriers.
+    pub(crate) processors: u32,
+    /// Barriers so far.
+    pub(crate) barriers: u32,
 }
 
 impl Deref for Guest {
@@ -70,85 +81,125 @@ impl DerefMut for Guest {
 }
 
 impl Guest {
-    /// A guest that has set up its processor and does `body` at CPL 0 with interrupts disabled,
-    /// then reports and exits.
+    /// A guest for `part` that has set up its processor and does `body` at CPL 0 with interrupts
+    /// disabled, then reports and exits.
     ///
     /// # Errors
     /// If an instruction cannot be encoded; so for all methods here.
-    pub fn assemble(body: impl FnOnce(&mut Self) -> Result) -> Result<Image> {
+    pub fn assemble(part: &'static Part, body: impl FnOnce(&mut Self) -> Result) -> Result<Image> {
         let mut program = Program::new()?;
         let console = Console::new(&mut program)?;
-        let mut guest = Self { program, console, results: Vec::new() };
+        let mut guest = Self {
+            program,
+            console,
+            results: Vec::new(),
+            part,
+            running: [None; 4],
+            processors: 1,
+            barriers: 0,
+        };
         guest.traps()?;
         guest.on_pmi(|_| Ok(()))?;
+        guest.set_up_pmu()?;
         body(&mut guest)?;
         guest.print_results()?;
         guest.console.exit(&mut guest.program, 0)?;
         guest.program.finish()
     }
 
-    /// Reports RAX as `name`. Preserves all registers.
+    /// Where the value is kept that will be reported as `name`.
+    fn slot(&mut self, name: &str) -> u32 {
+        assert!(self.results.len() < RESULTS_MAX, "too many results");
+        assert!(!self.results.iter().any(|known| known == name), "{name} is reported twice");
+        let slot = RESULTS + 8 * self.results.len() as u32;
+        self.results.push(name.into());
+        slot
+    }
+
+    /// Reports EDX:EAX as `name`. Preserves all registers.
     ///
     /// # Errors
     /// If an instruction cannot be encoded.
     pub fn report(&mut self, name: &str) -> Result {
-        assert!(self.results.len() < RESULTS_MAX, "too many results");
-        assert!(!self.results.iter().any(|known| known == name), "{name} is reported twice");
-        let slot = RESULTS + 8 * self.results.len() as u64;
-        self.results.push(name.into());
-        self.mov(qword_ptr(slot), rax)
+        let slot = self.slot(name);
+        self.mov(dword_ptr(slot), eax)?;
+        self.mov(dword_ptr(slot + 4), edx)
     }
 
-    /// Reports the quadword at `address`. Changes RAX.
+    /// Reports EAX as `name`. Preserves all registers.
     ///
     /// # Errors
     /// If an instruction cannot be encoded.
-    pub fn report_quad(&mut self, name: &str, address: u64) -> Result {
-        self.mov(rax, qword_ptr(address))?;
+    pub fn report_eax(&mut self, name: &str) -> Result {
+        let slot = self.slot(name);
+        self.mov(dword_ptr(slot), eax)
+    }
+
+    /// Reports the word at `address`. Changes EAX.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn report_word(&mut self, name: &str, address: u32) -> Result {
+        self.mov(eax, dword_ptr(address))?;
+        self.report_eax(name)
+    }
+
+    /// Reports the quadword at `address`. Changes EAX and EDX.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn report_quad(&mut self, name: &str, address: u32) -> Result {
+        self.mov(eax, dword_ptr(address))?;
+        self.mov(edx, dword_ptr(address + 4))?;
         self.report(name)
     }
 
-    /// RDMSR of `index` into RAX. Changes RCX and RDX.
+    /// RDMSR of `index` into EDX:EAX. Changes ECX.
     ///
     /// # Errors
     /// If an instruction cannot be encoded.
     pub fn read_msr(&mut self, index: u32) -> Result {
         self.mov(ecx, index)?;
-        self.rdmsr()?;
-        self.shl(rdx, 32)?;
-        self.or(rax, rdx)
+        self.rdmsr()
     }
 
-    /// RDPMC of `counter` into RAX. Changes RCX and RDX.
+    /// RDPMC of `counter` into EDX:EAX. Changes ECX.
     ///
     /// # Errors
     /// If an instruction cannot be encoded.
     pub fn read_pmc(&mut self, counter: u32) -> Result {
         self.mov(ecx, counter)?;
-        self.rdpmc()?;
-        self.shl(rdx, 32)?;
-        self.or(rax, rdx)
+        self.rdpmc()
+    }
+
+    /// Sets bits of CR4. Changes EAX.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn set_cr4(&mut self, bits: i32) -> Result {
+        self.mov(eax, cr4)?;
+        self.or(eax, bits)?;
+        self.mov(cr4, eax)
     }
 
     /// Does `body`, in which one instruction may fault, and reports [`NO_FAULT`] or 100h plus the
-    /// vector. After a fault the rest of `body` is left out. Changes RAX and R11.
+    /// vector. After a fault the rest of `body` is left out. Changes EAX.
     ///
-    /// LEA, MOV, MOV come before `body` ([`PROBE_BEFORE`]), MOV, MOV, MOV behind it
-    /// ([`PROBE_BEHIND`]). Between them, if an exception without an error code is taken, the handler
-    /// executes PUSH, PUSH, JMP, PUSH, MOV, TEST, JZ (not taken), MOV, MOV, OR, MOV, MOV, MOV, POP,
-    /// ADD, IRETQ ([`RECOVERING`]).
+    /// MOV, MOV come before `body` ([`PROBE_BEFORE`]), MOV, MOV, MOV behind it ([`PROBE_BEHIND`]).
+    /// Between them, if an exception without an error code is taken, the handler executes PUSH,
+    /// PUSH, JMP, PUSH, MOV, TEST, JZ (not taken), MOV, MOV, OR, MOV, MOV, MOV, POP, ADD, IRETD
+    /// ([`RECOVERING`]).
     ///
     /// # Errors
     /// If an instruction cannot be encoded.
     pub fn probe(&mut self, name: &str, body: impl FnOnce(&mut Self) -> Result) -> Result {
         let mut after = self.create_label();
-        self.lea(r11, byte_ptr(after))?;
-        self.mov(qword_ptr(FAULT), 0)?;
-        self.mov(qword_ptr(RECOVER), r11)?;
+        self.mov(dword_ptr(FAULT), 0)?;
+        self.store_address(dword_ptr(RECOVER), after)?;
         body(self)?;
         self.place(&mut after)?;
-        self.mov(qword_ptr(RECOVER), 0)?;
-        self.report_quad(name, FAULT)
+        self.mov(dword_ptr(RECOVER), 0)?;
+        self.report_word(name, FAULT)
     }
 
     /// Reports the error code of the last fault that [`Self::probe`] recovered from.
@@ -156,92 +207,121 @@ impl Guest {
     /// # Errors
     /// If an instruction cannot be encoded.
     pub fn report_error_code(&mut self, name: &str) -> Result {
-        self.report_quad(name, ERROR_CODE)
+        self.report_word(name, ERROR_CODE)
     }
 
-    /// Does `body` at CPL 3 with `rflags`, and comes back with interrupts disabled.
-    ///
-    /// On the way there are, from the first: LEA, MOV, MOV, MOV, PUSH, MOV, PUSH, PUSH, PUSH, LEA,
-    /// PUSH at CPL 0 and the IRETQ, which begins there; on the way back INT 80h, which begins at
-    /// CPL 3, and MOV, JMP at CPL 0: [`ENTERING`], one and [`LEAVING`]. Changes RAX.
+    /// [`Self::at_cpl`] 3.
     ///
     /// # Errors
     /// If an instruction cannot be encoded.
-    pub fn at_cpl3(&mut self, rflags: i32, body: impl FnOnce(&mut Self) -> Result) -> Result {
-        let (mut user, mut back) = (self.create_label(), self.create_label());
-        self.lea(rax, byte_ptr(back))?;
-        self.mov(qword_ptr(RESUME_RIP), rax)?;
-        self.mov(rax, rsp)?;
-        self.mov(qword_ptr(RESUME_RSP), rax)?;
-        self.enter_user(user, rflags)?;
-        self.place(&mut user)?;
+    pub fn at_cpl3(&mut self, eflags: i32, body: impl FnOnce(&mut Self) -> Result) -> Result {
+        self.at_cpl(3, eflags, body)
+    }
+
+    /// Does `body` at `cpl`, 1 to 3, with `eflags`, and comes back with interrupts disabled.
+    ///
+    /// On the way there are, from the first: PUSH, MOV, AND, MOV and those of [`Program::enter`],
+    /// MOV, AND, ADD, PUSH five times at CPL 0 and the IRETD, which begins there; on the way back
+    /// INT 80h, which begins at `cpl`, and MOV, RET at CPL 0: [`ENTERING`], one and [`LEAVING`].
+    /// Changes EAX on the way there.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn at_cpl(
+        &mut self,
+        cpl: u8,
+        eflags: i32,
+        body: impl FnOnce(&mut Self) -> Result,
+    ) -> Result {
+        let (mut there, mut back) = (self.create_label(), self.create_label());
+        self.push_address(back)?;
+        self.mov(eax, esp)?;
+        self.and(eax, -(program::STACKS_SIZE as i32))?;
+        self.mov(dword_ptr(eax + program::INTERRUPT_STACK as i32), esp)?;
+        self.enter(cpl, there, eflags)?;
+        self.place(&mut there)?;
         body(self)?;
         self.int(i32::from(RETURN_VECTOR))?;
         self.place(&mut back)
     }
 
-    /// Replaces what happens at a PMI, by NMI or by [`PMI_VECTOR`]: the interrupted RIP is logged,
-    /// then `body` finds the number of PMIs so far in RAX, and may change RAX, RBX, RCX, RDX and
-    /// RDI.
+    /// Replaces what happens at a PMI, by NMI or by [`PMI_VECTOR`]: the interrupted EIP is logged,
+    /// then `body` finds the number of PMIs so far in EAX, and may change EAX, EBX, ECX, EDX and
+    /// EDI.
     ///
-    /// Without `body` the handler executes five PUSH, eight instructions for the log, for
-    /// [`PMI_VECTOR`] two for the EOI, five POP and IRETQ ([`HANDLING`]).
+    /// Without `body` the handler executes five PUSH, eight instructions for the log, what the part
+    /// needs before there can be a next PMI (Knights Corner: WRMSR with three MOV that clears the
+    /// overflow; Pentium M: MOV, AND that opens LVTPC), for [`PMI_VECTOR`] two for the EOI, five POP
+    /// and IRETD ([`Part::handling`]).
     ///
     /// # Errors
     /// If an instruction cannot be encoded.
     pub fn on_pmi(&mut self, body: impl Fn(&mut Self) -> Result) -> Result {
+        let registers = [eax, ebx, ecx, edx, edi];
         let mut over = self.create_label();
         self.jmp(over)?;
-        for (vector, ist, ends) in [(2, 1, false), (PMI_VECTOR, 0, true)] {
+        for (vector, ends) in [(2, false), (PMI_VECTOR, true)] {
             let entry = self.here()?;
-            self.gate(vector, entry, ist, 0);
-            for register in [rax, rbx, rcx, rdx, rdi] {
+            self.gate(vector, entry, 0);
+            for register in registers {
                 self.push(register)?;
             }
-            self.mov(rax, qword_ptr(PMIS))?;
-            self.mov(rcx, rax)?;
-            self.and(ecx, LOG_ENTRIES - 1)?;
-            // Behind the five registers: RIP, CS, RFLAGS, RSP, SS.
-            self.mov(rdx, qword_ptr(rsp + 5 * 8))?;
-            self.mov(rbx, LOG)?;
-            self.mov(qword_ptr(rbx + rcx * 8), rdx)?;
-            self.inc(rax)?;
-            self.mov(qword_ptr(PMIS), rax)?;
+            self.again()?;
+            self.mov(eax, dword_ptr(PMIS))?;
+            self.mov(ecx, eax)?;
+            self.and(ecx, (LOG_ENTRIES - 1) as i32)?;
+            // Behind the five registers: EIP, CS, EFLAGS and, from above CPL 0, ESP, SS.
+            self.mov(edx, dword_ptr(esp + 5 * 4))?;
+            self.mov(ebx, LOG)?;
+            self.mov(dword_ptr(ebx + ecx * 4), edx)?;
+            self.inc(eax)?;
+            self.mov(dword_ptr(PMIS), eax)?;
             body(self)?;
             if ends {
                 self.write_lapic(EOI, 0)?;
             }
-            for register in [rdi, rdx, rcx, rbx, rax] {
+            for register in registers.into_iter().rev() {
                 self.pop(register)?;
             }
-            self.iretq()?;
+            self.iretd()?;
         }
         self.place(&mut over)
     }
 
-    /// Reports how many PMIs came, as `name`, and the first `log` interrupted addresses, as
-    /// `name.0`, `name.1`, ... Changes RAX.
-    ///
-    /// # Errors
-    /// If an instruction cannot be encoded.
-    pub fn report_pmis(&mut self, name: &str, log: u64) -> Result {
-        self.report_quad(name, PMIS)?;
-        for entry in 0..log {
-            self.report_quad(&format!("{name}.{entry}"), LOG + 8 * entry)?;
+    /// What the handler of a PMI has to do on this part before there can be another.
+    fn again(&mut self) -> Result {
+        if self.part.registers == Registers::Knc {
+            self.write_msr(GLOBAL_OVF_CTRL, 3)?;
+        }
+        if self.part.masks_lvtpc {
+            self.mov(edi, LAPIC)?;
+            self.and(dword_ptr(edi + LVTPC), !LVT_MASKED as i32)?;
         }
         Ok(())
     }
 
-    /// Forgets the PMIs so far. Changes RAX.
+    /// Reports how many PMIs came, as `name`, and the first `log` interrupted addresses, as
+    /// `name.0`, `name.1`, ... Changes EAX.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn report_pmis(&mut self, name: &str, log: u32) -> Result {
+        self.report_word(name, PMIS)?;
+        for entry in 0..log {
+            self.report_word(&format!("{name}.{entry}"), LOG + 4 * entry)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets the PMIs so far.
     ///
     /// # Errors
     /// If an instruction cannot be encoded.
     pub fn forget_pmis(&mut self) -> Result {
-        self.xor(eax, eax)?;
-        self.mov(qword_ptr(PMIS), rax)
+        self.mov(dword_ptr(PMIS), 0)
     }
 
-    /// Handlers of the exceptions and of the way back from CPL 3.
+    /// Handlers of the exceptions and of the way back to CPL 0.
     fn traps(&mut self) -> Result {
         let (mut over, mut common) = (self.create_label(), self.create_label());
         self.jmp(over)?;
@@ -252,47 +332,50 @@ impl Guest {
             }
             self.push(i32::from(vector))?;
             self.jmp(common)?;
-            self.gate(vector, entry, 2, 0);
+            self.gate(vector, entry, 0);
         }
 
-        // RAX, vector, error code, RIP, ...
+        // EAX, vector, error code, EIP, ...
         let mut unexpected = self.create_label();
         self.place(&mut common)?;
-        self.push(rax)?;
-        self.mov(rax, qword_ptr(RECOVER))?;
-        self.test(rax, rax)?;
+        self.push(eax)?;
+        self.mov(eax, dword_ptr(RECOVER))?;
+        self.test(eax, eax)?;
         self.jz(unexpected)?;
-        self.mov(qword_ptr(rsp + 24), rax)?;
-        self.mov(rax, qword_ptr(rsp + 8))?;
+        self.mov(dword_ptr(esp + 12), eax)?;
+        self.mov(eax, dword_ptr(esp + 4))?;
         self.or(eax, 0x100)?;
-        self.mov(qword_ptr(FAULT), rax)?;
-        self.mov(rax, qword_ptr(rsp + 16))?;
-        self.mov(qword_ptr(ERROR_CODE), rax)?;
-        self.pop(rax)?;
-        self.add(rsp, 16)?;
-        self.iretq()?;
+        self.mov(dword_ptr(FAULT), eax)?;
+        self.mov(eax, dword_ptr(esp + 8))?;
+        self.mov(dword_ptr(ERROR_CODE), eax)?;
+        self.pop(eax)?;
+        self.add(esp, 8)?;
+        self.iretd()?;
 
         self.place(&mut unexpected)?;
-        for (text, place) in [("exception ", 8), (" error code ", 16), (" at ", 24)] {
+        self.xor(edx, edx)?;
+        for (text, place) in [("exception ", 4), (" error code ", 8), (" at ", 12)] {
             self.console.text(&mut self.program, text)?;
-            self.mov(rax, qword_ptr(rsp + place))?;
+            self.mov(eax, dword_ptr(esp + place))?;
             self.console.hex(&mut self.program)?;
         }
         self.console.text(&mut self.program, "\n")?;
         self.console.exit(&mut self.program, UNEXPECTED)?;
 
+        // On the interrupt stack: EIP, CS, EFLAGS, ESP, SS, and where at_cpl left the other.
         let back = self.here()?;
-        self.gate(RETURN_VECTOR, back, 0, 3);
-        self.mov(rsp, qword_ptr(RESUME_RSP))?;
-        self.jmp(qword_ptr(RESUME_RIP))?;
+        self.gate(RETURN_VECTOR, back, 3);
+        self.mov(esp, dword_ptr(esp + 5 * 4))?;
+        self.ret()?;
         self.place(&mut over)
     }
 
     /// One line a result: `name=` and 16 hexadecimal digits.
     fn print_results(&mut self) -> Result {
-        for (index, name) in self.results.clone().into_iter().enumerate() {
+        for (slot, name) in (RESULTS..).step_by(8).zip(self.results.clone()) {
             self.console.text(&mut self.program, &format!("{name}="))?;
-            self.mov(rax, qword_ptr(RESULTS + 8 * index as u64))?;
+            self.mov(eax, dword_ptr(slot))?;
+            self.mov(edx, dword_ptr(slot + 4))?;
             self.console.hex(&mut self.program)?;
             self.console.text(&mut self.program, "\n")?;
         }
@@ -301,14 +384,12 @@ impl Guest {
 }
 
 /// Instructions of [`Guest::probe`] before what is probed.
-pub const PROBE_BEFORE: u64 = 3;
+pub const PROBE_BEFORE: u64 = 2;
 /// Instructions of [`Guest::probe`] behind it.
 pub const PROBE_BEHIND: u64 = 3;
 /// Instructions of the handler of an exception without an error code.
 pub const RECOVERING: u64 = 16;
-/// Instructions of the handler at [`PMI_VECTOR`].
-pub const HANDLING: u64 = 21;
 /// Instructions that begin at CPL 0 on the way to CPL 3 in [`Guest::at_cpl3`].
-pub const ENTERING: u64 = 12;
+pub const ENTERING: u64 = 13;
 /// Instructions that begin at CPL 0 on the way back.
 pub const LEAVING: u64 = 2;

@@ -13,6 +13,8 @@ use vpmu::devices::rtc;
 use vpmu::input::Script;
 use vpmu::machine::{End, Machine};
 
+use crate::Part;
+
 /// Memory of the machine.
 const MEMORY: u64 = 16 << 20;
 /// A guest that retires this many instructions has lost its way.
@@ -21,15 +23,15 @@ const MAX_INSTRUCTIONS: u64 = 50_000_000;
 /// What can be chosen about a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// The personality.
-    pub cpu: &'static str,
+    /// Processors.
+    pub cpus: u8,
     /// Instructions between an overflow and its PMI.
     pub skid: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cpu: "k8", skid: 0 }
+        Self { cpus: 1, skid: 0 }
     }
 }
 
@@ -72,13 +74,13 @@ impl Outcome {
     }
 }
 
-/// Runs `image` on a machine with one K8 processor.
+/// Runs `image` on a machine with one processor.
 ///
 /// # Panics
 /// If it does not end by exiting with code 0 or by switching off.
 #[must_use]
-pub fn run(image: &Image) -> Outcome {
-    run_with(image, Options::default())
+pub fn run(part: &Part, image: &Image) -> Outcome {
+    run_with(part, image, Options::default())
 }
 
 /// Runs `image` on a machine of choice.
@@ -86,8 +88,8 @@ pub fn run(image: &Image) -> Outcome {
 /// # Panics
 /// If it does not end by exiting with code 0 or by switching off.
 #[must_use]
-pub fn run_with(image: &Image, options: Options) -> Outcome {
-    let (personality, platform) = config::personality(options.cpu).expect("a known processor");
+pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
+    let (personality, platform) = config::personality(part.name).expect("a known processor");
     let payload = Payload::Flat {
         image: boot::Image { name: "guest".into(), bytes: image.bytes.clone() },
         address: image.load_address,
@@ -95,7 +97,7 @@ pub fn run_with(image: &Image, options: Options) -> Outcome {
     let config = Config {
         personality,
         platform,
-        cpus: 1,
+        cpus: options.cpus,
         ram: RamLayout::new(MEMORY, None).expect("memory"),
         payload,
         clock_hz: platform.clock_hz,

@@ -273,7 +273,7 @@ fn payload(args: &RunArgs) -> Result<Payload> {
         return config::flat(flat);
     }
     if let Some(name) = &args.demo {
-        return demo_payload(name);
+        return demo_payload(name, &args.machine.cpu);
     }
     let kernel = args.kernel.as_ref().ok_or_else(|| Error::Usage("nothing to run".into()))?;
     Ok(Payload::Kernel(Kernel {
@@ -289,12 +289,14 @@ fn payload(args: &RunArgs) -> Result<Payload> {
 }
 
 /// A guest that is built in.
-fn demo_payload(name: &str) -> Result<Payload> {
+fn demo_payload(name: &str, cpu: &str) -> Result<Payload> {
     let demo = demo::find(name).ok_or_else(|| {
         let known: Vec<_> = demo::ALL.iter().map(|demo| demo.name).collect();
         Error::Usage(format!("unknown demo {name:?}; known: {}", known.join(", ")))
     })?;
-    let image = (demo.build)().map_err(|e| Error::Host(format!("demo {name}: {e}")))?;
+    let part = demo::Part::by_name(cpu)
+        .ok_or_else(|| Error::Usage(format!("demo {name} does not know CPU {cpu:?}")))?;
+    let image = (demo.build)(part).map_err(|e| Error::Host(format!("demo {name}: {e}")))?;
     Ok(Payload::Flat {
         image: Image { name: format!("demo {name}"), bytes: image.bytes },
         address: image.load_address,

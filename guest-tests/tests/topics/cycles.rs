@@ -1,33 +1,41 @@
-//! Cycles, and what E, INV and CNT_MASK make of them (BKDG 10.2), on the events that are one or none
-//! in each cycle: 76h, CDh and CEh. One instruction is one cycle.
+//! Cycles, and what E, INV and the counter mask make of them (BKDG 10.2; SDM Vol. 3, "PerfEvtSel0
+//! and PerfEvtSel1 MSRs"; Intel 327357-001, table 1-5), on events that are one or none in each
+//! cycle: cycles not halted, with interrupts masked, with an interrupt pending. One instruction is
+//! one cycle.
 
-use guest_tests::guest::RFLAGS_CLEAR;
-use guest_tests::msr::{CMASK_1, EDGE, INV, OS, USR};
-use guest_tests::{DISABLING, Guest, PMI_VECTOR, Result, run};
+use guest_tests::guest::EFLAGS_CLEAR;
+use guest_tests::msr::{CMASK_1, CMASK_2, EDGE, INV, OS, USR};
+use guest_tests::{DISABLING, Guest, PMI_VECTOR, Part, Result, run};
 
-const UNHALTED: u64 = 0x76 | OS;
-const MASKED: u64 = 0xCD | OS;
-const MASKED_PENDING: u64 = 0xCE | OS;
-const CMASK_2: u64 = 2 << 24;
+on_every_part!(
+    masked_cycles,
+    masked_throughout,
+    masked_and_pending,
+    edges_at_one_level,
+    instructions_per_cycle,
+    halted_cycles_do_not_count,
+);
+
 const CMASK_4: u64 = 4 << 24;
 
 /// Three times two cycles with IF = 0 between two with IF = 1. The cycle of CLI begins with IF = 1,
 /// that of STI with IF = 0.
-#[test]
-fn masked_cycles() -> Result {
+fn masked_cycles(part: &'static Part) -> Result {
+    let Some(masked) = part.masked else { unreachable!() };
     let selects = [
-        ("unhalted", UNHALTED),
-        ("masked", MASKED),
-        ("edges", MASKED | EDGE),
-        ("at least one", MASKED | CMASK_1),
-        ("at least two", MASKED | CMASK_2),
-        ("less than one", MASKED | INV | CMASK_1),
-        ("less than two", MASKED | INV | CMASK_2),
-        ("edges of less than one", MASKED | INV | CMASK_1 | EDGE),
-        ("edges of at least one", MASKED | CMASK_1 | EDGE),
-        ("four is reserved", MASKED | CMASK_4),
+        ("unhalted", part.cycles, OS),
+        ("masked", masked, OS),
+        ("edges", masked, OS | EDGE),
+        ("at least one", masked, OS | CMASK_1),
+        ("at least two", masked, OS | CMASK_2),
+        ("less than one", masked, OS | INV | CMASK_1),
+        ("less than two", masked, OS | INV | CMASK_2),
+        ("edges of less than one", masked, OS | INV | CMASK_1 | EDGE),
+        ("edges of at least one", masked, OS | CMASK_1 | EDGE),
+        // Reserved on K7 and K8, never reached on P6.
+        ("at least four", masked, OS | CMASK_4),
     ];
-    let image = Guest::assemble(|g| {
+    let image = Guest::assemble(part, |g| {
         g.sti()?;
         g.nop()?;
         g.count_each(&selects, |g| {
@@ -42,7 +50,7 @@ fn masked_cycles() -> Result {
         g.cli()
     })?;
     let all = 3 * 4 + DISABLING;
-    run(&image).expect(&[
+    run(part, &image).expect(&[
         ("unhalted", all),
         ("masked", 3 * 2),
         ("edges", 3),
@@ -53,33 +61,40 @@ fn masked_cycles() -> Result {
         // Open from the first cycle on, and again behind each STI.
         ("edges of less than one", 1 + 3),
         ("edges of at least one", 3),
-        ("four is reserved", 0),
+        ("at least four", 0),
     ]);
     Ok(())
 }
 
 /// IF = 0 all the time: every cycle counts, and enabling begins with an edge.
-#[test]
-fn masked_throughout() -> Result {
-    let image = Guest::assemble(|g| {
-        let selects = [("unhalted", UNHALTED), ("masked", MASKED), ("edges", MASKED | EDGE)];
+fn masked_throughout(part: &'static Part) -> Result {
+    let Some(masked) = part.masked else { unreachable!() };
+    let image = Guest::assemble(part, |g| {
+        let selects =
+            [("unhalted", part.cycles, OS), ("masked", masked, OS), ("edges", masked, OS | EDGE)];
         g.count_each(&selects, |g| (0..8).try_for_each(|_| g.nop()))
     })?;
-    run(&image).expect(&[("unhalted", 8 + DISABLING), ("masked", 8 + DISABLING), ("edges", 1)]);
+    run(part, &image).expect(&[
+        ("unhalted", 8 + DISABLING),
+        ("masked", 8 + DISABLING),
+        ("edges", 1),
+    ]);
     Ok(())
 }
 
 /// An interrupt that waits: from behind the write to ICR to the end of STI. Once the handler runs,
 /// nothing waits.
-#[test]
-fn masked_and_pending() -> Result {
+fn masked_and_pending(part: &'static Part) -> Result {
     const ICR: i32 = 0x300;
     const TO_ITSELF: u32 = 1 << 18;
-    let image = Guest::assemble(|g| {
+    let (Some(pending), Some(interrupts)) = (part.masked_pending, part.interrupts) else {
+        unreachable!()
+    };
+    let image = Guest::assemble(part, |g| {
         let selects = [
-            ("pending", MASKED_PENDING),
-            ("edges", MASKED_PENDING | EDGE),
-            ("interrupts", 0xCF | OS),
+            ("pending", pending, OS),
+            ("edges", pending, OS | EDGE),
+            ("interrupts", interrupts, OS),
         ];
         g.count_each(&selects, |g| {
             g.write_lapic(ICR, TO_ITSELF | u32::from(PMI_VECTOR))?;
@@ -91,36 +106,64 @@ fn masked_and_pending() -> Result {
             g.cli() // behind the handler
         })
     })?;
-    run(&image).expect(&[("pending", 4), ("edges", 1), ("interrupts", 1)]);
+    run(part, &image).expect(&[("pending", 4), ("edges", 1), ("interrupts", 1)]);
     Ok(())
 }
 
 /// A counter that does not count at a level does not see its cycles: an edge is not made by leaving
 /// the level and coming back.
-#[test]
-fn edges_at_one_level() -> Result {
-    let image = Guest::assemble(|g| {
+fn edges_at_one_level(part: &'static Part) -> Result {
+    let Some(masked) = part.masked else { unreachable!() };
+    let image = Guest::assemble(part, |g| {
         let body = |g: &mut Guest| {
             g.nop()?;
-            g.at_cpl3(RFLAGS_CLEAR, |g| g.nop())
+            g.at_cpl3(EFLAGS_CLEAR, |g| g.nop())
         };
-        g.count("system", MASKED | EDGE, body)?;
-        g.count("user", 0xCD | USR | EDGE, body)?;
-        g.count("user.level", 0xCD | USR, body)
+        g.count("system", masked, OS | EDGE, body)?;
+        g.count("user", masked, USR | EDGE, body)?;
+        g.count("user.level", masked, USR, body)
     })?;
     // IF is 0 all the time. At CPL 3: NOP, INT 80h.
-    run(&image).expect(&[("system", 1), ("user", 1), ("user.level", 2)]);
+    run(part, &image).expect(&[("system", 1), ("user", 1), ("user.level", 2)]);
+    Ok(())
+}
+
+/// Each cycle retires one instruction.
+fn instructions_per_cycle(part: &'static Part) -> Result {
+    let image = Guest::assemble(part, |g| {
+        let instructions = part.instructions;
+        let selects = [
+            ("instructions", instructions, OS),
+            ("at least one", instructions, OS | CMASK_1),
+            ("at least two", instructions, OS | CMASK_2),
+            ("less than one", instructions, OS | INV | CMASK_1),
+            ("less than two", instructions, OS | INV | CMASK_2),
+            ("edges", instructions, OS | EDGE),
+            ("INV alone", instructions, OS | INV),
+        ];
+        g.count_each(&selects, |g| (0..8).try_for_each(|_| g.nop()))
+    })?;
+    let all = 8 + DISABLING;
+    run(part, &image).expect(&[
+        ("instructions", all),
+        ("at least one", all),
+        ("at least two", 0),
+        ("less than one", 0),
+        ("less than two", all),
+        ("edges", 1),
+        // Without a counter mask there is nothing to invert.
+        ("INV alone", all),
+    ]);
     Ok(())
 }
 
 /// The clock of the counters stops in HLT (BKDG 10.2): a halt of 10,000 bus clocks adds the cycle of
 /// HLT itself and nothing else.
-#[test]
-fn halted_cycles_do_not_count() -> Result {
+fn halted_cycles_do_not_count(part: &'static Part) -> Result {
     const LVT_TIMER: i32 = 0x320;
     const INITIAL_COUNT: i32 = 0x380;
-    let image = Guest::assemble(|g| {
-        g.count("unhalted", UNHALTED, |g| {
+    let image = Guest::assemble(part, |g| {
+        g.count("unhalted", part.cycles, OS, |g| {
             g.write_lapic(LVT_TIMER, u32::from(PMI_VECTOR))?; // 2
             g.write_lapic(INITIAL_COUNT, 10_000)?; // 2
             g.sti()?; // 1
@@ -128,7 +171,7 @@ fn halted_cycles_do_not_count() -> Result {
             g.cli() // 1
         })
     })?;
-    let handler = guest_tests::guest::HANDLING;
-    run(&image).expect(&[("unhalted", 2 + 2 + 1 + 1 + 1 + handler + 1 + DISABLING)]);
+    let cycles = 2 + 2 + 1 + 1 + 1 + part.handling() + 1 + DISABLING;
+    run(part, &image).expect(&[("unhalted", cycles)]);
     Ok(())
 }

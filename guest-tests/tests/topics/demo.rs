@@ -1,7 +1,10 @@
 //! The sampling demo, and that a run is a function of its inputs.
 
-use guest_tests::{Result, run};
+use guest_tests::part::Registers;
+use guest_tests::{Part, Result, run};
 use vpmu::demo;
+
+on_every_part!(the_table_adds_up, totals_add_up, two_runs_are_equal);
 
 const PERIOD: u64 = 10_007;
 
@@ -9,9 +12,19 @@ fn numbers(line: &str) -> Vec<u64> {
     line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
 }
 
-#[test]
-fn the_table_adds_up() -> Result {
-    let serial = run(&demo::sampling()?).serial;
+fn image(part: &Part) -> Result<demo::Image> {
+    demo::sampling(demo::Part::by_name(part.name).expect("a part of the demo"))
+}
+
+/// The numbers in the line of totals.
+fn totals(serial: &str) -> Vec<u64> {
+    let last = serial.lines().find(|line| line.contains("Counted with")).expect("totals");
+    numbers(last.split_once(':').expect("a colon").1)
+}
+
+fn the_table_adds_up(part: &'static Part) -> Result {
+    let outcome = run(part, &image(part)?);
+    let serial = &outcome.serial;
     let head = numbers(serial.lines().next().expect("a first line"));
     let [samples, period] = head[..] else { panic!("{serial}") };
     assert_eq!(period, PERIOD);
@@ -36,20 +49,41 @@ fn the_table_adds_up() -> Result {
         assert!(rows.iter().any(|row| row.2 == name && row.1 > 0), "{name} was sampled");
     }
 
-    // Each sample takes a period and the interrupt, which counts as an instruction. The total is
-    // read a few instructions before the last one.
-    let last = serial.lines().find(|line| line.contains("branches")).expect("totals");
-    let totals = numbers(last.split_once(':').expect("a colon").1);
-    let [cycles, instructions, branches] = totals[..] else { panic!("{last}") };
-    assert_eq!(instructions / (PERIOD + 1), samples);
-    assert!(cycles > 0 && branches > 0 && branches < instructions);
+    // One sample a period, and on K7 and K8 the interrupt counts as an instruction at CPL 3.
+    let sampled = outcome.machine.vcpus()[0].pmu.counter_stats(0).expect("counter 0").total();
+    assert_eq!(sampled.pmis, samples);
+    assert_eq!(sampled.count / (PERIOD + part.exceptional.instructions), samples);
     Ok(())
 }
 
-#[test]
-fn two_runs_are_equal() -> Result {
-    let image = demo::sampling()?;
-    let (first, second) = (run(&image), run(&image));
+fn totals_add_up(part: &'static Part) -> Result {
+    let outcome = run(part, &image(part)?);
+    let totals = totals(&outcome.serial);
+    let counter = |n| outcome.machine.vcpus()[0].pmu.counter_stats(n).expect("a counter").total();
+    match (part.registers, &totals[..]) {
+        // The totals are read a few instructions before the counters stop.
+        (Registers::Amd, &[cycles, instructions, branches]) => {
+            assert!(cycles.abs_diff(instructions) < 10 + counter(0).pmis);
+            assert_eq!(instructions / 1000, counter(0).count / 1000);
+            assert!(branches > 0 && branches < instructions);
+        }
+        (Registers::P6 | Registers::Knc, &[cycles]) => {
+            assert!(cycles.abs_diff(counter(0).count) < 10 + counter(0).pmis);
+        }
+        (Registers::P55c, &[cycles, instructions]) => {
+            // One cycle an instruction; the counter of cycles is read four instructions earlier.
+            assert_eq!(instructions, cycles + 4);
+            assert!(instructions > 10_000_000);
+            assert_eq!(counter(1).overflows, 1, "one period after the start");
+        }
+        (_, totals) => panic!("{totals:?}"),
+    }
+    Ok(())
+}
+
+fn two_runs_are_equal(part: &'static Part) -> Result {
+    let image = image(part)?;
+    let (first, second) = (run(part, &image), run(part, &image));
     assert_eq!(first.serial, second.serial);
     assert_eq!(first.machine.time(), second.machine.time());
     Ok(())

@@ -1,6 +1,33 @@
-//! Bare-metal guests, one topic a file. Each programs the PMU of a K8 as a driver would, and each
+//! Bare-metal guests, one topic a file. Each programs the PMU as a driver would, and each
 //! expectation is counted by hand beside the guest it belongs to.
+//!
+//! A topic is a function over the part; [`on_every_part`] makes a test of it for every part, called
+//! as in `overflow::k8::counters_are_independent`. What does not apply to a part is listed in
+//! [`applicability`].
 
+/// Makes tests of topics: a module a part, in it one test a topic.
+macro_rules! on_every_part {
+    ($($topic:ident),+ $(,)?) => {
+        on_every_part!(@parts (k8) ($($topic)+));
+    };
+    (@parts ($($part:ident)+) $topics:tt) => {
+        $(
+            mod $part {
+                on_every_part!(@tests $topics);
+            }
+        )+
+    };
+    (@tests ($($topic:ident)+)) => {
+        $(
+            #[test]
+            fn $topic() -> guest_tests::Result {
+                crate::applicability::test(module_path!(), stringify!($topic), super::$topic)
+            }
+        )+
+    };
+}
+
+mod applicability;
 mod branches;
 mod breakpoints;
 mod classes;
@@ -8,9 +35,12 @@ mod cycles;
 mod demo;
 mod lvtpc;
 mod overflow;
+mod p55c;
+mod p6;
 mod pmi;
 mod privilege;
 mod rdpmc;
 mod registers;
 mod silent;
 mod skid;
+mod threads;

@@ -1,32 +1,31 @@
-//! Preset and wrap of the 48-bit counters (BKDG 10.1).
+//! Preset and wrap of the counters: 48 bits on K7 and K8 (BKDG 10.1), 40 elsewhere.
 
-use guest_tests::msr::{OS, PERF_CTR, WIDTH_MASK};
-use guest_tests::{DISABLING, Guest, Result, run};
+use guest_tests::msr::OS;
+use guest_tests::{DISABLING, Guest, Part, Result, run};
 
-const INSTRUCTIONS: u64 = 0xC0;
+on_every_part!(a_negative_preset_counts_up_to_zero, counters_are_independent);
 
 /// A counter preset to minus n is zero after n, and goes on.
-#[test]
-fn a_negative_preset_counts_up_to_zero() -> Result {
-    let image = Guest::assemble(|g| {
+fn a_negative_preset_counts_up_to_zero(part: &'static Part) -> Result {
+    let image = Guest::assemble(part, |g| {
         for (name, preset) in
             [("short", 10_u64), ("exact", 9), ("beyond", 3), ("just", 1), ("full", 0)]
         {
-            g.start(0, INSTRUCTIONS | OS, preset.wrapping_neg())?;
+            g.start(0, part.instructions, OS, preset.wrapping_neg())?;
             for _ in 0..5 {
                 g.nop()?;
             }
             g.stop(0)?;
-            g.read_msr(PERF_CTR)?;
+            g.read_msr(part.perfctr(0))?;
             g.report(name)?;
         }
         Ok(())
     })?;
     // Five NOPs and what disables: nine.
     assert_eq!(5 + DISABLING, 9);
-    let outcome = run(&image);
+    let outcome = run(part, &image);
     outcome.expect(&[
-        ("short", WIDTH_MASK), // -10 + 9 = -1 in 48 bits
+        ("short", part.width_mask()), // -10 + 9 = -1
         ("exact", 0),
         ("beyond", 6),
         ("just", 8),
@@ -40,30 +39,29 @@ fn a_negative_preset_counts_up_to_zero() -> Result {
     Ok(())
 }
 
-/// Four counters count the same loop, each from its own preset, and wrap on their own. Each later
-/// one misses the eight instructions that set the next one up.
-#[test]
-fn counters_are_independent() -> Result {
-    /// Two WRMSR with three MOV each.
-    const STARTING: u64 = 8;
-    let image = Guest::assemble(|g| {
-        for n in 0..4 {
-            g.start(n, INSTRUCTIONS | OS, if n == 2 { u64::MAX } else { 0 })?;
+/// All counters count the same code, each from its own preset, and wrap on their own. Each later one
+/// misses the instructions that set it up.
+fn counters_are_independent(part: &'static Part) -> Result {
+    let last = part.counters - 1;
+    let image = Guest::assemble(part, |g| {
+        for n in 0..=last {
+            g.start(n, part.instructions, OS, if n == last { u64::MAX } else { 0 })?;
         }
-        for n in 0..4 {
+        for n in 0..=last {
             g.stop(n)?;
         }
-        for n in 0..4 {
-            g.read_msr(PERF_CTR + n)?;
+        for n in 0..=last {
+            g.read_msr(part.perfctr(n))?;
             g.report(&format!("counter{n}"))?;
         }
         Ok(())
     })?;
-    run(&image).expect(&[
-        ("counter0", 3 * STARTING + DISABLING),
-        ("counter1", 2 * STARTING + 2 * DISABLING),
-        ("counter2", STARTING + 3 * DISABLING - 1),
-        ("counter3", 4 * DISABLING),
-    ]);
+    let outcome = run(part, &image);
+    for n in 0..=last {
+        let (started, stopped) = (u64::from(last - n), u64::from(n + 1));
+        // The last one began at minus one.
+        let counted = started * part.starting() + stopped * DISABLING - u64::from(n == last);
+        outcome.expect(&[(&format!("counter{n}"), counted)]);
+    }
     Ok(())
 }

@@ -2,9 +2,7 @@
 //! port, in polled mode, the debug exit port and soft off.
 
 use iced_x86::IcedError;
-use iced_x86::code_asm::{
-    CodeLabel, al, ax, byte_ptr, dl, dx, eax, ebx, ecx, edi, edx, rax, rbx, rcx, rdi, rdx, rsi,
-};
+use iced_x86::code_asm::{CodeLabel, al, ax, byte_ptr, dl, dx, eax, ebx, ecx, edi, edx, esi};
 
 use super::program::Program;
 use crate::devices::acpi_pm::{PM1A_CONTROL, SLEEP_TYPE_S5};
@@ -20,7 +18,7 @@ const SLEEP_ENABLE: u16 = 1 << 13;
 /// Position of SLP_TYP.
 const SLEEP_TYPE: u32 = 10;
 
-/// Subroutines of a program that write to the console. They preserve all registers but RFLAGS, if
+/// Subroutines of a program that write to the console. They preserve all registers but EFLAGS, if
 /// not said otherwise.
 pub struct Console {
     put_char: CodeLabel,
@@ -51,16 +49,16 @@ impl Console {
     /// If an instruction cannot be encoded.
     pub fn text(&self, p: &mut Program, text: &str) -> Result<(), IcedError> {
         let bytes = p.constant(text.as_bytes());
-        p.push(rsi)?;
-        p.push(rcx)?;
-        p.lea(rsi, byte_ptr(bytes))?;
+        p.push(esi)?;
+        p.push(ecx)?;
+        p.address(esi, bytes)?;
         p.mov(ecx, text.len() as u32)?;
         p.call(self.put_text)?;
-        p.pop(rcx)?;
-        p.pop(rsi)
+        p.pop(ecx)?;
+        p.pop(esi)
     }
 
-    /// Writes ECX bytes at RSI. Changes both.
+    /// Writes ECX bytes at ESI. Changes both.
     ///
     /// # Errors
     /// If an instruction cannot be encoded.
@@ -76,7 +74,7 @@ impl Console {
         p.call(self.put_char)
     }
 
-    /// Writes RAX as 16 hexadecimal digits.
+    /// Writes EDX:EAX as 16 hexadecimal digits.
     ///
     /// # Errors
     /// If an instruction cannot be encoded.
@@ -84,15 +82,15 @@ impl Console {
         p.call(self.put_hex)
     }
 
-    /// Writes RAX in decimal, right-aligned in `width` columns.
+    /// Writes EDX:EAX in decimal, right-aligned in `width` columns.
     ///
     /// # Errors
     /// If an instruction cannot be encoded.
     pub fn decimal(&self, p: &mut Program, width: u32) -> Result<(), IcedError> {
-        p.push(rdi)?;
+        p.push(edi)?;
         p.mov(edi, width)?;
         p.call(self.put_decimal)?;
-        p.pop(rdi)
+        p.pop(edi)
     }
 
     /// Ends the run: the exit status of the program is `2 * code + 1`.
@@ -129,46 +127,46 @@ fn stay(p: &mut Program) -> Result<(), IcedError> {
 /// AL to the serial port.
 fn put_char(p: &mut Program) -> Result<CodeLabel, IcedError> {
     let entry = p.here()?;
-    p.push(rdx)?;
-    p.push(rax)?;
+    p.push(edx)?;
+    p.push(eax)?;
     p.mov(edx, LINE_STATUS)?;
     let wait = p.here()?;
     p.in_(al, dx)?;
     p.test(al, TRANSMITTER_READY)?;
     p.jz(wait)?;
-    p.pop(rax)?;
+    p.pop(eax)?;
     p.mov(edx, DATA)?;
     p.out(dx, al)?;
-    p.pop(rdx)?;
+    p.pop(edx)?;
     p.ret()?;
     Ok(entry)
 }
 
-/// ECX bytes at RSI.
+/// ECX bytes at ESI.
 fn put_text(p: &mut Program, put_char: CodeLabel) -> Result<CodeLabel, IcedError> {
     let entry = p.here()?;
-    p.push(rax)?;
+    p.push(eax)?;
     let next = p.here()?;
-    p.mov(al, byte_ptr(rsi))?;
+    p.mov(al, byte_ptr(esi))?;
     p.call(put_char)?;
-    p.inc(rsi)?;
+    p.inc(esi)?;
     p.dec(ecx)?;
     p.jnz(next)?;
-    p.pop(rax)?;
+    p.pop(eax)?;
     p.ret()?;
     Ok(entry)
 }
 
-/// RAX, four bits at a time from the top.
+/// EDX:EAX, four bits at a time from the top of EDX, then of EAX.
 fn put_hex(p: &mut Program, put_char: CodeLabel) -> Result<CodeLabel, IcedError> {
-    let entry = p.here()?;
-    p.push(rax)?;
-    p.push(rcx)?;
-    p.push(rdx)?;
-    p.mov(rdx, rax)?;
-    p.mov(ecx, 16)?;
+    let half = p.here()?;
+    p.push(eax)?;
+    p.push(ecx)?;
+    p.push(edx)?;
+    p.mov(edx, eax)?;
+    p.mov(ecx, 8)?;
     let next = p.here()?;
-    p.rol(rdx, 4)?;
+    p.rol(edx, 4)?;
     p.mov(eax, edx)?;
     p.and(eax, 0xF)?;
     p.add(al, u32::from(b'0'))?;
@@ -180,28 +178,42 @@ fn put_hex(p: &mut Program, put_char: CodeLabel) -> Result<CodeLabel, IcedError>
     p.call(put_char)?;
     p.dec(ecx)?;
     p.jnz(next)?;
-    p.pop(rdx)?;
-    p.pop(rcx)?;
-    p.pop(rax)?;
+    p.pop(edx)?;
+    p.pop(ecx)?;
+    p.pop(eax)?;
+    p.ret()?;
+
+    let entry = p.here()?;
+    p.xchg(eax, edx)?;
+    p.call(half)?;
+    p.xchg(eax, edx)?;
+    p.call(half)?;
     p.ret()?;
     Ok(entry)
 }
 
-/// RAX in decimal, at least EDI columns: digits are pushed from the last, blanks go first.
+/// EDX:EAX in decimal, at least EDI columns: digits are pushed from the last, blanks go first.
 fn put_decimal(p: &mut Program, put_char: CodeLabel) -> Result<CodeLabel, IcedError> {
+    let registers = [eax, ebx, ecx, edx, esi, edi];
     let entry = p.here()?;
-    for register in [rax, rbx, rcx, rdx, rdi] {
+    for register in registers {
         p.push(register)?;
     }
     p.mov(ebx, 10)?;
     p.xor(ecx, ecx)?;
+    // The upper half by ten, then its remainder and the lower half.
     let divide = p.here()?;
+    p.mov(esi, eax)?;
+    p.mov(eax, edx)?;
     p.xor(edx, edx)?;
-    p.div(rbx)?;
+    p.div(ebx)?;
+    p.xchg(eax, esi)?;
+    p.div(ebx)?;
     p.add(dl, u32::from(b'0'))?;
-    p.push(rdx)?;
+    p.push(edx)?;
+    p.mov(edx, esi)?;
     p.inc(ecx)?;
-    p.test(rax, rax)?;
+    p.or(esi, eax)?;
     p.jnz(divide)?;
     p.mov(al, u32::from(b' '))?;
     p.sub(edi, ecx)?;
@@ -213,11 +225,11 @@ fn put_decimal(p: &mut Program, put_char: CodeLabel) -> Result<CodeLabel, IcedEr
     p.jnz(blank)?;
     p.place(&mut digits)?;
     let digit = p.here()?;
-    p.pop(rax)?;
+    p.pop(eax)?;
     p.call(put_char)?;
     p.dec(ecx)?;
     p.jnz(digit)?;
-    for register in [rdi, rdx, rcx, rbx, rax] {
+    for register in registers.into_iter().rev() {
         p.pop(register)?;
     }
     p.ret()?;

@@ -3,10 +3,12 @@
 use iced_x86::IcedError;
 
 mod console;
+mod part;
 pub mod program;
 mod sampling;
 
 pub use console::Console;
+pub use part::Part;
 pub use program::{Image, Program};
 pub use sampling::sampling;
 
@@ -17,8 +19,8 @@ pub struct Demo {
     pub name: &'static str,
     /// What it shows, in one line.
     pub about: &'static str,
-    /// Assembles it.
-    pub build: fn() -> Result<Image, IcedError>,
+    /// Assembles it for a part.
+    pub build: fn(&Part) -> Result<Image, IcedError>,
 }
 
 /// All demos.

@@ -1,83 +1,98 @@
-//! Bare-metal 64-bit programs, assembled at run time.
+//! Bare-metal 32-bit programs, assembled at run time.
 //!
-//! The image is loaded at 1 MiB and starts in 32-bit protected mode with flat segments. Its stub
-//! enters 64-bit mode with the first 4 GiB mapped one to one (2 MiB pages, open to CPL 3), its own
-//! GDT, TSS and IDT, and the local APIC enabled, and then runs what the caller assembled.
+//! Flat protected mode without paging and without an instruction younger than the Pentium runs on
+//! every part. The image is loaded at 1 MiB and starts in 32-bit protected mode with flat segments.
+//! What it needs to stand on its own comes first: GDT, IDT, one TSS and three stacks a processor,
+//! and the local APIC enabled. Then it runs what the caller assembled.
 //!
 //! ```text
-//! 10_0000h  stub           10_7000h  GDT      10_8000h  IDT
-//! 10_1000h  page tables    10_7100h  TSS      10_9000h  data of the program
-//! 10_A000h  stacks, one page each             11_0000h  code, then constants
+//! 10_0000h  stub           10_2000h  GDT      10_4000h  data of the program
+//! 10_1000h  trampoline     10_2200h  TSSs     10_8000h  stacks, 16 KiB a processor
+//!                          10_3000h  IDT      13_0000h  code, then constants
 //! ```
 
+use std::collections::HashSet;
 use std::ops::{Deref, DerefMut};
 
 use iced_x86::code_asm::{
-    CodeAssembler, CodeLabel, ax, byte_ptr, cr0, cr3, cr4, ds, dword_ptr, eax, ecx, edi, edx, es,
-    fs, fword_ptr, gs, rax, rdi, rsp, ss, tbyte_ptr,
+    AsmMemoryOperand, AsmRegister32, CodeAssembler, CodeAssemblerResult, CodeLabel, al, ax, cr0,
+    cr4, ds, dword_ptr, eax, ecx, edi, edx, es, esp, fs, fword_ptr, gs, ss,
 };
-use iced_x86::{BlockEncoderOptions, IcedError};
+use iced_x86::{BlockEncoderOptions, Code, IcedError, Instruction};
 
 /// Where the image is loaded and where its first byte runs.
-pub const LOAD_ADDRESS: u64 = 0x10_0000;
+pub const LOAD_ADDRESS: u32 = 0x10_0000;
+/// Real-mode code that brings a started processor to [`Program::set_start_up`]'s label, as long as
+/// [`TRAMPOLINE_BYTES`]. It runs at the start of any 4 KiB page below 1 MiB.
+pub const TRAMPOLINE: u32 = LOAD_ADDRESS + 0x1000;
+/// Room for the trampoline.
+pub const TRAMPOLINE_BYTES: u32 = 64;
 /// One page for the program's variables, zero at the start.
-pub const DATA: u64 = LOAD_ADDRESS + 0x9000;
-/// Top of the stack that the program starts on (CPL 0).
-pub const STACK: u64 = LOAD_ADDRESS + 0xF000;
-/// Top of a stack for code at CPL 3.
-pub const USER_STACK: u64 = LOAD_ADDRESS + 0xE000;
-/// Top of the stack that an interrupt from CPL 3 switches to: RSP0 of the TSS.
-pub const INTERRUPT_STACK: u64 = LOAD_ADDRESS + 0xD000;
+pub const DATA: u32 = LOAD_ADDRESS + 0x4000;
 /// Where the code begins.
-pub const CODE: u64 = LOAD_ADDRESS + 0x1_0000;
+pub const CODE: u32 = LOAD_ADDRESS + 0x3_0000;
 
-/// Code segment of CPL 0.
+/// Processors that have stacks and a TSS, by local APIC identifier.
+pub const PROCESSORS: u32 = 8;
+/// The stacks of processor n are this times n further up.
+pub const STACKS_SIZE: u32 = 0x4000;
+/// The stacks of processor 0; multiples of [`STACKS_SIZE`], so that a stack pointer shows whose
+/// stack it is.
+pub const STACKS: u32 = LOAD_ADDRESS + 0x8000;
+/// Top of the stack for code above CPL 0, within a processor's stacks.
+pub const USER_STACK: u32 = 0x2000;
+/// Top of the stack that an interrupt from above CPL 0 switches to: ESP0 of the TSS, within a
+/// processor's stacks. The words from here to 16 bytes further up belong to the program.
+pub const INTERRUPT_STACK: u32 = 0x3000 - 16;
+/// Top of the stack that the program starts on, within a processor's stacks and not behind them.
+pub const KERNEL_STACK: u32 = 0x4000 - 16;
+
+/// Code segment of CPL 0. Those of CPL 1 to 3 are [`segments`].
 pub const KERNEL_CS: u16 = 0x08;
 /// Data segment of CPL 0.
 pub const KERNEL_SS: u16 = 0x10;
-/// Data segment of CPL 3, with its RPL.
-pub const USER_SS: u16 = 0x23;
-/// Code segment of CPL 3, with its RPL.
-pub const USER_CS: u16 = 0x2B;
-const TASK: u16 = 0x30;
+/// TSS of processor 0.
+const TASK: u16 = 0x48;
 
 /// Register page of the local APIC.
 pub const LAPIC: u32 = 0xFEE0_0000;
-/// Spurious-interrupt vector register: bit 8 enables the local APIC (APM volume 2, 16.4.7).
+/// Local APIC identifier register: bits 31:24.
+pub const LAPIC_ID: i32 = 0x20;
+/// Spurious-interrupt vector register: bit 8 enables the local APIC.
 const LAPIC_SVR: i32 = 0xF0;
 const SPURIOUS_VECTOR: u32 = 0xFF;
 
-const PML4: u64 = LOAD_ADDRESS + 0x1000;
-const PDPT: u64 = LOAD_ADDRESS + 0x2000;
-const DIRECTORIES: u64 = LOAD_ADDRESS + 0x3000;
-const GDT: u64 = LOAD_ADDRESS + 0x7000;
-const TSS: u64 = LOAD_ADDRESS + 0x7100;
+const GDT: u32 = LOAD_ADDRESS + 0x2000;
 /// Operands of LGDT and LIDT.
-const GDT_POINTER: u64 = LOAD_ADDRESS + 0x7200;
-const IDT_POINTER: u64 = LOAD_ADDRESS + 0x7210;
-const IDT: u64 = LOAD_ADDRESS + 0x8000;
-/// Tops of the stacks of the interrupt stack table, entries 1 and 2.
-const IST: [u64; 2] = [LOAD_ADDRESS + 0xB000, LOAD_ADDRESS + 0xC000];
+const GDT_POINTER: u32 = LOAD_ADDRESS + 0x2100;
+const IDT_POINTER: u32 = LOAD_ADDRESS + 0x2110;
+const TSS: u32 = LOAD_ADDRESS + 0x2200;
+const TSS_SIZE: u32 = 0x80;
+const IDT: u32 = LOAD_ADDRESS + 0x3000;
 
-const TSS_LIMIT: u64 = 0x67;
-/// Descriptors (APM volume 2, sections 4.7 and 4.8), in the order that SYSRET expects of the last
-/// three: 32-bit code, data and 64-bit code of CPL 3.
-const SEGMENTS: [u64; 6] = [
+const TSS_LIMIT: u32 = 0x67;
+/// Flat descriptors (SDM Vol. 3A, "Segment Descriptors"): code, then data, of each CPL. The order
+/// is the one that SYSCALL and SYSRET expect.
+const SEGMENTS: [u64; 9] = [
     0,
-    0x00AF_9B00_0000_FFFF, // 64-bit code, DPL 0
-    0x00CF_9300_0000_FFFF, // data, DPL 0
-    0x00CF_FB00_0000_FFFF, // 32-bit code, DPL 3
-    0x00CF_F300_0000_FFFF, // data, DPL 3
-    0x00AF_FB00_0000_FFFF, // 64-bit code, DPL 3
+    0x00CF_9B00_0000_FFFF,
+    0x00CF_9300_0000_FFFF,
+    0x00CF_BB00_0000_FFFF,
+    0x00CF_B300_0000_FFFF,
+    0x00CF_DB00_0000_FFFF,
+    0x00CF_D300_0000_FFFF,
+    0x00CF_FB00_0000_FFFF,
+    0x00CF_F300_0000_FFFF,
 ];
 
-/// PAE, PCE, OSFXSR, OSXMMEXCPT. RDPMC is open to CPL 3 until the program clears CR4.PCE.
-const CR4: u32 = 1 << 5 | 1 << 8 | 1 << 9 | 1 << 10;
-/// PE, MP, ET, NE, PG.
-const CR0: u32 = 1 | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 31;
-const EFER: u32 = 0xC000_0080;
-/// SCE, LME.
-const EFER_VALUE: u32 = 1 | 1 << 8;
+/// PE, MP, ET, NE.
+const CR0: u32 = 1 | 1 << 1 | 1 << 4 | 1 << 5;
+/// PCE: RDPMC is open to CPL 3 until the program clears it.
+const CR4: u32 = 1 << 8;
+
+/// Stands in the code for the address of a label until that is known. Too large for a byte, so that
+/// the assembler leaves 32 bits.
+const PLACEHOLDER: u32 = 0x7FFF_FFFF;
 
 /// A program ready to be loaded and run.
 #[derive(Clone, Debug)]
@@ -98,19 +113,35 @@ impl Image {
     }
 }
 
+/// Selectors of code and stack at `cpl`, with that RPL.
+#[must_use]
+pub fn segments(cpl: u8) -> (u16, u16) {
+    let cpl = u16::from(cpl & 3);
+    ((KERNEL_CS + 0x10 * cpl) | cpl, (KERNEL_SS + 0x10 * cpl) | cpl)
+}
+
 struct Gate {
     vector: u8,
     handler: CodeLabel,
-    /// Entry of the interrupt stack table, 0 for none.
-    ist: u8,
     /// Highest CPL from which INT n may use it.
     dpl: u8,
+}
+
+/// Four bytes of code that are to hold the address of a label.
+struct FixUp {
+    /// Behind the four bytes.
+    behind: CodeLabel,
+    target: CodeLabel,
 }
 
 /// A program being assembled. It is the assembler too: every instruction is a method.
 pub struct Program {
     assembler: CodeAssembler,
+    /// Labels that have a place. A copy of a label from before does not know it.
+    placed: HashSet<CodeLabel>,
     gates: Vec<Gate>,
+    fix_ups: Vec<FixUp>,
+    start_up: Option<CodeLabel>,
     symbols: Vec<(String, CodeLabel)>,
     constants: Vec<(CodeLabel, Vec<u8>)>,
 }
@@ -131,27 +162,54 @@ impl DerefMut for Program {
 
 impl Program {
     /// A program that so far does nothing but set up the processor. What is assembled next runs at
-    /// CPL 0 with interrupts disabled, on [`STACK`].
+    /// CPL 0 with interrupts disabled, on the kernel stack of processor 0.
     ///
     /// # Errors
     /// If an instruction cannot be encoded; so for all methods here.
     pub fn new() -> Result<Self, IcedError> {
-        let mut a = CodeAssembler::new(64)?;
-        a.mov(eax, u32::from(KERNEL_SS))?;
-        a.mov(ds, eax)?;
-        a.mov(es, eax)?;
-        a.mov(ss, eax)?;
-        a.mov(fs, eax)?;
-        a.mov(gs, eax)?;
-        a.mov(rsp, STACK)?;
-        a.lidt(tbyte_ptr(IDT_POINTER))?;
-        a.mov(eax, u32::from(TASK))?;
-        a.ltr(ax)?;
-        a.fninit()?;
-        let mut program =
-            Self { assembler: a, gates: Vec::new(), symbols: Vec::new(), constants: Vec::new() };
-        program.write_lapic(LAPIC_SVR, 1 << 8 | SPURIOUS_VECTOR)?;
+        let mut program = Self {
+            assembler: CodeAssembler::new(32)?,
+            placed: HashSet::new(),
+            gates: Vec::new(),
+            fix_ups: Vec::new(),
+            start_up: None,
+            symbols: Vec::new(),
+            constants: Vec::new(),
+        };
+        program.set_up_processor()?;
         Ok(program)
+    }
+
+    /// What every processor does first, with the GDT of this program: segments, its own stack and
+    /// TSS, IDT, x87, local APIC.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn set_up_processor(&mut self) -> Result<(), IcedError> {
+        self.mov(eax, u32::from(KERNEL_SS))?;
+        self.mov(ss, eax)?;
+        // A return to an outer level would clear those that it may not use.
+        self.mov(eax, u32::from(segments(3).1))?;
+        self.mov(ds, eax)?;
+        self.mov(es, eax)?;
+        self.mov(fs, eax)?;
+        self.mov(gs, eax)?;
+        self.mov(eax, CR4)?;
+        self.mov(cr4, eax)?;
+        self.mov(eax, CR0)?;
+        self.mov(cr0, eax)?;
+        self.mov(eax, dword_ptr(LAPIC + LAPIC_ID as u32))?;
+        self.shr(eax, 24)?;
+        self.mov(ecx, eax)?;
+        self.shl(ecx, STACKS_SIZE.trailing_zeros())?;
+        self.add(ecx, (STACKS + KERNEL_STACK) as i32)?;
+        self.mov(esp, ecx)?;
+        self.lidt(fword_ptr(IDT_POINTER))?;
+        self.shl(eax, 3)?;
+        self.add(eax, i32::from(TASK))?;
+        self.ltr(ax)?;
+        self.fninit()?;
+        self.write_lapic(LAPIC_SVR, 1 << 8 | SPURIOUS_VECTOR)
     }
 
     /// Puts `label` here. Several labels may be at one place.
@@ -160,6 +218,7 @@ impl Program {
     /// If the label is somewhere already.
     pub fn place(&mut self, label: &mut CodeLabel) -> Result<(), IcedError> {
         self.set_label(label)?;
+        self.placed.insert(*label);
         self.zero_bytes()
     }
 
@@ -183,13 +242,56 @@ impl Program {
         Ok(label)
     }
 
-    /// Sends `vector` to `handler` through an interrupt gate: stack `ist` of the interrupt stack
-    /// table (1 or 2; 0 for none), callable by INT n up to CPL `dpl`.
-    pub fn gate(&mut self, vector: u8, handler: CodeLabel, ist: u8, dpl: u8) {
-        self.gates.push(Gate { vector, handler, ist, dpl });
+    /// Sends `vector` to `handler` through an interrupt gate, callable by INT n up to CPL `dpl`.
+    pub fn gate(&mut self, vector: u8, handler: CodeLabel, dpl: u8) {
+        self.gates.push(Gate { vector, handler, dpl });
     }
 
-    /// WRMSR of `value` to `index`. Changes RAX, RCX, RDX.
+    /// Where a processor goes that [`TRAMPOLINE`] has brought to 32-bit protected mode, with the
+    /// GDT of this program and nothing else set up.
+    pub fn set_start_up(&mut self, entry: CodeLabel) {
+        self.start_up = Some(entry);
+    }
+
+    /// MOV of the address of `target` to a register.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn address(&mut self, to: AsmRegister32, target: CodeLabel) -> Result<(), IcedError> {
+        self.mov(to, PLACEHOLDER)?;
+        self.fix_up(target)
+    }
+
+    /// MOV of the address of `target` to memory.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn store_address(
+        &mut self,
+        to: AsmMemoryOperand,
+        target: CodeLabel,
+    ) -> Result<(), IcedError> {
+        self.mov(to, PLACEHOLDER)?;
+        self.fix_up(target)
+    }
+
+    /// PUSH of the address of `target`.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn push_address(&mut self, target: CodeLabel) -> Result<(), IcedError> {
+        self.push(PLACEHOLDER)?;
+        self.fix_up(target)
+    }
+
+    /// The last four bytes will hold the address of `target`.
+    fn fix_up(&mut self, target: CodeLabel) -> Result<(), IcedError> {
+        let behind = self.here()?;
+        self.fix_ups.push(FixUp { behind, target });
+        Ok(())
+    }
+
+    /// WRMSR of `value` to `index`: MOV, MOV, MOV, WRMSR. Changes EAX, ECX, EDX.
     ///
     /// # Errors
     /// If an instruction cannot be encoded.
@@ -200,28 +302,31 @@ impl Program {
         self.wrmsr()
     }
 
-    /// Writes a register of the local APIC. Changes RDI.
+    /// Writes a register of the local APIC: MOV, MOV. Changes EDI.
     ///
     /// # Errors
     /// If an instruction cannot be encoded.
     pub fn write_lapic(&mut self, offset: i32, value: u32) -> Result<(), IcedError> {
         self.mov(edi, LAPIC)?;
-        self.mov(dword_ptr(rdi + offset), value)
+        self.mov(dword_ptr(edi + offset), value)
     }
 
-    /// IRETQ to `target` at CPL 3, on [`USER_STACK`], with `rflags`. Changes RAX.
+    /// IRETD to `target` at `cpl`, 1 to 3, on the processor's own user stack, with `eflags`: MOV,
+    /// AND, ADD, PUSH five times, IRETD. Changes EAX.
     ///
     /// # Errors
     /// If an instruction cannot be encoded.
-    pub fn enter_user(&mut self, target: CodeLabel, rflags: i32) -> Result<(), IcedError> {
-        self.push(i32::from(USER_SS))?;
-        self.mov(rax, USER_STACK)?;
-        self.push(rax)?;
-        self.push(rflags)?;
-        self.push(i32::from(USER_CS))?;
-        self.lea(rax, byte_ptr(target))?;
-        self.push(rax)?;
-        self.iretq()
+    pub fn enter(&mut self, cpl: u8, target: CodeLabel, eflags: i32) -> Result<(), IcedError> {
+        let (code, stack) = segments(cpl);
+        self.mov(eax, esp)?;
+        self.and(eax, -(STACKS_SIZE as i32))?;
+        self.add(eax, USER_STACK as i32)?;
+        self.push(i32::from(stack))?;
+        self.push(eax)?;
+        self.push(eflags)?;
+        self.push(i32::from(code))?;
+        self.push_address(target)?;
+        self.iretd()
     }
 
     /// Constant bytes, placed behind the code.
@@ -231,59 +336,83 @@ impl Program {
         label
     }
 
-    /// Assembles everything.
+    /// The finished image.
     ///
     /// # Errors
     /// If an instruction cannot be encoded or a label has no place.
     pub fn finish(mut self) -> Result<Image, IcedError> {
         for (mut label, bytes) in std::mem::take(&mut self.constants) {
-            self.assembler.set_label(&mut label)?;
-            self.assembler.db(&bytes)?;
+            self.place(&mut label)?;
+            self.db(&bytes)?;
         }
         let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
-        let code = self.assembler.assemble_options(CODE, options)?;
+        let code = self.assembler.assemble_options(CODE.into(), options)?;
 
         let mut bytes = stub()?;
-        put(&mut bytes, PML4, &page_tables());
+        if let Some(entry) = self.start_up {
+            put(&mut bytes, TRAMPOLINE, &trampoline(self.address_of(&code, entry)?)?);
+        }
         put(&mut bytes, GDT, &quads(&SEGMENTS));
-        put(&mut bytes, GDT + u64::from(TASK), &quads(&task_descriptor()));
-        put(&mut bytes, TSS, &task_state());
-        put(&mut bytes, GDT_POINTER, &pointer(GDT, u64::from(TASK) + 15));
-        put(&mut bytes, IDT_POINTER, &pointer(IDT, 0xFFF));
+        put(&mut bytes, IDT_POINTER, &pointer(IDT, 0x7FF));
+        for n in 0..PROCESSORS {
+            put(&mut bytes, GDT + u32::from(TASK) + 8 * n, &quads(&[task_descriptor(n)]));
+            put(&mut bytes, TSS + TSS_SIZE * n, &task_state(n));
+        }
+        put(&mut bytes, GDT_POINTER, &gdt_pointer());
         for gate in &self.gates {
-            let descriptor = gate_descriptor(gate, code.label_ip(&gate.handler)?);
-            put(&mut bytes, IDT + 16 * u64::from(gate.vector), &quads(&descriptor));
+            let descriptor = gate_descriptor(gate, self.address_of(&code, gate.handler)?);
+            put(&mut bytes, IDT + 8 * u32::from(gate.vector), &quads(&[descriptor]));
         }
         put(&mut bytes, CODE, &code.inner.code_buffer);
+        for fix_up in &self.fix_ups {
+            let target = self.address_of(&code, fix_up.target)?;
+            let behind = self.address_of(&code, fix_up.behind)?;
+            put(&mut bytes, behind - 4, &target.to_le_bytes());
+        }
         let symbols = self
             .symbols
-            .into_iter()
-            .map(|(name, label)| Ok((name, code.label_ip(&label)?)))
+            .iter()
+            .map(|(name, label)| Ok((name.clone(), self.address_of(&code, *label)?.into())))
             .collect::<Result<_, IcedError>>()?;
-        Ok(Image { bytes, load_address: LOAD_ADDRESS, symbols })
+        Ok(Image { bytes, load_address: LOAD_ADDRESS.into(), symbols })
     }
 }
 
-/// 32-bit protected mode to 64-bit mode (APM volume 2, section 14.6.1).
+impl Program {
+    /// Where `label` is in `code`.
+    fn address_of(&self, code: &CodeAssemblerResult, label: CodeLabel) -> Result<u32, IcedError> {
+        Ok(code.label_ip(self.placed.get(&label).unwrap_or(&label))? as u32)
+    }
+}
+
+/// The first instructions: from the loader's GDT to this one.
 fn stub() -> Result<Vec<u8>, IcedError> {
     let mut a = CodeAssembler::new(32)?;
-    a.lgdt(fword_ptr(GDT_POINTER as u32))?;
-    a.mov(eax, CR4)?;
-    a.mov(cr4, eax)?;
-    a.mov(eax, PML4 as u32)?;
-    a.mov(cr3, eax)?;
-    a.mov(ecx, EFER)?;
-    a.mov(eax, EFER_VALUE)?;
-    a.xor(edx, edx)?;
-    a.wrmsr()?;
-    a.mov(eax, CR0)?;
+    a.lgdt(fword_ptr(GDT_POINTER))?;
+    a.jmp_far(KERNEL_CS, CODE)?;
+    a.assemble(LOAD_ADDRESS.into())
+}
+
+/// Real mode, CS = address / 16 and IP = 0 behind a start-up IPI, to 32-bit protected mode at
+/// `entry`. The operand of LGDT is the last of its bytes; a base of 24 bits is enough for the GDT.
+fn trampoline(entry: u32) -> Result<Vec<u8>, IcedError> {
+    const POINTER: u32 = TRAMPOLINE_BYTES - 6;
+    const PROTECTION_ENABLE: i32 = 1;
+    let mut a = CodeAssembler::new(16)?;
+    a.cli()?;
+    a.lgdt(fword_ptr(POINTER).cs())?;
+    a.mov(eax, cr0)?;
+    a.or(al, PROTECTION_ENABLE)?;
     a.mov(cr0, eax)?;
-    a.jmp_far(KERNEL_CS, CODE as u32)?;
-    a.assemble(LOAD_ADDRESS)
+    a.add_instruction(Instruction::with_far_branch(Code::Jmp_ptr1632, KERNEL_CS, entry)?)?;
+    let mut bytes = a.assemble(0)?;
+    bytes.resize(POINTER as usize, 0);
+    bytes.extend(gdt_pointer());
+    Ok(bytes)
 }
 
 /// Writes `content` at guest-physical `address`, growing the image with zeros.
-fn put(image: &mut Vec<u8>, address: u64, content: &[u8]) {
+fn put(image: &mut Vec<u8>, address: u32, content: &[u8]) {
     let start = (address - LOAD_ADDRESS) as usize;
     let end = start + content.len();
     if image.len() < end {
@@ -297,50 +426,36 @@ fn quads(values: &[u64]) -> Vec<u8> {
 }
 
 /// Operand of LGDT and LIDT: limit, then base.
-fn pointer(base: u64, limit: u64) -> Vec<u8> {
-    [&(limit as u16).to_le_bytes()[..], &base.to_le_bytes()[..]].concat()
+fn pointer(base: u32, limit: u16) -> Vec<u8> {
+    [&limit.to_le_bytes()[..], &base.to_le_bytes()[..]].concat()
 }
 
-/// PML4, page-directory pointers and four page directories: 4 GiB one to one.
-fn page_tables() -> Vec<u8> {
-    const PRESENT_WRITE_USER: u64 = 7;
-    const LARGE: u64 = 1 << 7;
-    let mut tables = vec![0; 6 * 512];
-    tables[0] = PDPT | PRESENT_WRITE_USER;
-    for gib in 0..4 {
-        tables[512 + gib as usize] = (DIRECTORIES + (gib << 12)) | PRESENT_WRITE_USER;
-    }
-    for page in 0..4 * 512 {
-        tables[1024 + page as usize] = page << 21 | LARGE | PRESENT_WRITE_USER;
-    }
-    quads(&tables)
+fn gdt_pointer() -> Vec<u8> {
+    pointer(GDT, TASK + 8 * PROCESSORS as u16 - 1)
 }
 
-/// Available 64-bit TSS.
-fn task_descriptor() -> [u64; 2] {
-    let low = TSS_LIMIT | (TSS & 0xFF_FFFF) << 16 | 0x89 << 40 | (TSS >> 24 & 0xFF) << 56;
-    [low, TSS >> 32]
+/// Available 32-bit TSS of processor `n` (SDM Vol. 3A, "TSS Descriptor").
+fn task_descriptor(n: u32) -> u64 {
+    let base = u64::from(TSS + TSS_SIZE * n);
+    u64::from(TSS_LIMIT) | (base & 0xFF_FFFF) << 16 | 0x89 << 40 | (base >> 24) << 56
 }
 
-/// The 64-bit TSS (APM volume 2, section 12.2.5): RSP0 at 4, IST1 and IST2 from 24h on, no I/O
+/// The 32-bit TSS of processor `n` (SDM Vol. 3A, "Task-State Segment"): ESP0 at 4, SS0 at 8, no I/O
 /// permission bitmap.
-fn task_state() -> Vec<u8> {
+fn task_state(n: u32) -> Vec<u8> {
     let mut state = vec![0; TSS_LIMIT as usize + 1];
-    state[4..12].copy_from_slice(&INTERRUPT_STACK.to_le_bytes());
-    state[0x24..0x34].copy_from_slice(&quads(&IST));
+    let stack = STACKS + STACKS_SIZE * n + INTERRUPT_STACK;
+    state[4..8].copy_from_slice(&stack.to_le_bytes());
+    state[8..10].copy_from_slice(&KERNEL_SS.to_le_bytes());
     state[0x66..0x68].copy_from_slice(&(TSS_LIMIT as u16 + 1).to_le_bytes());
     state
 }
 
-/// 64-bit interrupt gate (APM volume 2, section 4.8.4).
-fn gate_descriptor(gate: &Gate, handler: u64) -> [u64; 2] {
+/// 32-bit interrupt gate (SDM Vol. 3A, "IDT Descriptors").
+fn gate_descriptor(gate: &Gate, handler: u32) -> u64 {
+    let handler = u64::from(handler);
     let kind = 0x8E | u64::from(gate.dpl & 3) << 5;
-    let low = handler & 0xFFFF
-        | u64::from(KERNEL_CS) << 16
-        | u64::from(gate.ist & 7) << 32
-        | kind << 40
-        | (handler >> 16 & 0xFFFF) << 48;
-    [low, handler >> 32]
+    handler & 0xFFFF | u64::from(KERNEL_CS) << 16 | kind << 40 | (handler >> 16 & 0xFFFF) << 48
 }
 
 #[cfg(test)]
@@ -352,43 +467,88 @@ mod tests {
         u64::from_le_bytes(image.bytes[at..at + 8].try_into().unwrap())
     }
 
-    /// APM volume 2, figures 4-22 and 4-24: the fields of the TSS descriptor and of a gate.
+    fn dword(image: &Image, address: u64) -> u32 {
+        let at = (address - image.load_address) as usize;
+        u32::from_le_bytes(image.bytes[at..at + 4].try_into().unwrap())
+    }
+
+    /// SDM Vol. 3A, figures of the TSS descriptor, the 32-bit TSS and the interrupt gate.
     #[test]
     fn system_descriptors() {
         let mut p = Program::new().unwrap();
         let entry = p.mark("entry").unwrap();
         p.nop().unwrap();
-        p.gate(0x80, entry, 2, 3);
+        p.gate(0x80, entry, 3);
         let image = p.finish().unwrap();
 
-        // TSS at 10_7100h: base 23:0 from bit 16 on, limit 67h, present, type 9.
-        assert_eq!(quad(&image, 0x10_7030), 0x0000_8910_7100_0067);
-        assert_eq!(quad(&image, 0x10_7038), 0);
-        // Code begins at 11_0000h. Offset 15:0, selector 8, IST 2, present DPL 3 type Eh,
-        // offset 31:16 = 11h.
+        // TSSs at 10_2200h and every 80h behind: base 23:0 from bit 16 on, limit 67h, present,
+        // type 9.
+        assert_eq!(quad(&image, 0x10_2048), 0x0000_8910_2200_0067);
+        assert_eq!(quad(&image, 0x10_2080), 0x0000_8910_2580_0067);
+        // Code begins at 13_0000h. Offset 15:0, selector 8, present DPL 3 type Eh, offset 31:16.
         let offset = image.symbol("entry").unwrap();
-        assert!(offset > 0x11_0000 && offset < 0x11_0100);
-        assert_eq!(quad(&image, 0x10_8800), 0x0011_EE02_0008_0000 | (offset & 0xFFFF));
-        assert_eq!(quad(&image, 0x10_8808), 0);
+        assert!(offset > 0x13_0000 && offset < 0x13_0100);
+        assert_eq!(quad(&image, 0x10_3400), 0x0013_EE00_0008_0000 | (offset & 0xFFFF));
         // A vector without a handler is not present.
-        assert_eq!(quad(&image, 0x10_8810), 0);
-        // RSP0, IST1, IST2 in the TSS.
-        assert_eq!(quad(&image, 0x10_7104), 0x10_D000);
-        assert_eq!(quad(&image, 0x10_7124), 0x10_B000);
-        assert_eq!(quad(&image, 0x10_712C), 0x10_C000);
+        assert_eq!(quad(&image, 0x10_3408), 0);
+        // ESP0 and SS0 of processors 0 and 7.
+        assert_eq!(quad(&image, 0x10_2204), 0x10_0010_AFF0);
+        assert_eq!(quad(&image, 0x10_2584), 0x10_0012_6FF0);
+        // LGDT: 17 descriptors; LIDT: 256.
+        assert_eq!(quad(&image, 0x10_2100) & 0xFFFF_FFFF_FFFF, 0x0010_2000_0087);
+        assert_eq!(quad(&image, 0x10_2110) & 0xFFFF_FFFF_FFFF, 0x0010_3000_07FF);
     }
 
-    /// APM volume 2, section 5.3.3: 4 GiB one to one in 2 MiB pages, open to CPL 3.
+    /// SDM Vol. 3A, "Segment Descriptors": base 0, limit FFFFFh in pages, 32 bit; code type Bh, data
+    /// type 3, DPL equal to the RPL of the selector.
     #[test]
-    fn page_tables_map_one_to_one() {
+    fn segments_are_flat() {
         let image = Program::new().unwrap().finish().unwrap();
-        for address in [0u64, 0x1F_FFFF, 0x20_0000, 0x7654_3210, 0xFEE0_0340, 0xFFFF_FFFF] {
-            let pml4e = quad(&image, 0x10_1000 + 8 * (address >> 39));
-            let pdpte = quad(&image, (pml4e & !0xFFF) + 8 * (address >> 30 & 511));
-            let pde = quad(&image, (pdpte & !0xFFF) + 8 * (address >> 21 & 511));
-            assert_eq!((pml4e & 0xFFF, pdpte & 0xFFF, pde & 0xFFF), (7, 7, 0x87));
-            assert_eq!((pde & !0xFFF) | (address & 0x1F_FFFF), address);
+        for (cpl, code, stack) in
+            [(0, 0x08, 0x10), (1, 0x19, 0x21), (2, 0x2A, 0x32), (3, 0x3B, 0x43)]
+        {
+            assert_eq!(segments(cpl), (code, stack));
+            for (selector, kind) in [(code, 0x9B), (stack, 0x93)] {
+                let descriptor = quad(&image, 0x10_2000 + u64::from(selector & !7));
+                let access = kind | u64::from(cpl) << 5;
+                assert_eq!(descriptor, 0x00CF_0000_0000_FFFF | access << 40);
+            }
         }
+    }
+
+    /// Where an instruction names a label, its last four bytes hold the address.
+    #[test]
+    fn addresses_are_fixed_up() {
+        let mut p = Program::new().unwrap();
+        let target = p.mark("target").unwrap();
+        p.address(eax, target).unwrap();
+        p.push_address(target).unwrap();
+        p.store_address(dword_ptr(DATA), target).unwrap();
+        let image = p.finish().unwrap();
+        let at = image.symbol("target").unwrap();
+        // MOV EAX, imm32; PUSH imm32; MOV m32, imm32 with a ModRM byte and a displacement.
+        for (offset, operand) in [(0, 1), (5, 1), (10, 6)] {
+            assert_eq!(u64::from(dword(&image, at + offset + operand)), at, "at {offset}");
+        }
+    }
+
+    /// The trampoline in its bytes: CLI; LGDT CS:[3Ah]; MOV EAX, CR0; OR AL, 1; MOV CR0, EAX; far
+    /// jump to 08h:entry, with 66h for 32 bits.
+    #[test]
+    fn the_trampoline_is_real_mode_code() {
+        let bytes = trampoline(0x0013_4567).unwrap();
+        assert_eq!(bytes.len(), 64);
+        let code = [
+            &[0xFA][..],
+            &[0x2E, 0x0F, 0x01, 0x16, 0x3A, 0x00],
+            &[0x0F, 0x20, 0xC0],
+            &[0x0C, 0x01],
+            &[0x0F, 0x22, 0xC0],
+            &[0x66, 0xEA, 0x67, 0x45, 0x13, 0x00, 0x08, 0x00],
+        ]
+        .concat();
+        assert_eq!(bytes[..code.len()], code);
+        assert_eq!(bytes[58..], [0x87, 0x00, 0x00, 0x20, 0x10, 0x00]);
     }
 
     #[test]

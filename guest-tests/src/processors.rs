@@ -1,0 +1,87 @@
+//! More than one processor.
+
+use iced_x86::code_asm::{dword_ptr, ebp, ecx, edi, esi};
+use vpmu::demo::program::{DATA, LAPIC, LAPIC_ID, TRAMPOLINE, TRAMPOLINE_BYTES};
+
+use crate::{Guest, Result};
+
+/// How many have done their work.
+const DONE: u32 = DATA + 0x10;
+/// How many have reached each barrier.
+const BARRIERS: u32 = DATA + 0x20;
+const BARRIERS_MAX: u32 = 16;
+
+/// Where started processors begin: the vector of a start-up IPI is the number of a page below 1 MiB.
+const START_UP_PAGE: u32 = 8;
+
+const ICR: i32 = 0x300;
+const ALL_BUT_SELF: u32 = 3 << 18;
+const ASSERT: u32 = 1 << 14;
+const INIT: u32 = 5 << 8;
+const START_UP: u32 = 6 << 8;
+
+impl Guest {
+    /// Starts the other processors by INIT and a start-up IPI, lets all of them do `body`, each at
+    /// CPL 0 on its own stack with its local APIC identifier in EBP, and waits for the last. Once a
+    /// guest. `body` preserves EBP; what it reports, [`Self::probe`]s and logs of PMIs are there
+    /// only once, so that one processor alone may use them.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded; so for all methods here.
+    pub fn on_every_processor(
+        &mut self,
+        processors: u32,
+        body: impl FnOnce(&mut Self) -> Result,
+    ) -> Result {
+        let (mut work, mut over) = (self.create_label(), self.create_label());
+        self.jmp(over)?;
+
+        let entry = self.here()?;
+        self.set_start_up(entry);
+        self.set_up_processor()?;
+        self.set_up_pmu()?;
+        self.call(work)?;
+        let stay = self.here()?;
+        self.cli()?;
+        self.hlt()?;
+        self.jmp(stay)?;
+
+        self.place(&mut work)?;
+        self.processors = processors;
+        self.mov(ebp, dword_ptr(LAPIC + LAPIC_ID as u32))?;
+        self.shr(ebp, 24)?;
+        body(self)?;
+        self.lock().inc(dword_ptr(DONE))?;
+        self.ret()?;
+
+        self.place(&mut over)?;
+        self.mov(esi, TRAMPOLINE)?;
+        self.mov(edi, START_UP_PAGE << 12)?;
+        self.mov(ecx, TRAMPOLINE_BYTES)?;
+        self.rep().movsb()?;
+        self.write_lapic(ICR, ALL_BUT_SELF | ASSERT | INIT)?;
+        self.write_lapic(ICR, ALL_BUT_SELF | ASSERT | START_UP | START_UP_PAGE)?;
+        self.call(work)?;
+        self.wait_for(DONE)
+    }
+
+    /// Waits until every processor is here. Within [`Self::on_every_processor`].
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn barrier(&mut self) -> Result {
+        assert!(self.barriers < BARRIERS_MAX, "too many barriers");
+        let place = BARRIERS + 4 * self.barriers;
+        self.barriers += 1;
+        self.lock().inc(dword_ptr(place))?;
+        self.wait_for(place)
+    }
+
+    /// Spins until the word at `place` has the number of the processors.
+    fn wait_for(&mut self, place: u32) -> Result {
+        let processors = self.processors as i32;
+        let wait = self.here()?;
+        self.cmp(dword_ptr(place), processors)?;
+        self.jb(wait)
+    }
+}

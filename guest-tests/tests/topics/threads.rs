@@ -1,0 +1,318 @@
+//! The threads of a Knights Corner core (Intel 327357-001): SPFLT (1.4.2, 1.4.3.5), the thread mode
+//! of bit 21 (table 1-5), and the handler of figure 1-2.
+
+use guest_tests::guest::{EFLAGS_CLEAR, EFLAGS_IF, FAULT_UD, LVTPC, NO_FAULT};
+use guest_tests::msr::{
+    ALL_THREADS, GLOBAL_CTRL, GLOBAL_OVF_CTRL, GLOBAL_STATUS, INT, OS, SPFLT_CONTROL, USR,
+};
+use guest_tests::{DISABLING, Guest, Options, PMI_VECTOR, Part, Result, SCRATCH, run, run_with};
+use iced_x86::code_asm::{dword_ptr, eax, ebp, ebx, ecx, edi, edx};
+
+on_every_part!(
+    spflt_is_an_instruction,
+    spflt_selects_a_region,
+    each_thread_counts_its_region,
+    a_counter_for_all_threads,
+    two_overflows_are_one_interrupt,
+    a_later_overflow_is_in_the_status,
+    the_wrong_order_loses_the_next,
+);
+
+/// PERF_SPFLT_CONTROL: counters 0 and 1 obey SPFLT; the user's preference.
+const OBEY: u64 = 3;
+const USER_PREFERENCE: u64 = 1 << 63;
+const THREADS: u32 = 4;
+const FOUR_THREADS: Options = Options { cpus: THREADS as u8, skid: 0 };
+const EOI: i32 = 0xB0;
+
+/// SPFLT EAX: counts from here on, or no longer. Two instructions.
+fn spflt(g: &mut Guest, on: bool) -> Result {
+    g.mov(eax, u32::from(on))?;
+    // VEX.L0.F2.0F AE /6.
+    g.db(&[0xC5, 0xFB, 0xAE, 0xF0])
+}
+
+/// There on Knights Corner at every level, an undefined opcode everywhere else.
+fn spflt_is_an_instruction(part: &'static Part) -> Result {
+    let expected = if part.name == "knc" { NO_FAULT } else { FAULT_UD };
+    let image = Guest::assemble(part, |g| {
+        g.probe("system", |g| spflt(g, true))?;
+        g.at_cpl3(EFLAGS_CLEAR, |g| g.probe("user", |g| spflt(g, true)))
+    })?;
+    run(part, &image).expect(&[("system", expected), ("user", expected)]);
+    Ok(())
+}
+
+/// A counter with its SPFLT bit set counts while the user's preference is set; one with the bit
+/// clear does not care.
+fn spflt_selects_a_region(part: &'static Part) -> Result {
+    let image = Guest::assemble(part, |g| {
+        g.write_msr(SPFLT_CONTROL, 1)?;
+        for n in 0..2 {
+            g.start(n, part.instructions, USR, 0)?;
+        }
+        g.at_cpl3(EFLAGS_CLEAR, |g| {
+            g.nop()?; // 1
+            spflt(g, true)?; // 2, 3
+            g.nop()?; // 4; region 1
+            g.nop()?; // 5; region 2
+            spflt(g, false)?; // 6, 7; region 3, 4
+            g.nop() // 8, and 9 for INT 80h
+        })?;
+        g.read_msr(SPFLT_CONTROL)?;
+        g.report("off")?;
+        g.at_cpl3(EFLAGS_CLEAR, |g| spflt(g, true))?; // 10, 11, 12 for INT 80h; region 5
+        g.read_msr(SPFLT_CONTROL)?;
+        g.report("on")?;
+        for n in 0..2 {
+            g.stop(n)?;
+            g.read_pmc(n)?;
+            g.report(&format!("counter{n}"))?;
+        }
+        Ok(())
+    })?;
+    run(part, &image).expect(&[
+        ("off", 1),
+        ("on", USER_PREFERENCE | 1),
+        ("counter0", 5),
+        ("counter1", 12),
+    ]);
+    Ok(())
+}
+
+/// A loop of 100 rounds for thread 0, 200 for thread 1 and so on: MOV, INC, IMUL, then DEC and JNZ
+/// each round. EBP is the number of the thread.
+fn region(g: &mut Guest) -> Result {
+    g.mov(ecx, ebp)?;
+    g.inc(ecx)?;
+    g.imul_3(ecx, ecx, 100)?;
+    let next = g.here()?;
+    g.dec(ecx)?;
+    g.jnz(next)
+}
+
+fn in_region(thread: u64) -> u64 {
+    3 + 2 * 100 * (thread + 1)
+}
+
+/// Leaves EDX:EAX at SCRATCH, eight bytes a thread, from `offset` on.
+fn leave(g: &mut Guest, offset: u32) -> Result {
+    g.mov(dword_ptr(ebp * 8 + (SCRATCH + offset)), eax)?;
+    g.mov(dword_ptr(ebp * 8 + (SCRATCH + offset + 4)), edx)
+}
+
+fn report_threads(g: &mut Guest, name: &str, offset: u32) -> Result {
+    (0..THREADS).try_for_each(|n| g.report_quad(&format!("{name}{n}"), SCRATCH + offset + 8 * n))
+}
+
+/// Each of four threads has counters of its own and a preference of its own.
+fn each_thread_counts_its_region(part: &'static Part) -> Result {
+    let image = Guest::assemble(part, |g| {
+        g.on_every_processor(THREADS, |g| {
+            g.write_msr(SPFLT_CONTROL, OBEY)?;
+            g.start(0, part.instructions, USR, 0)?;
+            g.start(1, part.branches, USR, 0)?;
+            g.barrier()?;
+            g.at_cpl3(EFLAGS_CLEAR, |g| {
+                g.nop()?;
+                spflt(g, true)?;
+                region(g)?;
+                spflt(g, false)?; // 2, and then no more
+                g.nop()
+            })?;
+            g.barrier()?;
+            g.stop(0)?;
+            g.stop(1)?;
+            for n in 0..2 {
+                g.read_pmc(n)?;
+                leave(g, 0x100 * n)?;
+            }
+            Ok(())
+        })?;
+        report_threads(g, "instructions", 0)?;
+        report_threads(g, "branches", 0x100)
+    })?;
+    let outcome = run_with(part, &image, FOUR_THREADS);
+    for n in 0..u64::from(THREADS) {
+        outcome.expect(&[
+            (&format!("instructions{n}"), in_region(n) + 2),
+            (&format!("branches{n}"), 100 * (n + 1)),
+        ]);
+    }
+    Ok(())
+}
+
+/// With bit 21 every thread's counter has the sum over the core; the other counter of the thread has
+/// its own.
+fn a_counter_for_all_threads(part: &'static Part) -> Result {
+    let image = Guest::assemble(part, |g| {
+        g.on_every_processor(THREADS, |g| {
+            g.start(0, part.instructions, USR | ALL_THREADS, 0)?;
+            g.start(1, part.instructions, USR, 0)?;
+            // All count before the first begins, and until the last has ended.
+            g.barrier()?;
+            g.at_cpl3(EFLAGS_CLEAR, region)?;
+            g.barrier()?;
+            g.stop(0)?;
+            g.stop(1)?;
+            for n in 0..2 {
+                g.read_pmc(n)?;
+                leave(g, 0x100 * n)?;
+            }
+            Ok(())
+        })?;
+        report_threads(g, "all", 0)?;
+        report_threads(g, "own", 0x100)
+    })?;
+    // With INT 80h.
+    let own = |n| in_region(n) + 1;
+    let all = (0..u64::from(THREADS)).map(own).sum();
+    let outcome = run_with(part, &image, FOUR_THREADS);
+    for n in 0..u64::from(THREADS) {
+        outcome.expect(&[(&format!("all{n}"), all), (&format!("own{n}"), own(n))]);
+    }
+    Ok(())
+}
+
+/// Where the handlers below keep their count of interrupts and the statuses they found.
+const PMIS: u32 = SCRATCH;
+const STATUSES: u32 = SCRATCH + 0x10;
+
+/// A handler of PMIs that stops the counters, reads the status to EAX, does `rest`, opens LVTPC,
+/// ends the interrupt and starts the counters.
+fn handler(g: &mut Guest, rest: impl Fn(&mut Guest) -> Result) -> Result {
+    let registers = [eax, ebx, ecx, edx, edi];
+    let mut over = g.create_label();
+    g.jmp(over)?;
+    let entry = g.here()?;
+    g.gate(PMI_VECTOR, entry, 0);
+    for register in registers {
+        g.push(register)?;
+    }
+    g.write_msr(GLOBAL_CTRL, 0)?;
+    g.read_msr(GLOBAL_STATUS)?;
+    g.mov(ebx, dword_ptr(PMIS))?;
+    g.mov(dword_ptr(ebx * 4 + STATUSES), eax)?;
+    g.inc(dword_ptr(PMIS))?;
+    rest(g)?;
+    g.write_lapic(LVTPC, u32::from(PMI_VECTOR))?;
+    g.write_lapic(EOI, 0)?;
+    g.write_msr(GLOBAL_CTRL, 3)?;
+    for register in registers.into_iter().rev() {
+        g.pop(register)?;
+    }
+    g.iretd()?;
+    g.place(&mut over)
+}
+
+/// WRMSR of EAX to the overflow control: what the handler has read is cleared, and nothing else.
+fn clear_what_was_read(g: &mut Guest) -> Result {
+    g.mov(ecx, GLOBAL_OVF_CTRL)?;
+    g.xor(edx, edx)?;
+    g.wrmsr()
+}
+
+/// Figure 1-2: two counters that overflow with one instruction make one interrupt, whose handler
+/// finds both; the next overflow makes the next interrupt.
+fn two_overflows_are_one_interrupt(part: &'static Part) -> Result {
+    let image = Guest::assemble(part, |g| {
+        handler(g, clear_what_was_read)?;
+        g.write_lapic(LVTPC, u32::from(PMI_VECTOR))?;
+        // Both overflow with the third instruction at CPL 3.
+        g.start(0, part.instructions, USR | INT, 3_u64.wrapping_neg())?;
+        g.start(1, part.instructions, USR | INT, 3_u64.wrapping_neg())?;
+        g.at_cpl3(EFLAGS_IF, |g| (0..3).try_for_each(|_| g.nop()))?;
+        g.read_msr(GLOBAL_STATUS)?;
+        g.report("between")?;
+        // Counter 1 does so with the fourth of the next trip.
+        g.write_msr(part.perfctr(1), part.written(4_u64.wrapping_neg()))?;
+        g.at_cpl3(EFLAGS_IF, |g| (0..8).try_for_each(|_| g.nop()))?;
+        g.stop(0)?;
+        g.stop(1)?;
+        g.read_msr(GLOBAL_STATUS)?;
+        g.report("status")?;
+        g.report_word("pmis", PMIS)?;
+        g.report_word("first", STATUSES)?;
+        g.report_word("second", STATUSES + 4)?;
+        for n in 0..2 {
+            g.read_pmc(n)?;
+            g.report(&format!("counter{n}"))?;
+        }
+        Ok(())
+    })?;
+    run(part, &image).expect(&[
+        ("pmis", 2),
+        ("first", 3),
+        ("between", 0),
+        ("second", 2),
+        ("status", 0),
+        // Behind the overflow: INT 80h, eight NOPs, INT 80h; four of the eight and INT 80h.
+        ("counter0", 1 + 8 + 1),
+        ("counter1", 4 + 1),
+    ]);
+    Ok(())
+}
+
+/// An overflow between another one and its handler: the status that the handler reads has both, and
+/// there is no second interrupt.
+fn a_later_overflow_is_in_the_status(part: &'static Part) -> Result {
+    let image = Guest::assemble(part, |g| {
+        handler(g, clear_what_was_read)?;
+        g.write_lapic(LVTPC, u32::from(PMI_VECTOR))?;
+        g.start(0, part.instructions, OS | INT, (part.starting() + 3).wrapping_neg())?;
+        g.start(1, part.instructions, OS | INT, 5_u64.wrapping_neg())?;
+        g.nop()?; // 1
+        g.nop()?; // 2
+        g.nop()?; // 3: counter 0 overflows
+        g.nop()?; // 4
+        g.nop()?; // 5: counter 1 overflows
+        g.report_word("masked", PMIS)?;
+        g.sti()?;
+        g.nop()?; // in the shadow of STI; then the interrupt
+        g.nop()?;
+        g.cli()?;
+        g.stop(0)?;
+        g.stop(1)?;
+        g.read_msr(GLOBAL_STATUS)?;
+        g.report("status")?;
+        g.report_word("pmis", PMIS)?;
+        g.report_word("first", STATUSES)
+    })?;
+    run(part, &image).expect(&[("masked", 0), ("pmis", 1), ("first", 3), ("status", 0)]);
+    Ok(())
+}
+
+/// The line to the local APIC is status being other than zero. A handler that leaves a bit standing
+/// gets no further interrupt, though status has every overflow.
+fn the_wrong_order_loses_the_next(part: &'static Part) -> Result {
+    let image = Guest::assemble(part, |g| {
+        handler(g, |_| Ok(()))?;
+        g.write_lapic(LVTPC, u32::from(PMI_VECTOR))?;
+        g.sti()?;
+        g.start(0, part.instructions, OS | INT, 3_u64.wrapping_neg())?;
+        (0..3).try_for_each(|_| g.nop())?;
+        g.stop(0)?;
+        g.report_word("pmis.first", PMIS)?;
+        // Without the clearing that Guest::start does.
+        g.write_msr(part.perfctr(1), part.written(DISABLING.wrapping_neg()))?;
+        g.write_msr(part.evtsel(1), part.instructions.code | OS | INT | 1 << 22)?;
+        g.stop(1)?;
+        g.nop()?;
+        g.read_msr(GLOBAL_STATUS)?;
+        g.report("status")?;
+        g.report_word("pmis.second", PMIS)?;
+        // Cleared, the line falls, and the next overflow raises it.
+        g.write_msr(GLOBAL_OVF_CTRL, 3)?;
+        g.start(0, part.instructions, OS | INT, 3_u64.wrapping_neg())?;
+        (0..3).try_for_each(|_| g.nop())?;
+        g.stop(0)?;
+        g.report_word("pmis.third", PMIS)
+    })?;
+    run(part, &image).expect(&[
+        ("pmis.first", 1),
+        ("status", 3),
+        ("pmis.second", 1),
+        ("pmis.third", 2),
+    ]);
+    Ok(())
+}
