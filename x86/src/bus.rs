@@ -64,6 +64,12 @@ pub trait Bus {
     fn wrmsr(&mut self, time: u64, index: u32, value: u64) -> Result<After, Refused>;
     /// RDPMC.
     fn rdpmc(&mut self, request: RdpmcRequest) -> Result<u64, Refused>;
+    /// SPFLT: sets or clears the user preference of this hardware thread (Knights Corner's
+    /// `PERF_SPFLT_CONTROL` bit 63). The running SPFLT itself is counted as it began. A bus without
+    /// such a thread has nothing to do.
+    fn spflt(&mut self, _time: u64, _enabled: bool) -> After {
+        After::GoOn
+    }
     /// Takes the counts so far, before an instruction that may read or program a counter: `facts`
     /// up to `time`, when `retired` instructions had retired since power-on. What it counts it takes
     /// out of the facts; what it leaves there it never counts. Called only under an observer that

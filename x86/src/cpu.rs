@@ -181,11 +181,53 @@ pub struct Features {
     pub rdpmc: bool,
     pub nx: bool,
     pub ffxsr: bool,
+    /// F3 90 executes: as PAUSE, or as the NOP that it was before there was a PAUSE.
+    pub pause: bool,
+    /// The multi-byte NOP 0F 1F /0.
+    pub nopl: bool,
+    /// 0F 18 to 0F 1F are hints, and those without a meaning are NOPs, 0F 1F /0 among them.
+    pub hint_nop: bool,
+    /// The thread and cache-control instructions of Knights Corner: SPFLT, DELAY, CLEVICT0,
+    /// CLEVICT1.
+    pub knc: bool,
+    /// Bits of CR4 that can be set; to write a one to any other is #GP(0).
+    pub cr4: u64,
     /// Physical address bits.
     pub phys_bits: u8,
 }
 
 impl Features {
+    /// The i486 with CPUID: what all other processors add to. The i486's x87 is always there.
+    pub const I486: Self = Self {
+        tsc: false,
+        msr: false,
+        cx8: false,
+        cx16: false,
+        cmov: false,
+        sep: false,
+        syscall: false,
+        mmx: false,
+        mmx_ext: false,
+        now3d: false,
+        now3d_ext: false,
+        fxsr: false,
+        sse: false,
+        sse2: false,
+        sse3: false,
+        clflush: false,
+        long_mode: false,
+        lahf_lm: false,
+        rdpmc: false,
+        nx: false,
+        ffxsr: false,
+        pause: true,
+        nopl: false,
+        hint_nop: false,
+        knc: false,
+        cr4: 0,
+        phys_bits: 32,
+    };
+
     /// AMD Opteron, revision E: AMD64 with SSE3, without CMPXCHG16B.
     pub const K8: Self = Self {
         tsc: true,
@@ -209,6 +251,21 @@ impl Features {
         rdpmc: true,
         nx: true,
         ffxsr: true,
+        pause: true,
+        nopl: true,
+        hint_nop: true,
+        knc: false,
+        cr4: cr4::VME
+            | cr4::PVI
+            | cr4::TSD
+            | cr4::DE
+            | cr4::PSE
+            | cr4::PAE
+            | cr4::MCE
+            | cr4::PGE
+            | cr4::PCE
+            | cr4::OSFXSR
+            | cr4::OSXMMEXCPT,
         phys_bits: 40,
     };
 }
@@ -276,6 +333,8 @@ pub struct Cpu {
     pub time: u64,
     /// Cycles in `time` in which no instruction retired.
     pub(crate) idle: u64,
+    /// DELAY holds the thread back until this time; an exception or interrupt ends that.
+    pub(crate) delayed_until: u64,
     /// The run ends no later than at this time.
     pub(crate) deadline: u64,
     /// Software TLBs for supervisor and user accesses.
@@ -353,6 +412,7 @@ impl Cpu {
             features,
             time: 0,
             idle: 0,
+            delayed_until: 0,
             deadline: 0,
             tlb: Tlb::new(),
             mmu: 0,
@@ -406,6 +466,7 @@ impl Cpu {
         self.shadow = Shadow::None;
         self.nmi_blocked = false;
         self.halted = false;
+        self.delayed_until = 0;
         self.cpl = 0;
         self.debug_hits = 0;
         self.refresh_segments();

@@ -117,6 +117,7 @@ impl Cpu {
         };
         delivered.map_err(|stop| if event.is_instruction() { stop } else { external(stop) })?;
         self.halted = false;
+        self.delayed_until = 0;
         self.shadow = Shadow::None;
         if event.vector() == vector::DB && !matches!(event, Event::Software(_)) {
             self.dr[7] &= !GENERAL_DETECT;

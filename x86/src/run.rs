@@ -48,6 +48,10 @@ impl Cpu {
             if self.time >= self.deadline {
                 return Exit::Deadline;
             }
+            if self.time < self.delayed_until {
+                self.pass(self.delayed_until.min(self.deadline) - self.time);
+                continue;
+            }
             translations.catch_up(cx.ram);
             if self.tlb.code_pages_seen != cx.ram.code_page_count() {
                 let pages = cx.ram.code_pages_since(self.tlb.code_pages_seen);

@@ -175,26 +175,9 @@ impl Cpu {
         Ok(())
     }
 
-    /// CR4 bits that this processor has; the others must be zero.
-    fn cr4_bits(&self) -> u64 {
-        const BASE: u64 =
-            cr4::VME | cr4::PVI | cr4::TSD | cr4::DE | cr4::PSE | cr4::PAE | cr4::MCE | cr4::PGE;
-        let mut bits = BASE;
-        if self.features.rdpmc {
-            bits |= cr4::PCE;
-        }
-        if self.features.fxsr {
-            bits |= cr4::OSFXSR;
-        }
-        if self.features.sse {
-            bits |= cr4::OSXMMEXCPT;
-        }
-        bits
-    }
-
     fn write_cr4<O: Observer>(&mut self, cx: &mut Cx<'_, O>, value: u64) -> Exec<()> {
         let changed = self.cr4 ^ value;
-        if value & !self.cr4_bits() != 0 || self.long_mode() && value & cr4::PAE == 0 {
+        if value & !self.features.cr4 != 0 || self.long_mode() && value & cr4::PAE == 0 {
             return Err(Stop::GP0);
         }
         let paged = self.cr0 & cr0::PG != 0;

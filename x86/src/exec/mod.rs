@@ -12,6 +12,7 @@ mod control;
 mod exchange;
 mod flag;
 mod hint;
+pub(crate) mod knc;
 mod mov;
 mod msr;
 mod muldiv;
@@ -51,6 +52,7 @@ pub(crate) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowere
         .or_else(|| control::lower(l, i))
         .or_else(|| msr::lower(l, i))
         .or_else(|| portio::lower(l, i))
+        .or_else(|| knc::lower(l, i))
 }
 
 /// The handler for an operand size; the array has a row for each, smallest first.

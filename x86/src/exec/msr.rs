@@ -136,6 +136,15 @@ impl Cpu {
         Ok(())
     }
 
+    /// Does what a write means for the run.
+    pub(super) fn obey(&mut self, after: After) {
+        match after {
+            After::GoOn => {}
+            After::Until(time) => self.deadline = time,
+            After::Leave => self.leave = true,
+        }
+    }
+
     fn set_segment_base(&mut self, n: u8, base: u64) {
         let mut segment = *self.segment(n);
         segment.base = base;
@@ -174,11 +183,8 @@ fn wrmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
         return Ok(());
     }
     settle(cpu, cx);
-    match cx.bus.wrmsr(cpu.now(insn), number, value).map_err(|_| Stop::GP0)? {
-        After::GoOn => {}
-        After::Until(time) => cpu.deadline = time,
-        After::Leave => cpu.leave = true,
-    }
+    let after = cx.bus.wrmsr(cpu.now(insn), number, value).map_err(|_| Stop::GP0)?;
+    cpu.obey(after);
     Ok(())
 }
 

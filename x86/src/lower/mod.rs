@@ -29,6 +29,11 @@ const DECODING: u32 = DecoderOptions::AMD
     | DecoderOptions::NO_MPFX_0FBD
     | DecoderOptions::NO_WBNOINVD;
 
+/// How the decoder reads for a processor of these features.
+fn decoding(features: &Features) -> u32 {
+    if features.knc { DECODING | DecoderOptions::KNC } else { DECODING }
+}
+
 /// How a lowered instruction leaves its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -223,7 +228,7 @@ fn supported(features: &Features, i: &Instruction) -> bool {
     match i.mnemonic() {
         // What these came to mean later, older processors take for NOPs.
         Mnemonic::Endbr32 | Mnemonic::Endbr64 | Mnemonic::Rdsspd | Mnemonic::Rdsspq => {
-            return features.cmov;
+            return features.hint_nop;
         }
         // 0F 0D is the 3DNow! prefetch group: memory operands only.
         Mnemonic::Reservednop => {
@@ -233,7 +238,8 @@ fn supported(features: &Features, i: &Instruction) -> bool {
                     | Code::Reservednop_rm32_r32_0F0D
                     | Code::Reservednop_rm64_r64_0F0D
             );
-            return features.cmov && (!prefetch || i.op0_kind() == OpKind::Memory);
+            let memory = i.op0_kind() == OpKind::Memory;
+            return if prefetch { features.now3d && memory } else { features.hint_nop };
         }
         _ => {}
     }
@@ -247,9 +253,11 @@ fn supported(features: &Features, i: &Instruction) -> bool {
         | CpuidFeature::FPU287
         | CpuidFeature::FPU387
         | CpuidFeature::CPUID
-        | CpuidFeature::PAUSE
         | CpuidFeature::SMM => true,
-        CpuidFeature::MULTIBYTENOP | CpuidFeature::CMOV => features.cmov,
+        CpuidFeature::PAUSE => features.pause,
+        CpuidFeature::MULTIBYTENOP => features.nopl,
+        CpuidFeature::CMOV => features.cmov,
+        CpuidFeature::KNC => features.knc,
         CpuidFeature::TSC => features.tsc,
         CpuidFeature::MSR => features.msr,
         CpuidFeature::RDPMC => features.rdpmc,
@@ -311,16 +319,20 @@ pub(crate) fn lower_block<O: Observer>(
     let mut ending = Ending::Through;
     while ops.len() < MAX_INSNS && at < in_page {
         let window = &code[at..code.len().min(at + 15)];
-        let mut decoder = Decoder::with_ip(l.bitness(), window, at as u64, DECODING);
+        let options = decoding(&l.features);
+        let mut decoder = Decoder::with_ip(l.bitness(), window, at as u64, options);
         let mut i = decoder.decode();
         let short = decoder.last_error() == DecoderError::NoMoreBytes;
         if !short && !supported(&l.features, &i) {
             // Encodings that became something else later, or nothing yet, are NOPs.
-            let options = DECODING | DecoderOptions::FORCE_RESERVED_NOP;
+            let options = options | DecoderOptions::FORCE_RESERVED_NOP;
             let nop = Decoder::with_ip(l.bitness(), window, at as u64, options).decode();
             if nop.mnemonic() == Mnemonic::Reservednop {
                 i = nop;
             }
+        }
+        if !short && i.code() == Code::INVALID && l.features.knc {
+            i = exec::knc::decode(l.code, window, at as u64).unwrap_or(i);
         }
         if short && window.len() < 15 || !short && at + i.len() > in_page {
             // It goes on in the next page: a block of its own.
@@ -331,8 +343,10 @@ pub(crate) fn lower_block<O: Observer>(
                 return None;
             }
         }
-        let touches_counters =
-            matches!(i.mnemonic(), Mnemonic::Rdmsr | Mnemonic::Wrmsr | Mnemonic::Rdpmc);
+        let touches_counters = matches!(
+            i.mnemonic(),
+            Mnemonic::Rdmsr | Mnemonic::Wrmsr | Mnemonic::Rdpmc | Mnemonic::Spflt
+        );
         if touches_counters && !ops.is_empty() {
             break;
         }

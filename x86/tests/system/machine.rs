@@ -66,13 +66,22 @@ pub(crate) struct Ports {
     pub(crate) reads: u32,
     pub(crate) written: Vec<(u16, usize, u32)>,
     pub(crate) cr8: u8,
+    /// User preferences that SPFLT set.
+    pub(crate) preferences: Vec<bool>,
+    /// Instructions that had retired whenever counts were taken.
+    pub(crate) settled_at: Vec<u64>,
     /// What was counted before an instruction that looks at counters.
     settled: Facts,
 }
 
 impl Bus for Ports {
-    fn settle(&mut self, facts: &mut Facts, _: u64, _: u64) {
+    fn settle(&mut self, facts: &mut Facts, _: u64, retired: u64) {
         add(&mut self.settled, &std::mem::take(facts));
+        self.settled_at.push(retired);
+    }
+    fn spflt(&mut self, _: u64, enabled: bool) -> After {
+        self.preferences.push(enabled);
+        After::Leave
     }
     fn mmio_read(&mut self, _: u64, _: u64, _: usize) -> u64 {
         u64::MAX

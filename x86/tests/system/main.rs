@@ -4,6 +4,8 @@
 
 mod control;
 mod debug;
+mod features;
+mod knc;
 mod long;
 mod machine;
 mod memory;
