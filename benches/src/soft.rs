@@ -10,6 +10,7 @@ use vpmu::console::Console;
 use vpmu::devices::rtc;
 use vpmu::input::Script;
 use vpmu::machine::{End, Machine};
+use vpmu::platform::Isa;
 
 use crate::Result;
 use crate::clock;
@@ -28,6 +29,8 @@ pub(crate) fn time(payload: Payload, ram: u64) -> Result<(Run, End)> {
     let config = Config {
         personality,
         platform,
+        isa: Isa::Strict,
+        lvtpc_auto_mask: personality.lvtpc_auto_mask,
         cpus: 1,
         ram: RamLayout::new(ram, None)?,
         payload,

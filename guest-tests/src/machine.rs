@@ -12,6 +12,7 @@ use vpmu::demo::Image;
 use vpmu::devices::rtc;
 use vpmu::input::Script;
 use vpmu::machine::{End, Machine};
+use vpmu::platform::Isa;
 
 use crate::Part;
 
@@ -97,6 +98,8 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
     let config = Config {
         personality,
         platform,
+        isa: Isa::Strict,
+        lvtpc_auto_mask: personality.lvtpc_auto_mask,
         cpus: options.cpus,
         ram: RamLayout::new(MEMORY, None).expect("memory"),
         payload,

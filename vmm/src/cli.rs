@@ -1,9 +1,12 @@
 //! The command line.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::{StringValueParser, TypedValueParser};
+use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use crate::boot::{Image, Kernel, LinuxEntry, Payload};
@@ -12,6 +15,7 @@ use crate::console::{Console, print};
 use crate::devices::rtc;
 use crate::error::{Error, Result, status};
 use crate::machine::{End, Machine};
+use crate::platform::Isa;
 use crate::reference::Page;
 use crate::summary::{Summary, write_file};
 use crate::terminal::{self, RawMode};
@@ -103,9 +107,15 @@ enum EntryPoint {
 /// What the machine is, for every payload.
 #[derive(Args)]
 struct MachineArgs {
-    /// Processor.
-    #[arg(long, default_value = "k8")]
+    /// Processor; `help` lists them.
+    #[arg(long, default_value = "k8", value_parser = CpuName)]
     cpu: String,
+    /// Instruction set.
+    #[arg(long, value_enum, default_value = "strict")]
+    isa: InstructionSet,
+    /// Whether a PMI sets the mask bit of LVTPC; as the processor does by default.
+    #[arg(long, value_enum, value_name = "on|off")]
+    lvtpc_automask: Option<Switch>,
     /// Number of processors.
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..=i64::from(config::MAX_CPUS)))]
@@ -144,6 +154,50 @@ struct MachineArgs {
     rtc: i64,
 }
 
+/// The value of `--cpu`: any name, or `help`, which ends the command line with the list.
+#[derive(Clone)]
+struct CpuName;
+
+impl TypedValueParser for CpuName {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> std::result::Result<String, clap::Error> {
+        if value == "help" {
+            return Err(clap::Error::raw(ErrorKind::DisplayHelp, config::known_cpus()));
+        }
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+}
+
+/// As [`Isa`].
+#[derive(Clone, Copy, ValueEnum)]
+enum InstructionSet {
+    /// The processor's own; what it lacks raises #UD.
+    Strict,
+    /// With what the amd64 kernel of a distribution insists on.
+    Distro,
+}
+
+impl From<InstructionSet> for Isa {
+    fn from(set: InstructionSet) -> Self {
+        match set {
+            InstructionSet::Strict => Self::Strict,
+            InstructionSet::Distro => Self::Distro,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Stats {
     /// For people.
@@ -156,8 +210,8 @@ enum Stats {
 
 #[derive(Args)]
 struct EventsArgs {
-    /// Processor, or `all`.
-    #[arg(long, default_value = "k8")]
+    /// Processor, or `all`; `help` lists them.
+    #[arg(long, default_value = "k8", value_parser = CpuName)]
     cpu: String,
     /// Part of a name, or a code in hexadecimal.
     pattern: Option<String>,
@@ -168,8 +222,8 @@ struct EventsArgs {
 
 #[derive(Args)]
 struct ExplainArgs {
-    /// Processor.
-    #[arg(long, default_value = "k8")]
+    /// Processor; `help` lists them.
+    #[arg(long, default_value = "k8", value_parser = CpuName)]
     cpu: String,
     /// Register: its name, or its number in hexadecimal.
     #[arg(required_unless_present = "encode", requires = "value")]
@@ -218,12 +272,13 @@ pub fn main() -> ExitCode {
 /// Prints help or the version; or turns what is wrong into one line.
 fn usage(error: &clap::Error) -> Result<u8> {
     let text = error.render().to_string();
+    // The list of processors has the prefix as well.
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
     if !error.use_stderr() {
-        print(&text)?;
+        print(text)?;
         return Ok(0);
     }
     let what = text.split("\n\n").next().unwrap_or_default();
-    let what = what.strip_prefix("error: ").unwrap_or(what);
     let line: Vec<_> = what.split_whitespace().collect();
     Err(Error::Usage(format!("{}; see vpmu --help", line.join(" "))))
 }
@@ -314,6 +369,10 @@ fn run(
     let config = Config {
         personality,
         platform,
+        isa: args.isa.into(),
+        lvtpc_auto_mask: args
+            .lvtpc_automask
+            .map_or(personality.lvtpc_auto_mask, |switch| switch == Switch::On),
         cpus: args.smp,
         ram: config::memory(&args.mem)?,
         payload: payload()?,
@@ -331,6 +390,9 @@ fn run(
         check_writable(path)?;
     }
     let mut machine = Machine::new(&config)?;
+    if let Some(text) = config.isa.announcement(platform) {
+        say(&text);
+    }
     let stdio = args.serial.as_os_str() == "stdio";
     let mut console = if stdio { Console::stdio()? } else { Console::file(&args.serial)? };
     terminal::catch_signals()?;
@@ -374,6 +436,11 @@ fn report(end: End) {
         End::Timeout => "the time limit is reached".into(),
         End::Signal(number) => format!("ended by signal {number}"),
     };
+    say(&text);
+}
+
+/// Writes a line to standard error, which may be gone: there is nowhere else to say so.
+fn say(text: &str) {
     let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("vpmu: {text}\n"));
 }
 
@@ -403,6 +470,8 @@ mod tests {
             &["run", "--kernel", "k", "--smp", "0"],
             &["run", "--kernel", "k", "--smp", "9"],
             &["run", "--kernel", "k", "--frobnicate"],
+            &["run", "--kernel", "k", "--isa", "avx"],
+            &["run", "--kernel", "k", "--lvtpc-automask", "maybe"],
             &["run", "--flat", "f@0", "--initrd", "i"],
             &["explain", "C0010000"],
             &["exec"],
@@ -414,11 +483,24 @@ mod tests {
     }
 
     #[test]
+    fn help_for_cpu_needs_nothing_else() {
+        for text in ["run --cpu help", "events --cpu help", "explain --cpu help", "exec --cpu help"]
+        {
+            let arguments = ["vpmu"].into_iter().chain(text.split(' '));
+            let Err(error) = Cli::try_parse_from(arguments) else { panic!("{text}: accepted") };
+            assert!(!error.use_stderr());
+            assert_eq!(error.render().to_string(), format!("error: {}", config::known_cpus()));
+        }
+    }
+
+    #[test]
     fn the_documented_forms_are_accepted() {
         for text in [
             "run --cpu k8 --kernel k --initrd i --append console=ttyS0 --smp 4 --mem 1G",
             "run --flat f@0x7c00 --serial log --input in --stats json --stats-file s",
             "run --demo sampling --timeout 5 --max-instructions 100 --skid 3 --clock 1000000000",
+            "run --cpu knc --isa distro --lvtpc-automask on --smp 8 --kernel k",
+            "run --cpu p6 --isa strict --lvtpc-automask off --flat f@0",
             "events --cpu k8 BRANCH --json",
             "events --cpu all BRANCH --json",
             "reference events",

@@ -9,7 +9,7 @@ use crate::boot::memory::{RamLayout, host_memory, parse_size};
 use crate::boot::{Image, Payload};
 use crate::error::{Error, Result};
 use crate::input::Script;
-use crate::platform::Platform;
+use crate::platform::{Isa, Platform};
 
 /// Most processors of a machine.
 pub const MAX_CPUS: u8 = 8;
@@ -22,6 +22,11 @@ pub struct Config {
     pub personality: &'static Personality,
     /// Whose identity.
     pub platform: &'static Platform,
+    /// Which instructions beside its own execute.
+    pub isa: Isa,
+    /// Whether delivering a PMI sets the mask bit of LVTPC; the personality says what its processor
+    /// does.
+    pub lvtpc_auto_mask: bool,
     /// Processors, 1 to [`MAX_CPUS`].
     pub cpus: u8,
     /// Memory.
@@ -61,8 +66,18 @@ pub fn personality(name: &str) -> Result<(&'static Personality, &'static Platfor
             Some(hint) if known.len() > 1 => format!("; did you mean {hint}?"),
             _ => String::new(),
         };
-        Error::Usage(format!("unknown CPU {name:?}; known: {}{hint}", known.join(", ")))
+        Error::Usage(format!(
+            "unknown CPU {name:?}; known: {}{hint} (--cpu help describes them)",
+            known.join(", ")
+        ))
     })
+}
+
+/// The known processors, a line each.
+#[must_use]
+pub fn known_cpus() -> String {
+    let known = Personality::ALL.iter().filter_map(|p| Platform::by_name(p.name));
+    known.map(|p| format!("{:<8}{}\n", p.name, p.description)).collect()
 }
 
 /// The memory that `--mem` asks for.
@@ -115,6 +130,13 @@ mod tests {
         assert_eq!(error.status(), 2);
         assert!(error.to_string().starts_with("unknown CPU \"k9\"; known: k8"), "{error}");
         assert!(personality("k8").is_ok());
+    }
+
+    #[test]
+    fn each_known_cpu_has_a_line() {
+        let text = known_cpus();
+        assert_eq!(text.lines().count(), Personality::ALL.len());
+        assert!(text.lines().any(|line| line == "k8      AMD Opteron 846 (revision E4), 2.0 GHz"));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use pmu_model::{Pmu, Reset};
-use x86_cpu::cpu::{Cpu, DescriptorTable, Features, Segment};
+use x86_cpu::cpu::{Cpu, DescriptorTable, Segment, efer};
 use x86_cpu::insn::seg;
 
 use crate::boot::entry::{self, Entry};
@@ -20,7 +20,7 @@ use crate::devices::acpi_pm::TimerWidth;
 use crate::devices::{Chipset, ChipsetConfig, ChipsetEvent};
 use crate::engine::soft::{Soft, Vcpu};
 use crate::engine::{Board, Limit, Outcome};
-use crate::error::{Result, status};
+use crate::error::{Error, Result, status};
 use crate::input::Script;
 use crate::irq::VcpuSignal;
 use crate::irq::lapic::LapicConfig;
@@ -30,8 +30,6 @@ use crate::terminal;
 
 /// Longest slice, in cycles: 25 microseconds at 2 GHz.
 pub const QUANTUM: u64 = 50_000;
-/// Clock of the local APIC timers: the HyperTransport base clock of a K8.
-const APIC_TIMER_HZ: u64 = 200_000_000;
 /// How long, in virtual seconds, all processors may be halted with interrupts off. An NMI could
 /// still wake them; nothing sends one that late.
 const HALTED_FOR_GOOD: u64 = 10;
@@ -118,20 +116,27 @@ impl Machine {
     /// first instruction.
     ///
     /// # Errors
-    /// If the payload cannot be loaded, or the host has no memory.
+    /// If the payload cannot be loaded or not be run by this processor, or the host has no memory.
     pub fn new(config: &Config) -> Result<Self> {
-        let platform = config.platform;
+        let platform = config.isa.apply(config.platform);
         let mut memory = Memory::new(&config.ram)?;
         let entry =
-            boot::load(memory.mapping(), &config.ram, platform, config.cpus, &config.payload)?;
+            boot::load(memory.mapping(), &config.ram, &platform, config.cpus, &config.payload)?;
+        if entry.efer & efer::LME != 0 && !platform.features.long_mode {
+            return Err(Error::Usage(format!(
+                "the payload is 64-bit code, which {} cannot run; see --isa distro",
+                platform.name
+            )));
+        }
         let lapics = (0..config.cpus).map(|id| LapicConfig {
             id,
             bsp: id == 0,
-            max_lvt: 5,
-            physical_bits: Features::K8.phys_bits,
-            lvtpc_auto_mask: config.personality.lvtpc_auto_mask,
+            max_lvt: platform.max_lvt,
+            base_msr: platform.apic_base_msr,
+            physical_bits: platform.features.phys_bits,
+            lvtpc_auto_mask: config.lvtpc_auto_mask,
             clock_hz: config.clock_hz,
-            timer_hz: APIC_TIMER_HZ,
+            timer_hz: platform.apic_timer_hz,
         });
         let mut chipset = Chipset::new(ChipsetConfig {
             clock_hz: config.clock_hz,
@@ -143,9 +148,9 @@ impl Machine {
         chipset.irq.set_virtual_wire();
         let (signature, _) = platform.signature();
         let vcpu = |id: usize| {
-            let mut cpu = Cpu::new(Features::K8);
+            let mut cpu = Cpu::new(platform.features);
             cpu.reset(signature);
-            let mut bank = MsrBank::new(platform);
+            let mut bank = MsrBank::new(&platform);
             let (low, high) = (config.ram.low_end(), config.ram.high_end());
             bank.set_up_by_firmware(low, high, layout::HOLE);
             Vcpu::new(id, cpu, Pmu::new(config.personality), bank)
@@ -371,6 +376,7 @@ mod tests {
     use crate::boot::memory::RamLayout;
     use crate::boot::{Image, Payload};
     use crate::config;
+    use crate::platform::Isa;
     use pmu_model::RdpmcCaller;
 
     // Real-mode code. 66h makes the operand 32 bits wide.
@@ -398,6 +404,8 @@ mod tests {
                 image: Image { name: "test".into(), bytes: code.concat() },
                 address: 0x7C00,
             },
+            isa: Isa::Strict,
+            lvtpc_auto_mask: personality.lvtpc_auto_mask,
             clock_hz: platform.clock_hz,
             start_time: 0,
             skid: 0,

@@ -32,7 +32,7 @@ impl MsrSpace<'_> {
     pub fn read(&self, time: u64, index: u32) -> Result<u64, Refused> {
         match index {
             TSC => return Ok(time.wrapping_add(*self.tsc_offset)),
-            APIC_BASE => return Ok(self.lapic.base()),
+            APIC_BASE if self.lapic.has_base_msr() => return Ok(self.lapic.base()),
             _ => {}
         }
         match self.pmu.read_msr(index) {
@@ -59,7 +59,9 @@ impl MsrSpace<'_> {
                 *self.tsc_offset = value.wrapping_sub(time);
                 return Ok(());
             }
-            APIC_BASE => return self.lapic.set_base(value).map_err(|_| Refused),
+            APIC_BASE if self.lapic.has_base_msr() => {
+                return self.lapic.set_base(value).map_err(|_| Refused);
+            }
             _ => {}
         }
         match self.pmu.write_msr(index, value) {

@@ -18,6 +18,8 @@ pub mod pack;
 mod vmlinux;
 
 use crate::platform::Platform;
+use std::borrow::Cow;
+
 use entry::Entry;
 pub use error::{BootError, Result};
 pub use image::Image;
@@ -69,10 +71,19 @@ pub fn load(
     match payload {
         Payload::Flat { image, address } => flat::load(memory, ram, image, *address),
         Payload::Kernel(kernel) => match kernel.image.format()? {
-            image::Format::BzImage => linux::load(memory, ram, kernel),
+            image::Format::BzImage => linux::load(memory, ram, &entered(kernel, platform)),
             image::Format::Elf64 => vmlinux::load(memory, ram, kernel),
             image::Format::Multiboot => multiboot::load(memory, ram, kernel),
         },
+    }
+}
+
+/// The kernel, with the 32-bit entry point for a processor that has no other unless told otherwise.
+fn entered<'a>(kernel: &'a Kernel, platform: &Platform) -> Cow<'a, Kernel> {
+    if kernel.entry == LinuxEntry::Auto && !platform.features.long_mode {
+        Cow::Owned(Kernel { entry: LinuxEntry::Bits32, ..kernel.clone() })
+    } else {
+        Cow::Borrowed(kernel)
     }
 }
 

@@ -37,7 +37,7 @@ pub struct Board {
     /// All devices and interrupt controllers.
     pub chipset: Chipset,
     /// The processors' identity.
-    pub platform: &'static Platform,
+    pub platform: Platform,
     /// Instructions between an overflow and its PMI.
     pub skid: u64,
     /// The latest time that a device has seen. Processors run the same interval one after the other;
@@ -48,7 +48,7 @@ pub struct Board {
 impl Board {
     /// A board at virtual time zero.
     #[must_use]
-    pub fn new(chipset: Chipset, platform: &'static Platform, skid: u64) -> Self {
+    pub fn new(chipset: Chipset, platform: Platform, skid: u64) -> Self {
         Self { chipset, platform, skid, device_time: 0 }
     }
 

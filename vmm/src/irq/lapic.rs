@@ -27,6 +27,9 @@ pub struct LapicConfig {
     /// The "max LVT entry" field, the number of entries less one: 3 has no LVTPC and no thermal
     /// entry (Pentium), 4 adds LVTPC (P6), 5 adds the thermal entry (K8).
     pub max_lvt: u8,
+    /// Whether there is an IA32_APIC_BASE; else the register page stays where it is after reset, and
+    /// enabled.
+    pub base_msr: bool,
     /// Physical address bits of the processor, which bound the base field of IA32_APIC_BASE.
     pub physical_bits: u8,
     /// Whether delivering a PMI sets the mask bit of LVTPC.
@@ -138,6 +141,11 @@ impl Lapic {
     /// Reset").
     pub fn init(&mut self) {
         *self = Self { base: self.base, id: self.id, lint: self.lint, ..Self::new(self.config) };
+    }
+
+    /// Whether the processor has IA32_APIC_BASE.
+    pub fn has_base_msr(&self) -> bool {
+        self.config.base_msr
     }
 
     /// The MSR IA32_APIC_BASE (1Bh). Power-up: FEE00800h, with bit 8 on the bootstrap processor.

@@ -4,19 +4,36 @@
 //! the Athlon 64 and Opteron), chapter 14; AMD 24593 (AMD64 volume 2), appendix A; AMD 25759
 //! (revision guide). For this revision Linux needs no erratum work-around that touches a register.
 
-use super::msr::Check::{self, FixedMtrr, MachineCheckStatus, MemoryType, Pat};
-use super::msr::MsrRow;
-use super::{CpuidLeaf, CpuidResult, Platform};
+use std::borrow::Cow;
+
+use x86_cpu::cpu::Features;
+
+use super::Platform;
+use super::cpuid::{CpuidLeaf, OutOfRange, authentic_amd, leaf, text};
+use super::msr::{Check, MsrRow};
+use super::mtrr;
+use super::rows::{ALL, bank_status, lenient, pat, plain, read_only, strict, write_only};
 
 /// The personality `k8`.
 pub static K8: Platform = Platform {
     name: "k8",
     description: "AMD Opteron 846 (revision E4), 2.0 GHz",
     clock_hz: 2_000_000_000,
+    features: Features::K8,
     threads_per_core: 1,
-    cpuid: CPUID,
-    msrs: MSRS,
+    max_lvt: 5,
+    apic_base_msr: true,
+    // The HyperTransport base clock.
+    apic_timer_hz: 200_000_000,
+    cpuid: Cow::Borrowed(CPUID),
+    cpuid_out_of_range: OutOfRange::Zeros,
+    cpuid_apic_id: true,
+    msrs: Cow::Borrowed(TABLES),
+    distro_msrs: &[],
 };
+
+const TABLES: &[&[MsrRow]] = &[&VARIABLE_MTRRS, &mtrr::DRAM_FIXED, MSRS];
+const VARIABLE_MTRRS: [MsrRow; 16] = mtrr::variable(Features::K8.phys_bits);
 
 /// Family 0Fh + 0, model 25h, stepping 1.
 const SIGNATURE: u32 = 0x0002_0F51;
@@ -34,39 +51,11 @@ const CLFLUSH_SIZE: u32 = 8 << 8;
 /// Brand table index 0Eh ("Opteron 8YY") and NN 4: YY = 38 + 2 x 4.
 const BRAND: u32 = 0x0E << 6 | 4;
 
-const fn leaf(function: u32, eax: u32, ebx: u32, ecx: u32, edx: u32) -> CpuidLeaf {
-    CpuidLeaf { function, result: CpuidResult { eax, ebx, ecx, edx } }
-}
-
-const fn text(function: u32, t: &[u8; 16]) -> CpuidLeaf {
-    leaf(
-        function,
-        u32::from_le_bytes([t[0], t[1], t[2], t[3]]),
-        u32::from_le_bytes([t[4], t[5], t[6], t[7]]),
-        u32::from_le_bytes([t[8], t[9], t[10], t[11]]),
-        u32::from_le_bytes([t[12], t[13], t[14], t[15]]),
-    )
-}
-
 const CPUID: &[CpuidLeaf] = &[
-    // Largest function and vendor, in the order EBX, EDX, ECX.
-    leaf(
-        0,
-        1,
-        u32::from_le_bytes(*b"Auth"),
-        u32::from_le_bytes(*b"cAMD"),
-        u32::from_le_bytes(*b"enti"),
-    ),
+    authentic_amd(0, 1),
     // Signature, CLFLUSH size, features.
     leaf(1, SIGNATURE, CLFLUSH_SIZE, SSE3, FEATURES),
-    // Largest extended function and vendor.
-    leaf(
-        0x8000_0000,
-        0x8000_0018,
-        u32::from_le_bytes(*b"Auth"),
-        u32::from_le_bytes(*b"cAMD"),
-        u32::from_le_bytes(*b"enti"),
-    ),
+    authentic_amd(0x8000_0000, 0x8000_0018),
     // Signature, brand, extended features.
     leaf(0x8000_0001, SIGNATURE, BRAND, LAHF_LM, EXTENDED_FEATURES),
     // Name string, 48 bytes.
@@ -90,52 +79,8 @@ const CPUID: &[CpuidLeaf] = &[
 const PAGE: u64 = 0xFF_FFFF_F000;
 /// Physical address bits 39:23.
 const TOP: u64 = 0xFF_FF80_0000;
-/// Bit 11: an MTRR or IORR mask is valid.
+/// Bit 11: an IORR mask is valid.
 const VALID: u64 = 1 << 11;
-const ALL: u64 = u64::MAX;
-
-/// A register whose bits outside `writable` must be written as zeros.
-const fn strict(index: u32, name: &'static str, reset: u64, writable: u64, check: Check) -> MsrRow {
-    MsrRow { index, name, reset, writable, faults: !writable, readable: true, check }
-}
-
-/// A register whose bits outside `writable` keep their reset value whatever is written.
-const fn lenient(index: u32, name: &'static str, reset: u64, writable: u64) -> MsrRow {
-    MsrRow { index, name, reset, writable, faults: 0, readable: true, check: Check::None }
-}
-
-/// A register that cannot be written.
-const fn read_only(index: u32, name: &'static str, value: u64) -> MsrRow {
-    MsrRow {
-        index,
-        name,
-        reset: value,
-        writable: 0,
-        faults: 0,
-        readable: true,
-        check: Check::ReadOnly,
-    }
-}
-
-const fn mtrr_base(index: u32, name: &'static str) -> MsrRow {
-    strict(index, name, 0, PAGE | 0xFF, MemoryType)
-}
-
-const fn mtrr_mask(index: u32, name: &'static str) -> MsrRow {
-    strict(index, name, 0, PAGE | VALID, Check::None)
-}
-
-const fn mtrr_fixed(index: u32, name: &'static str) -> MsrRow {
-    strict(index, name, 0, ALL, FixedMtrr)
-}
-
-const fn bank_status(index: u32, name: &'static str) -> MsrRow {
-    strict(index, name, 0, ALL, MachineCheckStatus)
-}
-
-const fn plain(index: u32, name: &'static str) -> MsrRow {
-    strict(index, name, 0, ALL, Check::None)
-}
 
 const MSRS: &[MsrRow] = &[
     // AMD 26094 section 14.2, architectural registers.
@@ -152,37 +97,8 @@ const MSRS: &[MsrRow] = &[
     plain(0x1DC, "LastBranchToIP"),
     plain(0x1DD, "LastExceptionFromIP"),
     plain(0x1DE, "LastExceptionToIP"),
-    mtrr_base(0x200, "MTRRphysBase0"),
-    mtrr_mask(0x201, "MTRRphysMask0"),
-    mtrr_base(0x202, "MTRRphysBase1"),
-    mtrr_mask(0x203, "MTRRphysMask1"),
-    mtrr_base(0x204, "MTRRphysBase2"),
-    mtrr_mask(0x205, "MTRRphysMask2"),
-    mtrr_base(0x206, "MTRRphysBase3"),
-    mtrr_mask(0x207, "MTRRphysMask3"),
-    mtrr_base(0x208, "MTRRphysBase4"),
-    mtrr_mask(0x209, "MTRRphysMask4"),
-    mtrr_base(0x20A, "MTRRphysBase5"),
-    mtrr_mask(0x20B, "MTRRphysMask5"),
-    mtrr_base(0x20C, "MTRRphysBase6"),
-    mtrr_mask(0x20D, "MTRRphysMask6"),
-    mtrr_base(0x20E, "MTRRphysBase7"),
-    mtrr_mask(0x20F, "MTRRphysMask7"),
-    mtrr_fixed(0x250, "MTRRfix64K_00000"),
-    mtrr_fixed(0x258, "MTRRfix16K_80000"),
-    mtrr_fixed(0x259, "MTRRfix16K_A0000"),
-    mtrr_fixed(0x268, "MTRRfix4K_C0000"),
-    mtrr_fixed(0x269, "MTRRfix4K_C8000"),
-    mtrr_fixed(0x26A, "MTRRfix4K_D0000"),
-    mtrr_fixed(0x26B, "MTRRfix4K_D8000"),
-    mtrr_fixed(0x26C, "MTRRfix4K_E0000"),
-    mtrr_fixed(0x26D, "MTRRfix4K_E8000"),
-    mtrr_fixed(0x26E, "MTRRfix4K_F0000"),
-    mtrr_fixed(0x26F, "MTRRfix4K_F8000"),
-    // AMD64 volume 2 section 7.8.1: WB WT UC- UC, twice.
-    strict(0x277, "PAT", 0x0007_0406_0007_0406, ALL, Pat),
-    // Default type, fixed enable (bit 10), enable (bit 11).
-    strict(0x2FF, "MTRRdefType", 0, 0xCFF, MemoryType),
+    pat(),
+    mtrr::DEF_TYPE,
     // Machine check: data cache, instruction cache, bus unit, load/store, northbridge.
     plain(0x400, "MC0_CTL"),
     bank_status(0x401, "MC0_STATUS"),
@@ -219,15 +135,7 @@ const MSRS: &[MsrRow] = &[
     lenient(0xC001_001D, "TOP_MEM2", 0, TOP),
     lenient(0xC001_001F, "NB_CFG", 0, ALL),
     // Takes the address of a microcode patch; the patch is ignored and PATCH_LEVEL stays.
-    MsrRow {
-        index: 0xC001_0020,
-        name: "PATCH_LOADER",
-        reset: 0,
-        writable: 0,
-        faults: 0,
-        readable: false,
-        check: Check::None,
-    },
+    write_only(0xC001_0020, "PATCH_LOADER"),
     plain(0xC001_0044, "MC0_CTL_MASK"),
     plain(0xC001_0045, "MC1_CTL_MASK"),
     plain(0xC001_0046, "MC2_CTL_MASK"),

@@ -1,48 +1,40 @@
-//! What a personality is besides its counters: the processor that CPUID names, its clock, and the
-//! model-specific registers that belong neither to the CPU core nor to the PMU nor to the local
-//! APIC.
+//! What a personality is besides its counters: the processor that CPUID names, its instruction set,
+//! its clock, and the model-specific registers that belong neither to the CPU core nor to the PMU
+//! nor to the local APIC.
+//!
+//! A part is a table of its own file. The rest of the machine asks the fields of [`Platform`] and
+//! never which part it has.
 
+use std::borrow::Cow;
+
+use x86_cpu::cpu::Features;
+
+mod cpuid;
+mod isa;
+mod k7;
 mod k8;
+mod knc;
 mod msr;
+mod mtrr;
+mod p55c;
+mod p6;
+mod pii;
+mod ppro;
+mod rows;
 
+pub use cpuid::{CpuidContext, CpuidLeaf, CpuidResult, OutOfRange};
+pub use isa::Isa;
+pub use k7::K7;
 pub use k8::K8;
+pub use knc::KNC;
 pub use msr::{Check, MsrAccess, MsrBank, MsrRow};
-
-/// The four registers that CPUID returns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuidResult {
-    /// EAX.
-    pub eax: u32,
-    /// EBX.
-    pub ebx: u32,
-    /// ECX.
-    pub ecx: u32,
-    /// EDX.
-    pub edx: u32,
-}
-
-/// One CPUID function of a personality.
-#[derive(Clone, Copy, Debug)]
-pub struct CpuidLeaf {
-    /// Function number, the input in EAX.
-    pub function: u32,
-    /// What it returns on the boot processor with its local APIC enabled.
-    pub result: CpuidResult,
-}
-
-/// What makes CPUID differ between two logical processors, or two moments, of one machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuidContext {
-    /// Initial local APIC identifier.
-    pub apic_id: u8,
-    /// `APIC_BASE` bit 11: while clear, CPUID hides the APIC.
-    pub apic_enabled: bool,
-    /// Whether to show the hypervisor bit, function 1 ECX bit 31.
-    pub hypervisor: bool,
-}
+pub use p6::P6;
+pub use p55c::P55C;
+pub use pii::PII;
+pub use ppro::PPRO;
 
 /// Identity of the processor that a personality stands for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Platform {
     /// Name on the command line.
     pub name: &'static str,
@@ -50,16 +42,32 @@ pub struct Platform {
     pub description: &'static str,
     /// Processor clock in Hz; the time-stamp counter runs at it.
     pub clock_hz: u64,
-    /// Hardware threads of a core, which share its time-stamp counter.
+    /// The instruction set, the bits of CR4 and the physical address bits.
+    pub features: Features,
+    /// Hardware threads that share a core; processors fill the cores in the order of their numbers.
     pub threads_per_core: u8,
-    /// CPUID functions, ascending; any other returns zeros.
-    pub cpuid: &'static [CpuidLeaf],
-    /// Model-specific registers, ascending.
-    pub msrs: &'static [MsrRow],
+    /// The "max LVT entry" field of the local APIC's version register.
+    pub max_lvt: u8,
+    /// Whether the local APIC has its base address in MSR 1Bh; else it is at FEE0_0000h for good.
+    pub apic_base_msr: bool,
+    /// Clock in Hz that the local APIC's timer divides.
+    pub apic_timer_hz: u64,
+    /// CPUID functions, ascending.
+    pub cpuid: Cow<'static, [CpuidLeaf]>,
+    /// What any other function returns.
+    pub cpuid_out_of_range: OutOfRange,
+    /// Whether function 1 shows the initial local APIC identifier in EBX bits 31:24.
+    pub cpuid_apic_id: bool,
+    /// Model-specific registers, in tables of any order.
+    pub msrs: Cow<'static, [&'static [MsrRow]]>,
+    /// Registers that come with [`Isa::Distro`].
+    pub distro_msrs: &'static [MsrRow],
 }
 
 const FUNCTION_1: u32 = 1;
+const EXTENDED_0: u32 = 0x8000_0000;
 const EXTENDED_1: u32 = 0x8000_0001;
+const EXTENDED_8: u32 = 0x8000_0008;
 /// The APIC bit, in EDX of functions 1 and 8000_0001h.
 const APIC: u32 = 1 << 9;
 /// Function 1 ECX: zero on every processor, one under hypervisors that show themselves.
@@ -67,24 +75,30 @@ const HYPERVISOR: u32 = 1 << 31;
 
 impl Platform {
     /// The personalities that exist.
-    pub const ALL: &'static [&'static Platform] = &[&K8];
+    pub const ALL: &'static [&'static Platform] = &[&P55C, &PPRO, &PII, &P6, &K7, &K8, &KNC];
 
     /// Finds a personality by its command-line name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         Self::ALL.iter().copied().find(|p| p.name == name)
     }
 
-    /// Executes CPUID.
-    pub fn cpuid(&self, function: u32, context: CpuidContext) -> CpuidResult {
-        let Ok(at) = self.cpuid.binary_search_by_key(&function, |leaf| leaf.function) else {
+    /// Executes CPUID with `function` in EAX and `subleaf` in ECX.
+    pub fn cpuid(&self, function: u32, subleaf: u32, context: CpuidContext) -> CpuidResult {
+        let function = self.function(function);
+        let is_meant = |leaf: &&CpuidLeaf| {
+            leaf.function == function && leaf.subleaf.is_none_or(|only| only == subleaf)
+        };
+        let Some(leaf) = self.cpuid.iter().find(is_meant) else {
             return CpuidResult::default();
         };
-        let mut result = self.cpuid[at].result;
+        let mut result = leaf.result;
         if matches!(function, FUNCTION_1 | EXTENDED_1) && !context.apic_enabled {
             result.edx &= !APIC;
         }
         if function == FUNCTION_1 {
-            result.ebx |= u32::from(context.apic_id) << 24;
+            if self.cpuid_apic_id {
+                result.ebx |= u32::from(context.apic_id) << 24;
+            }
             if context.hypervisor {
                 result.ecx |= HYPERVISOR;
             }
@@ -92,10 +106,27 @@ impl Platform {
         result
     }
 
+    /// The function that answers for `function`: itself, or the highest basic one.
+    fn function(&self, function: u32) -> u32 {
+        let has = |wanted: u32| self.cpuid.iter().any(|leaf| leaf.function == wanted);
+        match self.cpuid_out_of_range {
+            OutOfRange::HighestBasic if !has(function) => {
+                let basic = self.cpuid.iter().map(|leaf| leaf.function);
+                basic.filter(|&basic| basic < EXTENDED_0).max().unwrap_or(function)
+            }
+            _ => function,
+        }
+    }
+
     /// Processor signature and feature flags, EAX and EDX of function 1, as an MP table lists them.
     pub fn signature(&self) -> (u32, u32) {
         let context = CpuidContext { apic_enabled: true, ..CpuidContext::default() };
-        let leaf = self.cpuid(FUNCTION_1, context);
+        let leaf = self.cpuid(FUNCTION_1, 0, context);
         (leaf.eax, leaf.edx)
     }
 }
+
+#[cfg(test)]
+mod instruction_tests;
+#[cfg(test)]
+mod tests;

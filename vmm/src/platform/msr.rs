@@ -67,27 +67,35 @@ const RD_WR_MEM: u64 = 0x1818_1818_1818_1818;
 /// The registers of one logical processor.
 #[derive(Clone, Debug)]
 pub struct MsrBank {
-    rows: &'static [MsrRow],
+    /// Ascending.
+    rows: Vec<MsrRow>,
     values: Vec<u64>,
+    /// Physical address bits of the processor.
+    physical_bits: u8,
 }
 
 impl MsrBank {
     /// The bank after power-up.
     pub fn new(platform: &Platform) -> Self {
-        Self { rows: platform.msrs, values: platform.msrs.iter().map(|row| row.reset).collect() }
+        let mut rows: Vec<_> = platform.msrs.iter().copied().flatten().copied().collect();
+        rows.sort_by_key(|row| row.index);
+        let values = rows.iter().map(|row| row.reset).collect();
+        Self { rows, values, physical_bits: platform.features.phys_bits }
     }
 
     /// The bank as PC firmware leaves it to a kernel: RAM write-back and the hole between
     /// `hole` and 4 GiB uncacheable; `low_end` and `high_end` are the ends of RAM below and above.
+    /// A register that the processor lacks is passed over.
     pub fn set_up_by_firmware(&mut self, low_end: u64, high_end: u64, hole: u64) {
         const WRITE_BACK: u64 = 6;
         const ENABLE_ALL: u64 = 3 << 10;
-        for row in self.rows.iter().filter(|row| row.check == Check::FixedMtrr) {
-            // Write-back in RAM and tables, uncacheable in A0000h-BFFFFh.
-            let types = if row.index == 0x259 { 0 } else { 0x0606_0606_0606_0606 };
-            self.put(row.index, types);
+        for (row, value) in self.rows.iter().zip(&mut self.values) {
+            if row.check == Check::FixedMtrr {
+                // Write-back in RAM and tables, uncacheable in A0000h-BFFFFh.
+                *value = if row.index == 0x259 { 0 } else { 0x0606_0606_0606_0606 };
+            }
         }
-        let above = 0x100_0000_0000 - (0x1_0000_0000 - hole);
+        let above = (1 << self.physical_bits.clamp(32, 52)) - (0x1_0000_0000 - hole);
         self.put(MTRR_BASE_0, hole);
         self.put(MTRR_MASK_0, above | 1 << 11);
         self.put(MTRR_DEF_TYPE, ENABLE_ALL | WRITE_BACK);

@@ -10,6 +10,7 @@ use vpmu::config::{self, Config, Limits};
 use vpmu::console::Console;
 use vpmu::input::Script;
 use vpmu::machine::{End, Machine};
+use vpmu::platform::Isa;
 
 use crate::guest::Packages;
 use crate::program::{BASE, INSTRUCTIONS, Layout};
@@ -56,6 +57,8 @@ impl Stepper {
         let config = Config {
             personality,
             platform,
+            isa: Isa::Strict,
+            lvtpc_auto_mask: personality.lvtpc_auto_mask,
             cpus: 1,
             ram: config::memory("512M").expect("memory"),
             payload: Payload::Kernel(Kernel {

@@ -23,6 +23,7 @@ pub(super) fn chipset_at(clock_hz: u64, start_time: i64) -> Chipset {
         id: 0,
         bsp: true,
         max_lvt: 5,
+        base_msr: true,
         physical_bits: 40,
         lvtpc_auto_mask: false,
         clock_hz,

@@ -164,6 +164,13 @@ impl Bus for Outside<'_, '_> {
         self.pmu.rdpmc(index, caller).map_err(|_| Refused)
     }
 
+    fn spflt(&mut self, time: u64, enabled: bool) -> After {
+        let before = self.pmu.programmings();
+        self.count_programming();
+        self.pmu.set_user_preference(enabled);
+        self.after_programming(before, time)
+    }
+
     fn settle(&mut self, facts: &mut Facts, time: u64, retired: u64) {
         let Some(at) = self.at else { return };
         let instructions = retired.saturating_sub(self.counted_instructions);
@@ -176,14 +183,14 @@ impl Bus for Outside<'_, '_> {
         }
     }
 
-    fn cpuid(&mut self, leaf: u32, _: u32) -> CpuidResult {
+    fn cpuid(&mut self, leaf: u32, subleaf: u32) -> CpuidResult {
         let lapic = self.board.chipset.irq.lapic(self.id);
         let context = CpuidContext {
             apic_id: initial_apic_id(self.id),
             apic_enabled: lapic.hardware_enabled(),
             hypervisor: false,
         };
-        let result = self.board.platform.cpuid(leaf, context);
+        let result = self.board.platform.cpuid(leaf, subleaf, context);
         CpuidResult { eax: result.eax, ebx: result.ebx, ecx: result.ecx, edx: result.edx }
     }
 

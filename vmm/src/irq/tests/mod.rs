@@ -29,6 +29,7 @@ pub(super) fn machine_with(count: u8, max_lvt: u8, lvtpc_auto_mask: bool) -> Int
             id,
             bsp: id == 0,
             max_lvt,
+            base_msr: true,
             physical_bits: 40,
             lvtpc_auto_mask,
             clock_hz: 2_000_000_000,

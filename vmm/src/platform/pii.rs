@@ -1,0 +1,49 @@
+//! Intel Pentium II ("Deschutes"): family 6, model 5, stepping 2, 400 MHz.
+//!
+//! Sources: as for the Pentium III.
+
+use std::borrow::Cow;
+
+use x86_cpu::cpu::{Features, cr4};
+
+use super::Platform;
+use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
+use super::p6;
+
+/// The personality `pii`.
+pub static PII: Platform = Platform {
+    name: "pii",
+    description: "Intel Pentium II (Deschutes, model 5), 400 MHz",
+    clock_hz: 400_000_000,
+    features: Features {
+        sep: true,
+        mmx: true,
+        fxsr: true,
+        cr4: p6::FAMILY_FEATURES.cr4 | cr4::OSFXSR,
+        ..p6::FAMILY_FEATURES
+    },
+    threads_per_core: 1,
+    max_lvt: 4,
+    apic_base_msr: true,
+    // The bus.
+    apic_timer_hz: 100_000_000,
+    cpuid: Cow::Borrowed(CPUID),
+    cpuid_out_of_range: OutOfRange::HighestBasic,
+    cpuid_apic_id: false,
+    msrs: Cow::Borrowed(p6::TABLES_WITH_PAT),
+    distro_msrs: &[],
+};
+
+/// FPU VME DE PSE TSC MSR PAE MCE CX8 APIC SEP MTRR PGE MCA CMOV PAT PSE36 MMX FXSR; no SSE.
+const FEATURES: u32 = 0x0183_FBFF;
+
+const CPUID: &[CpuidLeaf] = &[
+    genuine_intel(0, 2),
+    leaf(1, 0x652, 0, 0, FEATURES),
+    // TLBs and L1 caches as the Pentium III; L2 512 KiB, 4-way (43).
+    leaf(2, 0x0302_0101, 0, 0, 0x0C04_0843),
+];
+
+#[cfg(test)]
+#[path = "pii_tests.rs"]
+mod tests;

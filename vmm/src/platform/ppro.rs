@@ -1,0 +1,46 @@
+//! Intel Pentium Pro: family 6, model 1, stepping 9, 200 MHz, with 256 KiB of second-level cache.
+//!
+//! Sources: as for the Pentium III; the descriptors are the manual's own example (Intel 243191,
+//! CPUID, table 3-9 and text).
+//!
+//! Stepping 9 lets RDPMC be used at CPL 3. CPUID shows the SEP bit, yet there is no SYSENTER: that
+//! came with model 3, stepping 3, and software has to know (AP-485, note to the SEP bit).
+
+use std::borrow::Cow;
+
+use super::Platform;
+use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
+use super::p6;
+
+/// The personality `ppro`.
+pub static PPRO: Platform = Platform {
+    name: "ppro",
+    description: "Intel Pentium Pro (model 1), 200 MHz",
+    clock_hz: 200_000_000,
+    features: p6::FAMILY_FEATURES,
+    threads_per_core: 1,
+    max_lvt: 4,
+    apic_base_msr: true,
+    // The bus: a third of the clock.
+    apic_timer_hz: 66_666_667,
+    cpuid: Cow::Borrowed(CPUID),
+    cpuid_out_of_range: OutOfRange::HighestBasic,
+    cpuid_apic_id: false,
+    msrs: Cow::Borrowed(p6::TABLES),
+    distro_msrs: &[],
+};
+
+/// FPU VME DE PSE TSC MSR PAE MCE CX8 APIC SEP MTRR PGE MCA CMOV; no MMX.
+const FEATURES: u32 = 0x0000_FBFF;
+
+const CPUID: &[CpuidLeaf] = &[
+    genuine_intel(0, 2),
+    leaf(1, 0x619, 0, 0, FEATURES),
+    // TLBs as the Pentium III. L1 code 8 KiB, 4-way (06), data 8 KiB, 2-way (0A); L2 256 KiB,
+    // 4-way (42). Lines of 32 bytes.
+    leaf(2, 0x0302_0101, 0, 0, 0x0604_0A42),
+];
+
+#[cfg(test)]
+#[path = "ppro_tests.rs"]
+mod tests;
