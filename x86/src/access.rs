@@ -1,7 +1,8 @@
 //! Memory as an instruction sees it: from an operand to bytes.
 //!
 //! The short way is one compare in the software TLB and a host load or store. Everything else
-//! (misses, page crossings, MMIO, pages with translated code, watched pages) takes the long way.
+//! (misses, page crossings, MMIO, pages with translated code, watched pages, accesses that have to
+//! be aligned) takes the long way.
 
 use crate::{
     cpu::{Cpu, Segment},
@@ -10,7 +11,7 @@ use crate::{
     observe::{Cx, Observer},
     paging::Intent,
     ram::{HostPage, PAGE},
-    stop::{Exec, Stop},
+    stop::{Exec, Stop, vector},
     tlb::Access,
 };
 
@@ -126,7 +127,7 @@ impl Cpu {
 
     /// A fault of a stack operand with a non-canonical address is #SS(0).
     #[cold]
-    fn stack_fault(m: &Mem, stop: Stop) -> Stop {
+    pub(crate) fn stack_fault(m: &Mem, stop: Stop) -> Stop {
         if m.seg == seg::FLAT_STACK && stop == Stop::GP0 { Stop::SS0 } else { stop }
     }
 
@@ -173,6 +174,7 @@ impl Cpu {
             write_host(host, at, value);
             return Ok(());
         }
+        self.check_alignment(linear, T::BYTES as u64)?;
         self.probe_write(cx, linear, T::BYTES as u64).map_err(|stop| Self::stack_fault(m, stop))?;
         let old = self.load_slow(cx, linear, self.mmu)?;
         let new = change(self, old);
@@ -235,7 +237,20 @@ impl Cpu {
         self.store_slow(cx, linear, SUPERVISOR, value)
     }
 
-    /// Reads up to a page of bytes, all or nothing.
+    /// #AC(0) if `linear` is no multiple of `boundary`, a power of two, where that is checked
+    /// (AMD64 APM volume 2, section 8.2.18; Intel SDM volume 3, "Alignment Requirements by Data
+    /// Type").
+    ///
+    /// Accesses of whole words check it themselves; this is for operands that go to memory as
+    /// bytes, and for instructions that do something else first.
+    pub(crate) fn check_alignment(&self, linear: u64, boundary: u64) -> Exec<()> {
+        if linear & boundary.wrapping_sub(1) != 0 && self.checks_alignment() {
+            return Err(Stop::fault_code(vector::AC, 0));
+        }
+        Ok(())
+    }
+
+    /// Reads up to a page of bytes, all or nothing. Their alignment is the caller's concern.
     pub(crate) fn load_bytes<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
@@ -257,7 +272,7 @@ impl Cpu {
         Ok(())
     }
 
-    /// Writes up to a page of bytes, all or nothing.
+    /// Writes up to a page of bytes, all or nothing. Their alignment is the caller's concern.
     pub(crate) fn store_bytes<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
@@ -307,6 +322,9 @@ impl Cpu {
         linear: u64,
         mmu: usize,
     ) -> Exec<T> {
+        if mmu != SUPERVISOR {
+            self.check_alignment(linear, T::BYTES as u64)?;
+        }
         let place = self.translate(cx, linear, mmu, Intent::Read)?;
         if fits_page::<T>(linear) {
             self.look(cx, linear, T::BYTES as u64, false);
@@ -343,6 +361,9 @@ impl Cpu {
         mmu: usize,
         value: T,
     ) -> Exec<()> {
+        if mmu != SUPERVISOR {
+            self.check_alignment(linear, T::BYTES as u64)?;
+        }
         let first = self.translate(cx, linear, mmu, Intent::Write)?;
         if fits_page::<T>(linear) {
             self.wrote(cx, linear, first, T::BYTES as u64);

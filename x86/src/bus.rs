@@ -83,6 +83,8 @@ pub trait Bus {
     fn cr8(&mut self) -> u8;
     /// Sets the task-priority class.
     fn set_cr8(&mut self, time: u64, value: u8);
-    /// IGNNE#/FERR#: an unmasked x87 exception with CR0.NE clear (external reporting by IRQ13).
+    /// FERR# is asserted: an x87 or MMX instruction has met an unmasked x87 exception with CR0.NE
+    /// clear. Once for each exception; the instruction executes after the interrupt that this may
+    /// lead to, ignoring the exception as under IGNNE# if it is still pending.
     fn ferr(&mut self);
 }

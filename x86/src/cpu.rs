@@ -551,7 +551,7 @@ impl Cpu {
         self.flags_changed(before);
     }
 
-    /// After IF, TF or VM may have changed: ends the run where the owner has to look.
+    /// After IF, TF, VM or AC may have changed: ends the run where the owner has to look.
     pub(crate) fn flags_changed(&mut self, before: u64) {
         let changed = before ^ self.system_flags;
         if changed & flags::IF != 0
@@ -563,6 +563,9 @@ impl Cpu {
         if self.system_flags & flags::TF != 0 {
             // The run loop goes instruction by instruction from here.
             self.leave = true;
+        }
+        if changed & flags::AC != 0 {
+            self.refresh_alignment();
         }
     }
 
@@ -673,6 +676,20 @@ impl Cpu {
     /// Brings the choice of TLB up to date with the privilege level.
     pub(crate) fn refresh_mmu(&mut self) {
         self.mmu = usize::from(self.cpl == 3);
+        self.refresh_alignment();
+    }
+
+    /// Whether a misaligned data access raises #AC: CR0.AM, RFLAGS.AC and privilege 3.
+    pub(crate) fn checks_alignment(&self) -> bool {
+        self.cpl == 3 && self.cr0 & cr0::AM != 0 && self.system_flags & flags::AC != 0
+    }
+
+    /// Closes or opens the short way of user accesses, which does not look at alignment. What goes
+    /// on at inner privileges in between leaves it as it is.
+    fn refresh_alignment(&mut self) {
+        if self.cpl == 3 {
+            self.tlb.close_user(self.checks_alignment());
+        }
     }
 
     /// CR0.
@@ -703,6 +720,7 @@ impl Cpu {
         self.cr4 = cr4;
         self.efer = efer;
         self.tlb.flush_all();
+        self.refresh_alignment();
     }
 
     /// #UD unless a feature is there.

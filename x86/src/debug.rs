@@ -1,4 +1,4 @@
-//! Breakpoints and single-stepping (AMD64 APM volume 2, section 13.1).
+//! Breakpoints and single-stepping (AMD64 APM volume 2, "Software-Debug Resources").
 
 use crate::{
     cpu::{Cpu, Shadow, Watch, cr4},

@@ -1,4 +1,5 @@
-//! Far jumps, calls and returns (AMD64 APM volume 2, sections 4.11 and 12.3).
+//! Far jumps, calls and returns (AMD64 APM volume 2, "Control-Transfer Privilege Checks" and
+//! "Hardware Task-Management in Legacy Mode").
 
 mod frame;
 mod iret;
@@ -62,6 +63,7 @@ impl Cpu {
             Gate::Task(tss) => {
                 self.switch_task(cx, tss, Switch::Jump, next, None)?;
                 self.far_branch(cx);
+                self.keep_loaded_rf();
                 Ok(())
             }
         }
@@ -104,6 +106,7 @@ impl Cpu {
             Gate::Task(tss) => {
                 self.switch_task(cx, tss, Switch::Call, next, None)?;
                 self.far_branch(cx);
+                self.keep_loaded_rf();
                 Ok(())
             }
         }

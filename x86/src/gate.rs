@@ -1,7 +1,7 @@
 //! Exceptions and interrupts on their way to a handler (AMD64 APM volume 2, chapter 8).
 
 use crate::{
-    cpu::{Cpu, Segment, Shadow},
+    cpu::{Cpu, Segment, Shadow, cr4},
     far::{Entry, Frame},
     flags,
     insn::{Size, gpr, seg},
@@ -11,9 +11,12 @@ use crate::{
     task::Switch,
 };
 
-/// Error-code bits of #GP and #NP that concern the interrupt table (APM volume 2, section 8.4.1).
+/// Error-code bits of #GP and #NP that concern the interrupt table (APM volume 2, "Error Codes").
 const EXT: u16 = 1;
 const IDT: u16 = 2;
+/// Bytes of the software-interrupt redirection bitmap, which ends where the I/O-permission bitmap
+/// begins (APM volume 2, "Software Interrupt-Redirection Bitmap").
+const REDIRECTION_BYTES: u32 = 32;
 /// DR7.GD.
 const GENERAL_DETECT: u64 = 1 << 13;
 
@@ -64,7 +67,7 @@ impl Event {
     }
 
     /// A fault: the saved RFLAGS has RF set, so that the restarted instruction does not run into
-    /// its own breakpoint again (APM volume 2, section 3.1.6).
+    /// its own breakpoint again (APM volume 2, "RFLAGS Register").
     fn is_fault(self) -> bool {
         use vector::{BP, DB, DF, MC, NMI, OF};
         match self {
@@ -97,8 +100,13 @@ impl Cpu {
     /// [`Stop::SHUTDOWN`] after a triple fault; a `stop` that is no exception comes back.
     pub(crate) fn raise<O: Observer>(&mut self, cx: &mut Cx<'_, O>, stop: Stop) -> Exec<()> {
         let mut pending = stop;
+        let mut misaligned = false;
         loop {
             let Some(first) = pending.exception() else { return Err(pending) };
+            // A handler at privilege 3 with a misaligned stack: the processor would try for ever.
+            if first.vector == vector::AC && std::mem::replace(&mut misaligned, true) {
+                return Err(Stop::SHUTDOWN);
+            }
             let Err(stop) = self.deliver(cx, Event::Exception(first)) else { return Ok(()) };
             let Some(second) = stop.exception() else { return Err(stop) };
             pending = combine(first.vector, second.vector).unwrap_or(stop);
@@ -152,18 +160,58 @@ impl Cpu {
         if at + 3 > self.idtr.limit {
             return Err(Stop::GP0);
         }
-        let address = self.idtr.base.wrapping_add(u64::from(at));
-        let entry: u32 = self.load_system(cx, self.wrap_linear(address))?;
+        let address = self.wrap_linear(self.idtr.base.wrapping_add(u64::from(at)));
+        let image = self.flags_image(event);
+        let cleared = flags::IF | flags::TF | flags::RF | flags::AC;
+        self.enter_real_handler(cx, address, image, cleared)
+    }
+
+    /// INT n in virtual-8086 mode whose handler is the program's own: as in real mode, with the
+    /// interrupt table at address zero. Below IOPL 3 the program has VIF for IF, and sees itself at
+    /// IOPL 3.
+    fn deliver_v8086<O: Observer>(&mut self, cx: &mut Cx<'_, O>, vector: u8) -> Exec<()> {
+        let mut image = self.rflags();
+        let mut enable = flags::IF;
+        if self.iopl() != 3 {
+            image = Self::virtual_interrupt_image(image);
+            enable = flags::VIF;
+        }
+        let address = u64::from(vector) * 4;
+        self.enter_real_handler(cx, address, image, enable | flags::TF | flags::RF)
+    }
+
+    /// Whether the redirection bitmap leaves INT n in virtual-8086 mode to the program: its bit is
+    /// clear. #GP(0) if the task-state segment has no such bit.
+    fn is_redirected<O: Observer>(&mut self, cx: &mut Cx<'_, O>, n: u8) -> Exec<bool> {
+        let bitmap = self.io_bitmap(cx)?.checked_sub(REDIRECTION_BYTES).ok_or(Stop::GP0)?;
+        let at = bitmap + u32::from(n / 8);
+        if at > self.tr.limit {
+            return Err(Stop::GP0);
+        }
+        let address = self.wrap_linear(self.tr.base.wrapping_add(u64::from(at)));
+        let bits: u8 = self.load_system(cx, address)?;
+        Ok(bits >> (n % 8) & 1 == 0)
+    }
+
+    /// Goes to the handler whose far pointer is at `address`, and clears the flags `cleared`.
+    fn enter_real_handler<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        address: u64,
+        image: u64,
+        cleared: u64,
+    ) -> Exec<()> {
+        let entry: u32 = self.load_system(cx, address)?;
         let cs = self.real_segment(seg::CS, (entry >> 16) as u16);
         let rip = u64::from(entry & 0xffff);
         self.check_target(&cs, rip)?;
         let mut frame = Frame::current(self);
         let old_cs = u64::from(self.segment(seg::CS).selector);
-        for value in [self.flags_image(event), old_cs, self.rip] {
+        for value in [image, old_cs, self.rip] {
             self.frame_push(cx, &mut frame, Size::B2, value)?;
         }
         self.take_stack_pointer(&frame);
-        self.load_flags(0, flags::IF | flags::TF | flags::RF | flags::AC);
+        self.load_flags(0, cleared);
         self.set_segment(seg::CS, cs);
         self.rip = rip;
         cx.observer.seg_load(seg::CS);
@@ -209,7 +257,8 @@ impl Cpu {
         let inner = entry.cpl != self.cpl;
         let ist = gate.gate_count() & 7;
         let mut frame = if ist != 0 {
-            // IST1 is at offset 36 of the task-state segment (APM volume 2, figure 12-8).
+            // IST1 is at offset 36 of the task-state segment (APM volume 2, "64-Bit Task State
+            // Segment").
             let rsp = self.tss_stack(cx, 28 + 8 * u32::from(ist))?;
             let ss = if inner {
                 self.null_segment(seg::SS, u16::from(entry.cpl))
@@ -243,13 +292,19 @@ impl Cpu {
         const TYPES: [u8; 5] =
             [TASK_GATE, INTERRUPT_GATE16, TRAP_GATE16, INTERRUPT_GATE32, TRAP_GATE32];
         let from_v8086 = self.v8086();
-        if from_v8086 && matches!(event, Event::Software(_)) && self.iopl() != 3 {
-            return Err(Stop::GP0);
+        if from_v8086 && let Event::Software(n) = event {
+            if self.cr4 & cr4::VME != 0 && self.is_redirected(cx, n)? {
+                return self.deliver_v8086(cx, n);
+            }
+            if self.iopl() != 3 {
+                return Err(Stop::GP0);
+            }
         }
         let gate = self.gate(cx, event, &TYPES)?;
         if gate.kind() == TASK_GATE {
             let tss = gate.gate_selector();
-            return self.switch_task(cx, tss, Switch::Interrupt, self.rip, event.code());
+            let how = if event.is_fault() { Switch::Fault } else { Switch::Interrupt };
+            return self.switch_task(cx, tss, how, self.rip, event.code());
         }
         let entry = self.gate_entry(cx, &gate)?;
         if from_v8086 && entry.cpl != 0 {
@@ -321,8 +376,8 @@ fn external(stop: Stop) -> Stop {
     }
 }
 
-/// What becomes of an exception during the delivery of another (APM volume 2, table 8-3): #DF,
-/// shutdown, or, with `None`, the second on its own.
+/// What becomes of an exception during the delivery of another (APM volume 2, "#DF--Double-Fault
+/// Exception"): #DF, shutdown, or, with `None`, the second on its own.
 fn combine(first: u8, second: u8) -> Option<Stop> {
     use vector::{DE, DF, GP, NP, PF, SS, TS};
     let contributory = |vector| matches!(vector, DE | TS | NP | SS | GP);

@@ -44,7 +44,7 @@ const SHUTDOWN: u64 = 1 << 35;
 
 impl Stop {
     /// The instruction has more to do and will be executed again: a REP string instruction that
-    /// gave way to an interrupt. It has not retired.
+    /// gave way to an interrupt, or an x87 instruction that waits for one. It has not retired.
     pub const RESTART: Self = Self(NonZeroU64::new(RESTART).unwrap());
     /// HLT retired: nothing to execute until an interrupt.
     pub const HALT: Self = Self(NonZeroU64::new(HALT).unwrap());

@@ -1,4 +1,4 @@
-//! The hardware task switch of legacy mode (AMD64 APM volume 2, section 12.3).
+//! The hardware task switch (AMD64 APM volume 2, "Hardware Task-Management in Legacy Mode").
 
 use crate::{
     cpu::{Cpu, Segment, cr0, cr4},
@@ -23,19 +23,23 @@ pub(crate) enum Switch {
     Jump,
     /// CALL: the new task is nested in the old one.
     Call,
-    /// An interrupt or exception through a task gate: nested too.
+    /// An interrupt, trap or abort through a task gate: nested too.
     Interrupt,
+    /// A fault through a task gate: as an interrupt, and the old task's RFLAGS is saved with RF
+    /// set, so that the instruction that it restarts does not run into its own breakpoint again.
+    Fault,
     /// IRET with NT set: back to the task at the back link.
     Return,
 }
 
 impl Switch {
     fn nests(self) -> bool {
-        matches!(self, Self::Call | Self::Interrupt)
+        matches!(self, Self::Call | Self::Interrupt | Self::Fault)
     }
 }
 
-/// Where a task-state segment holds what (APM volume 2, figures 12-5 and 12-6).
+/// Where a task-state segment holds what (APM volume 2, "Legacy Task-State Segment"; Intel SDM
+/// volume 3, "16-Bit Task-State Segment").
 #[derive(Clone, Copy)]
 struct Layout {
     /// Last byte of the part that the processor reads.
@@ -249,10 +253,12 @@ impl Cpu {
         let layout = Layout::of(self.tr.kind());
         let base = self.tr.base;
         let step = layout.size.bytes() as u64;
-        let mut image = self.rflags();
-        if how == Switch::Return {
-            image &= !flags::NT;
-        }
+        let image = match how {
+            Switch::Jump | Switch::Call => self.rflags() & !flags::RF,
+            Switch::Return => self.rflags() & !(flags::RF | flags::NT),
+            Switch::Fault => self.rflags() | flags::RF,
+            Switch::Interrupt => self.rflags(),
+        };
         self.write_word(cx, layout.size, base.wrapping_add(layout.ip), next)?;
         self.write_word(cx, layout.size, base.wrapping_add(layout.flags), image)?;
         for n in 0..8 {

@@ -11,6 +11,8 @@ use crate::{
     ram::{HostPage, PAGE},
 };
 
+/// The side of the TLB that serves accesses at privilege 3.
+const USER: usize = 1;
 const ENTRIES: usize = 1024;
 /// No linear page has this address: it is not a multiple of 4096.
 const NO_PAGE: u64 = 1;
@@ -64,6 +66,8 @@ pub(crate) struct Tlb {
     pub(crate) epochs: [u64; 2],
     /// From RIP to block, for plain and for counted execution.
     pub(crate) jumps: [JumpCache; 2],
+    /// The short ways of user accesses are closed: each has its alignment looked at.
+    user_closed: bool,
     /// How much of [`crate::ram::Ram`]'s list of code pages has been taken notice of.
     pub(crate) code_pages_seen: usize,
 }
@@ -88,6 +92,7 @@ impl Tlb {
             code: Box::new([[EMPTY_CODE; CODE_ENTRIES]; 2]),
             epochs: [first; 2],
             jumps: [const { JumpCache::new() }; 2],
+            user_closed: false,
             code_pages_seen: 0,
         }
     }
@@ -114,7 +119,8 @@ impl Tlb {
         access: Access,
     ) {
         let page = linear & !(PAGE - 1);
-        let short = |open: bool| if open && host.is_some() { page } else { NO_PAGE };
+        let closed = mmu == USER && self.user_closed;
+        let short = |open: bool| if open && host.is_some() && !closed { page } else { NO_PAGE };
         self.data[mmu & 1][slot(linear)] = Entry {
             read: short(access.fast_read),
             write: short(access.fast_write),
@@ -181,6 +187,14 @@ impl Tlb {
         }
         self.epochs[0] += 1;
         self.epochs[1] += 1;
+    }
+
+    /// Sends all user accesses the long way, or no longer.
+    pub(crate) fn close_user(&mut self, close: bool) {
+        if self.user_closed != close {
+            self.user_closed = close;
+            self.data[USER].fill(EMPTY);
+        }
     }
 
     /// Closes the short way for writes to physical pages that now hold translated code.

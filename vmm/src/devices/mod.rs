@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use self::acpi_pm::{AcpiPm, PowerRequest, TimerWidth};
 use self::debug_exit::PostCode;
+use self::ferr::FerrLatch;
 use self::fw_cfg::FwCfg;
 use self::i8042::I8042;
 use self::pci::PciConfig;
@@ -17,6 +18,7 @@ use crate::irq::{Interrupts, gsi};
 pub mod acpi_pm;
 mod calendar;
 pub mod debug_exit;
+pub mod ferr;
 pub mod fw_cfg;
 pub mod i8042;
 pub mod pci;
@@ -88,6 +90,7 @@ pub struct Chipset {
     fw_cfg: FwCfg,
     pci: PciConfig,
     post_code: PostCode,
+    ferr: FerrLatch,
     events: Vec<ChipsetEvent>,
 }
 
@@ -105,6 +108,7 @@ impl Chipset {
             fw_cfg: FwCfg::new(config.ram_size, vcpus.into()),
             pci: PciConfig::default(),
             post_code: PostCode::default(),
+            ferr: FerrLatch::default(),
             events: Vec::new(),
             config,
         }
@@ -122,6 +126,7 @@ impl Chipset {
         self.fw_cfg.select(0);
         self.pci = PciConfig::default();
         self.post_code = PostCode::default();
+        self.ferr = FerrLatch::default();
         self.events.clear();
         self.update_lines(now);
     }
@@ -173,7 +178,14 @@ impl Chipset {
         self.irq.set_gsi(gsi::RTC, self.rtc.irq());
         self.irq.set_gsi(gsi::SCI, self.acpi_pm.sci());
         self.irq.set_gsi(gsi::KEYBOARD, self.i8042.irq());
+        self.irq.set_gsi(ferr::GSI, self.ferr.irq());
         self.update_serial_line();
+    }
+
+    /// A processor asserts FERR#: IRQ13 until OUT to [`ferr::CLEAR`].
+    pub fn assert_ferr(&mut self) {
+        self.ferr.assert();
+        self.irq.set_gsi(ferr::GSI, self.ferr.irq());
     }
 
     fn update_serial_line(&mut self) {
@@ -291,6 +303,10 @@ impl Chipset {
                 self.irq.set_gsi(gsi::RTC, self.rtc.irq());
             }
             debug_exit::POST_CODE => self.post_code.last = value,
+            ferr::CLEAR => {
+                self.ferr.clear();
+                self.irq.set_gsi(ferr::GSI, self.ferr.irq());
+            }
             PORT_92 if value & 1 != 0 => self.events.push(ChipsetEvent::Reset),
             SERIAL_BASE..=SERIAL_END => {
                 self.serial.write(port & 7, value);

@@ -4,7 +4,7 @@
 //! Memory is sequentially consistent and uncached, so fences order nothing and prefetches fetch
 //! nothing; they are counted.
 
-use iced_x86::{Instruction, Mnemonic};
+use iced_x86::{Code, Instruction, Mnemonic};
 
 use super::next;
 use crate::{
@@ -36,6 +36,23 @@ fn clflush<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<
     Ok(())
 }
 
+/// What a reserved NOP counts as. The reserved members of the 0F 0D group are prefetches to a
+/// processor that has the group: /3 for writing, as /1, the others as /0 (AMD64 APM volume 3,
+/// "PREFETCH" and the opcode map's "Group P").
+fn prefetch_class(l: &Lowering, i: &Instruction) -> Class {
+    let in_group = matches!(
+        i.code(),
+        Code::Reservednop_rm16_r16_0F0D
+            | Code::Reservednop_rm32_r32_0F0D
+            | Code::Reservednop_rm64_r64_0F0D
+    );
+    match i.op1_register().number() & 7 {
+        _ if !in_group || !l.features.now3d => Class::NONE,
+        3 => Class::PREFETCH_STORE,
+        _ => Class::PREFETCH_LOAD,
+    }
+}
+
 pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
     let hint = |class| next(nop::<O>, Insn { kind: Kind::Nop, class, ..l.insn(i) });
     match i.mnemonic() {
@@ -43,7 +60,6 @@ pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowere
         // not know their meaning; so are the operands: nothing is accessed.
         Mnemonic::Nop
         | Mnemonic::Pause
-        | Mnemonic::Reservednop
         | Mnemonic::Endbr32
         | Mnemonic::Endbr64
         | Mnemonic::Rdsspd
@@ -52,7 +68,8 @@ pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowere
         | Mnemonic::Lfence
         | Mnemonic::Mfence
         | Mnemonic::Sfence => hint(Class::NONE),
-        // The reserved members of the 0F 0D group act as PREFETCH.
+        Mnemonic::Reservednop => hint(prefetch_class(l, i)),
+        // The decoder's PREFETCHWT1 is reserved to this processor: see `prefetch_class`.
         Mnemonic::Prefetch
         | Mnemonic::Prefetchwt1
         | Mnemonic::Prefetcht0

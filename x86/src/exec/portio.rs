@@ -75,19 +75,23 @@ fn string<O: Observer>(
 }
 
 impl Cpu {
+    /// Offset of the I/O-permission bitmap in the task-state segment; #GP(0) if that has none.
+    pub(crate) fn io_bitmap<O: Observer>(&mut self, cx: &mut Cx<'_, O>) -> Exec<u32> {
+        let wide = matches!(self.tr.kind(), TSS32 | TSS32_BUSY);
+        if !self.tr.present() || !wide || self.tr.limit < BITMAP_LIMIT {
+            return Err(Stop::GP0);
+        }
+        let address = self.wrap_linear(self.tr.base.wrapping_add(BITMAP_AT));
+        Ok(u32::from(self.load_system::<O, u16>(cx, address)?))
+    }
+
     /// Whether the running program may access `bytes` ports from `port`: by IOPL, or by the
     /// bitmap in the task-state segment; else #GP(0).
     fn check_port<O: Observer>(&mut self, cx: &mut Cx<'_, O>, port: u16, bytes: usize) -> Exec<()> {
         if !self.protected() || !self.v8086() && self.cpl <= self.iopl() {
             return Ok(());
         }
-        let wide = matches!(self.tr.kind(), TSS32 | TSS32_BUSY);
-        if !self.tr.present() || !wide || self.tr.limit < BITMAP_LIMIT {
-            return Err(Stop::GP0);
-        }
-        let address = self.wrap_linear(self.tr.base.wrapping_add(BITMAP_AT));
-        let bitmap: u16 = self.load_system(cx, address)?;
-        let at = u32::from(bitmap) + u32::from(port >> 3);
+        let at = self.io_bitmap(cx)? + u32::from(port >> 3);
         if at + 1 > self.tr.limit {
             return Err(Stop::GP0);
         }
@@ -105,7 +109,7 @@ impl Cpu {
     }
 
     /// After an iteration of INS or OUTS on the pointer in `register`: whether another one
-    /// follows. [`Stop::RESTART`] if it has to wait for what lies outside.
+    /// follows. An error if it has to wait for what lies outside.
     fn another_iteration<T: Word>(&mut self, insn: &Insn, register: u8) -> Exec<bool> {
         let backwards = self.system_flags & flags::DF != 0;
         let step = T::BYTES as u64;
@@ -120,10 +124,7 @@ impl Cpu {
         }
         self.time += 1;
         self.idle += 1;
-        if self.leave || self.now(insn) >= self.deadline {
-            return Err(Stop::RESTART);
-        }
-        Ok(true)
+        if self.gives_way(insn) { Err(self.give_way()) } else { Ok(true) }
     }
 
     /// A repeated instruction with a count of zero does nothing.
@@ -164,6 +165,7 @@ fn ins<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> 
     loop {
         let linear = cpu.linear(&insn.mem, T::BYTES as u64, true)?;
         // The port is read only when its value has a place to go.
+        cpu.check_alignment(linear, T::BYTES as u64)?;
         cpu.probe_write(cx, linear, T::BYTES as u64)?;
         cpu.port_match(cx, port, T::BYTES as u64);
         let value = cx.bus.io_read(cpu.now(insn), port, T::BYTES);

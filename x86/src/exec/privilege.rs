@@ -124,9 +124,9 @@ impl Cpu {
         if virtualised { Ok(flags::VIF) } else { Err(Stop::GP0) }
     }
 
-    /// PUSHF and POPF in virtual-8086 mode below IOPL 3: allowed with 16-bit operands where the
-    /// virtual-mode extensions stand in for IF.
-    fn virtual_flags(&self, size: Size) -> Exec<bool> {
+    /// PUSHF, POPF and IRET in virtual-8086 mode below IOPL 3: allowed with 16-bit operands where
+    /// the virtual-mode extensions stand in for IF.
+    pub(crate) fn virtual_flags(&self, size: Size) -> Exec<bool> {
         if !self.v8086() || self.iopl() == 3 {
             Ok(false)
         } else if self.cr4 & cr4::VME != 0 && size == Size::B2 {
@@ -134,6 +134,23 @@ impl Cpu {
         } else {
             Err(Stop::GP0)
         }
+    }
+
+    /// A flags image as the virtual-mode extensions show it to a program below IOPL 3: VIF as IF,
+    /// and an IOPL of 3.
+    pub(crate) fn virtual_interrupt_image(image: u64) -> u64 {
+        let enabled = if image & flags::VIF != 0 { flags::IF } else { 0 };
+        image & !flags::IF | flags::IOPL | enabled
+    }
+
+    /// A flags image with its IF as VIF, as POPF and IRET load it where [`Self::virtual_flags`].
+    /// #GP(0) if that enables an interrupt that waits (VIP), or sets TF.
+    pub(crate) fn virtual_image(&self, image: u64) -> Exec<u64> {
+        let enables = image & flags::IF != 0;
+        if image & flags::TF != 0 || enables && self.system_flags & flags::VIP != 0 {
+            return Err(Stop::GP0);
+        }
+        Ok(image & !flags::VIF | if enables { flags::VIF } else { 0 })
     }
 }
 
@@ -158,8 +175,7 @@ fn sti<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
 fn pushf<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     let mut image = cpu.rflags() & !(flags::RF | flags::VM);
     if cpu.virtual_flags(insn.size)? {
-        let vif = image & flags::VIF != 0;
-        image = image & !flags::IF | flags::IOPL | if vif { flags::IF } else { 0 };
+        image = Cpu::virtual_interrupt_image(image);
     }
     let mut frame = Frame::current(cpu);
     cpu.frame_push(cx, &mut frame, insn.size, image)?;
@@ -173,11 +189,7 @@ fn popf<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()>
     let mut image = cpu.frame_pop(cx, &mut frame, insn.size)?;
     let mut mask = flags::ARITHMETIC | flags::TF | flags::DF | flags::NT;
     if virtual_interrupts {
-        let enables = image & flags::IF != 0;
-        if image & flags::TF != 0 || enables && cpu.system_flags & flags::VIP != 0 {
-            return Err(Stop::GP0);
-        }
-        image = image & !flags::VIF | if enables { flags::VIF } else { 0 };
+        image = cpu.virtual_image(image)?;
         mask |= flags::VIF;
     } else {
         if insn.size != Size::B2 {
@@ -250,6 +262,9 @@ fn store_table<O: Observer>(
     bytes[2..].copy_from_slice(&table.base.to_le_bytes());
     let image = if cpu.in_64bit() { &bytes[..] } else { &bytes[..6] };
     let linear = cpu.linear(&insn.mem, image.len() as u64, true)?;
+    // An aligned word for the limit, then an aligned doubleword for the base.
+    cpu.check_alignment(linear, 2)?;
+    cpu.check_alignment(linear.wrapping_add(2), 4)?;
     cpu.store_bytes(cx, linear, image)
 }
 

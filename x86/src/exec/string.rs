@@ -83,8 +83,7 @@ impl Stretch {
         let size = T::BYTES as u64;
         let linear = cpu.linear(mem, size, write).ok()?;
         // Elements that are not aligned may each have something to report.
-        let reports = O::COUNTS || cpu.system_flags & flags::AC != 0;
-        if reports && linear & (size - 1) != 0 {
+        if O::COUNTS && linear & (size - 1) != 0 {
             return None;
         }
         let to_wrap = mem.mask.value() - cpu.effective(mem);
@@ -242,9 +241,9 @@ fn repeated<O: Observer, P: Operation, T: Word, const WHILE_EQUAL: bool>(
     }
     loop {
         let left = cpu.deadline.saturating_sub(cpu.now(insn));
-        let forward = cpu.system_flags & flags::DF == 0;
+        let stretches = cpu.system_flags & (flags::DF | flags::TF) == 0;
         let mut done = 0;
-        if forward {
+        if stretches {
             done = P::run::<O, T>(cpu, insn, count.min(left));
         }
         if done == 0 {
@@ -258,9 +257,30 @@ fn repeated<O: Observer, P: Operation, T: Word, const WHILE_EQUAL: bool>(
             return Ok(());
         }
         cpu.pass(done);
-        if cpu.leave || cpu.now(insn) >= cpu.deadline {
-            return Err(Stop::RESTART);
+        if cpu.gives_way(insn) {
+            return Err(cpu.give_way());
         }
+    }
+}
+
+impl Cpu {
+    /// Whether a repeated instruction stops between two iterations: the time is up, something has
+    /// to be looked at, or each iteration is trapped.
+    pub(super) fn gives_way(&self, insn: &Insn) -> bool {
+        self.leave || self.now(insn) >= self.deadline || self.system_flags & flags::TF != 0
+    }
+
+    /// What a repeated instruction stops with between two iterations: the single-step trap, or
+    /// nothing yet. RF is set in the RFLAGS image of whatever comes here, and clear again when the
+    /// instruction has finished: its own breakpoint has been met (Intel SDM volume 3,
+    /// "Instruction-Breakpoint Exception Condition").
+    pub(super) fn give_way(&mut self) -> Stop {
+        self.system_flags |= flags::RF;
+        let stepping = self.system_flags & flags::TF != 0;
+        if !stepping {
+            return Stop::RESTART;
+        }
+        self.debug_trap(true).unwrap_or(Stop::RESTART)
     }
 }
 

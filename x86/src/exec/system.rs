@@ -5,7 +5,7 @@ use iced_x86::{Code, Instruction, Mnemonic, OpKind};
 use crate::{
     cpu::{CodeSize, Cpu},
     far::Frame,
-    flags::Word,
+    flags::{self, Word},
     gate::Event,
     insn::{Form, Handler, Insn, Size, seg},
     lower::{End, Lowered, Lowering, segment_number},
@@ -236,9 +236,11 @@ fn interrupt_return<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn)
     cpu.interrupt_return(cx, insn.size, cpu.rip_at(insn.end))
 }
 
-/// Delivers an event that the instruction asks for, with the next one as return address.
+/// Delivers an event that the instruction asks for, with the next one as return address. RF was for
+/// this instruction and is not for the next.
 fn software<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn, event: Event) -> Exec<()> {
     cpu.rip = cpu.rip_at(insn.end);
+    cpu.system_flags &= !flags::RF;
     cpu.deliver(cx, event)
 }
 

@@ -1,4 +1,4 @@
-//! IRET (AMD64 APM volume 2, sections 8.7.3 and 8.9.4; volume 3, "IRET").
+//! IRET (AMD64 APM volume 2, "Returning From Interrupt Procedures"; volume 3, "IRET").
 
 use super::Frame;
 use crate::{
@@ -28,10 +28,8 @@ impl Cpu {
             self.iret_real(cx, size, flags::IF | flags::IOPL)?;
         } else if self.v8086() {
             // IOPL stays; IF is the task's only at IOPL 3.
-            if self.iopl() != 3 {
-                return Err(Stop::GP0);
-            }
-            self.iret_real(cx, size, flags::IF)?;
+            let virtualised = self.virtual_flags(size)?;
+            self.iret_real(cx, size, if virtualised { flags::VIF } else { flags::IF })?;
         } else if self.system_flags & flags::NT != 0 {
             if self.long_mode() {
                 return Err(Stop::GP0);
@@ -42,10 +40,15 @@ impl Cpu {
             self.iret_protected(cx, size)?;
         }
         self.nmi_blocked = false;
+        self.keep_loaded_rf();
+        Ok(())
+    }
+
+    /// RF that the running instruction loaded is for the next one.
+    pub(crate) fn keep_loaded_rf(&mut self) {
         if self.system_flags & flags::RF != 0 {
             self.slot = RF_LOADED;
         }
-        Ok(())
     }
 
     /// I/O privilege level.
@@ -85,7 +88,10 @@ impl Cpu {
         let mut frame = Frame::current(self);
         let rip = self.frame_pop(cx, &mut frame, size)?;
         let selector = self.frame_pop(cx, &mut frame, size)? as u16;
-        let image = self.frame_pop(cx, &mut frame, size)?;
+        let mut image = self.frame_pop(cx, &mut frame, size)?;
+        if privileged & flags::VIF != 0 {
+            image = self.virtual_image(image)?;
+        }
         let cs = self.real_segment(seg::CS, selector);
         self.check_target(&cs, rip)?;
         let upper = if size == Size::B2 { 0 } else { UPPER };

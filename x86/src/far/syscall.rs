@@ -1,4 +1,5 @@
-//! SYSCALL, SYSRET, SYSENTER and SYSEXIT (AMD64 APM volume 2, section 6.1; volume 3).
+//! SYSCALL, SYSRET, SYSENTER and SYSEXIT (AMD64 APM volume 2, "Fast System Call and Return"; volume
+//! 3).
 
 use crate::{
     cpu::{Cpu, Segment, efer},

@@ -66,6 +66,8 @@ pub(crate) struct Lowering {
     pub(crate) features: Features,
     /// Number of instructions before this one in its block.
     index: u8,
+    /// The bytes of this instruction, and zeros behind.
+    pub(crate) bytes: [u8; 15],
 }
 
 impl Lowering {
@@ -81,6 +83,7 @@ impl Lowering {
             flat,
             features: cpu.features,
             index: 0,
+            bytes: [0; 15],
         }
     }
 
@@ -268,7 +271,7 @@ fn supported(features: &Features, i: &Instruction) -> bool {
         CpuidFeature::X64 => features.long_mode,
         CpuidFeature::MMX => features.mmx,
         CpuidFeature::D3NOW => features.now3d,
-        CpuidFeature::PREFETCHW => features.now3d,
+        CpuidFeature::PREFETCHW | CpuidFeature::PREFETCHWT1 => features.now3d,
         CpuidFeature::D3NOWEXT => features.now3d_ext,
         CpuidFeature::FXSR => features.fxsr,
         CpuidFeature::CLFSH => features.clflush,
@@ -351,6 +354,10 @@ pub(crate) fn lower_block<O: Observer>(
             break;
         }
         l.index = ops.len() as u8;
+        l.bytes = [0; 15];
+        for (to, from) in l.bytes.iter_mut().zip(&window[..i.len().min(window.len())]) {
+            *to = *from;
+        }
         let lowered = if short {
             Lowered { run: too_long::<O>, insn: l.insn(&i), end: End::Fall }
         } else {

@@ -9,7 +9,7 @@ use super::{
     lower::{is_gpr, is_memory, is_mm, is_xmm, lowered},
     operand::{
         File, GprOf, Mem128, MemLoose, MemOf, Mm, MmReg, Source, Xmm, XmmReg, aligned, both_ready,
-        store_128,
+        loose, store_128,
     },
 };
 use crate::{
@@ -83,7 +83,7 @@ fn store_aligned<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) ->
 
 fn store_loose<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     Xmm::ready(cpu, cx)?;
-    let linear = cpu.linear(&insn.mem, 16, true)?;
+    let linear = loose(cpu, &insn.mem, true)?;
     let value = Xmm::get(cpu, insn.src);
     store_128(cpu, cx, &insn.mem, linear, value)
 }

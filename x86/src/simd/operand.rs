@@ -4,9 +4,10 @@ use super::lanes::{high, join, low};
 use crate::{
     cpu::{Cpu, cr0, cr4},
     flags::Word,
-    insn::{Class, Insn, Mem, seg},
+    insn::{Class, Insn, Mem},
     observe::{Cx, Observer},
-    stop::{Exec, Stop, vector},
+    stop::{Exec, Stop},
+    x87::report_pending,
 };
 
 /// A register file.
@@ -99,13 +100,7 @@ fn mm_not_ready<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>) -> Exec<()> {
     if cpu.cr0 & cr0::TS != 0 {
         return Err(Stop::NM);
     }
-    if cpu.cr0 & cr0::NE != 0 {
-        return Err(Stop::fault(vector::MF));
-    }
-    // The platform is told, and the instruction goes on as under IGNNE#.
-    cx.bus.ferr();
-    cpu.leave = true;
-    Ok(())
+    report_pending(cpu, cx)
 }
 
 /// The checks of an instruction that has operands in both files.
@@ -115,17 +110,19 @@ pub(super) fn both_ready<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>) -> Exec
     Mm::ready(cpu, cx)
 }
 
-/// A non-canonical address of a stack operand is #SS(0).
-#[cold]
-fn fault_of(m: &Mem, stop: Stop) -> Stop {
-    if m.seg == seg::FLAT_STACK && stop == Stop::GP0 { Stop::SS0 } else { stop }
-}
-
 /// The linear address of an operand that must be aligned to 16 bytes; #GP(0) if it is not.
 #[inline(always)]
 pub(super) fn aligned(cpu: &Cpu, m: &Mem, bytes: u64, write: bool) -> Exec<u64> {
     let linear = cpu.linear(m, bytes, write)?;
     if linear & 15 != 0 { Err(Stop::GP0) } else { Ok(linear) }
+}
+
+/// The linear address of an operand of 16 bytes anywhere, unless alignment is checked.
+#[inline(always)]
+pub(super) fn loose(cpu: &Cpu, m: &Mem, write: bool) -> Exec<u64> {
+    let linear = cpu.linear(m, 16, write)?;
+    cpu.check_alignment(linear, 16)?;
+    Ok(linear)
 }
 
 /// Loads the 16 bytes of operand `m`, which are at `linear`.
@@ -136,8 +133,9 @@ pub(super) fn load_128<O: Observer>(
     m: &Mem,
     linear: u64,
 ) -> Exec<u128> {
-    let low: u64 = cpu.load(cx, linear).map_err(|stop| fault_of(m, stop))?;
-    let high: u64 = cpu.load(cx, linear.wrapping_add(8)).map_err(|stop| fault_of(m, stop))?;
+    let low: u64 = cpu.load(cx, linear).map_err(|stop| Cpu::stack_fault(m, stop))?;
+    let high: u64 =
+        cpu.load(cx, linear.wrapping_add(8)).map_err(|stop| Cpu::stack_fault(m, stop))?;
     Ok(join(low, high))
 }
 
@@ -152,10 +150,10 @@ pub(super) fn store_128<O: Observer>(
 ) -> Exec<()> {
     if linear & 0xfff <= 0xff0 {
         // Both halves are in one page: what lets the first through lets the second through.
-        cpu.store(cx, linear, low(value)).map_err(|stop| fault_of(m, stop))?;
+        cpu.store(cx, linear, low(value)).map_err(|stop| Cpu::stack_fault(m, stop))?;
         return cpu.store(cx, linear.wrapping_add(8), high(value));
     }
-    cpu.store_bytes(cx, linear, &value.to_le_bytes()).map_err(|stop| fault_of(m, stop))
+    cpu.store_bytes(cx, linear, &value.to_le_bytes()).map_err(|stop| Cpu::stack_fault(m, stop))
 }
 
 /// A source operand.
@@ -202,7 +200,7 @@ impl Source for Mem128 {
 impl Source for MemLoose {
     #[inline(always)]
     fn fetch<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<u128> {
-        let linear = cpu.linear(&insn.mem, 16, false)?;
+        let linear = loose(cpu, &insn.mem, false)?;
         load_128(cpu, cx, &insn.mem, linear)
     }
 }

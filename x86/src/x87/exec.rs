@@ -70,27 +70,35 @@ fn available(cpu: &Cpu) -> Exec<()> {
     if cpu.cr0 & (cr0::EM | cr0::TS) == 0 { Ok(()) } else { Err(Stop::NM) }
 }
 
-/// What a waiting instruction does first: #NM, then #MF for an exception that is pending. With
-/// CR0.NE clear the platform is told instead, and the instruction goes on as under IGNNE#.
+/// What a waiting instruction does first: #NM, then [`report_pending`].
 #[inline]
 fn wait<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>) -> Exec<()> {
     available(cpu)?;
-    if cpu.fpu.pending_exception() { pending(cpu, cx) } else { Ok(()) }
+    if cpu.fpu.pending_exception() { report_pending(cpu, cx) } else { Ok(()) }
 }
 
+/// An exception is pending at a waiting instruction: #MF, or with CR0.NE clear FERR#, once for each
+/// exception (AMD64 APM volume 2, "CR0 Register", NE).
+///
+/// The platform's interrupt comes before the instruction. If none comes, the processor goes on as
+/// under IGNNE# where a real one would stand still.
 #[cold]
-fn pending<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>) -> Exec<()> {
+pub(crate) fn report_pending<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>) -> Exec<()> {
     if cpu.cr0 & cr0::NE != 0 {
         return Err(Stop::fault(vector::MF));
     }
+    if !cpu.fpu.assert_ferr() {
+        return Ok(());
+    }
     cx.bus.ferr();
     cpu.leave = true;
-    Ok(())
+    Err(Stop::RESTART)
 }
 
 /// Records a non-control instruction as the last one.
 #[inline]
 fn record(cpu: &mut Cpu, insn: &Insn) {
+    cpu.fpu.fop = insn.imm as u16;
     cpu.fpu.fip = cpu.rip_at(insn.start());
     cpu.fpu.fcs = cpu.segment(seg::CS).selector;
 }
@@ -119,6 +127,7 @@ fn read<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<[u8
         8 => bytes[..8].copy_from_slice(&cpu.load_mem::<O, u64>(cx, &insn.mem)?.to_le_bytes()),
         _ => {
             let linear = cpu.linear(&insn.mem, 10, false)?;
+            cpu.check_alignment(linear, 8)?;
             cpu.load_bytes(cx, linear, &mut bytes)?;
         }
     }
@@ -136,6 +145,7 @@ fn write<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn, bytes: [u8
         }
         _ => {
             let linear = cpu.linear(&insn.mem, 10, true)?;
+            cpu.check_alignment(linear, 8)?;
             cpu.store_bytes(cx, linear, &bytes)
         }
     }
@@ -375,7 +385,7 @@ pub(super) fn fwait<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) ->
     if cpu.cr0 & (cr0::MP | cr0::TS) == cr0::MP | cr0::TS {
         return Err(Stop::NM);
     }
-    if cpu.fpu.pending_exception() { pending(cpu, cx) } else { Ok(()) }
+    if cpu.fpu.pending_exception() { report_pending(cpu, cx) } else { Ok(()) }
 }
 
 /// The layout of environments in the current mode.
@@ -388,11 +398,18 @@ fn env_format(cpu: &Cpu, insn: &Insn) -> EnvFormat {
     }
 }
 
+/// The linear address of an environment or state of `bytes`: on a boundary of the operand size.
+fn image_address(cpu: &Cpu, insn: &Insn, bytes: usize, write: bool) -> Exec<u64> {
+    let linear = cpu.linear(&insn.mem, bytes as u64, write)?;
+    cpu.check_alignment(linear, insn.size.bytes() as u64)?;
+    Ok(linear)
+}
+
 pub(super) fn fnstenv<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     available(cpu)?;
     let format = env_format(cpu, insn);
     let image = cpu.fpu.environment(format);
-    let linear = cpu.linear(&insn.mem, format.size() as u64, true)?;
+    let linear = image_address(cpu, insn, format.size(), true)?;
     cpu.store_bytes(cx, linear, &image[..format.size()])?;
     cpu.fpu.mask_all();
     Ok(())
@@ -402,7 +419,7 @@ pub(super) fn fldenv<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn
     wait(cpu, cx)?;
     let format = env_format(cpu, insn);
     let mut image = [0; EnvFormat::Protected32.size()];
-    let linear = cpu.linear(&insn.mem, format.size() as u64, false)?;
+    let linear = image_address(cpu, insn, format.size(), false)?;
     cpu.load_bytes(cx, linear, &mut image[..format.size()])?;
     cpu.fpu.set_environment(format, &image);
     Ok(())
@@ -415,7 +432,7 @@ pub(super) fn fnsave<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn
     let mut image = [0; EnvFormat::Protected32.save_size()];
     image[..size].copy_from_slice(&cpu.fpu.environment(format)[..size]);
     image[size..total].copy_from_slice(&cpu.fpu.save_registers());
-    let linear = cpu.linear(&insn.mem, total as u64, true)?;
+    let linear = image_address(cpu, insn, total, true)?;
     cpu.store_bytes(cx, linear, &image[..total])?;
     cpu.fpu.init();
     Ok(())
@@ -426,7 +443,7 @@ pub(super) fn frstor<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn
     let format = env_format(cpu, insn);
     let total = format.save_size();
     let mut image = [0; EnvFormat::Protected32.save_size()];
-    let linear = cpu.linear(&insn.mem, total as u64, false)?;
+    let linear = image_address(cpu, insn, total, false)?;
     cpu.load_bytes(cx, linear, &mut image[..total])?;
     cpu.fpu.restore(format, &image);
     Ok(())

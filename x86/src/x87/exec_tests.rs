@@ -190,9 +190,81 @@ fn real_mode_environment() {
     let image = &outcome.memory[0x1_3010..0x1_301E];
     let words: Vec<u16> = image.chunks(2).map(|w| u16::from_le_bytes([w[0], w[1]])).collect();
     // Control; status with TOP 7; register 7 holds the zero that the segment has; the instruction
-    // at 1000h; the operand at 1_3000h.
-    assert_eq!(words, [0x0360, 0x3800, 0x7FFF, 0x1000, 0x0000, 0x3000, 0x1000]);
+    // at 1000h, opcode D9 06; the operand at 1_3000h.
+    assert_eq!(words, [0x0360, 0x3800, 0x7FFF, 0x1000, 0x0106, 0x3000, 0x1000]);
     assert_eq!(outcome.cpu.fpu.control_word(), 0x037F);
+}
+
+/// The opcode that the environment keeps is that of the last instruction that is no control
+/// instruction: the low three bits of its first byte and its second byte, whatever prefixes there
+/// are (AMD64 APM volume 1, "x87 Opcode").
+#[test]
+fn last_opcode() {
+    // FNSTENV [3010h] with a 32-bit image, of which the fourth dword has it in bits 10:0.
+    const FNSTENV: [u8; 5] = [0x66, 0xD9, 0x36, 0x10, 0x30];
+    for (code, opcode) in [
+        (&FLD1[..], 0x1E8),
+        (&[0xDF, 0xC0], 0x7C0),                         // FFREEP ST(0)
+        (&[0x26, 0x67, 0xD8, 0x05, 0, 0x30, 0, 0], 5),  // FADD ES:[00003000h]
+        (&[0x36, 0xDB, 0x06, 0x00, 0x30], 0x306),       // FILD SS:[3000h]
+        (&[0xD9, 0xE8, 0xDB, 0xE2, 0x9B], 0x1E8),       // FLD1; FNCLEX; FWAIT
+        (&[0xD9, 0xE8, 0xDB, 0xE3], 0),                 // FLD1; FNINIT
+        (&[0xD9, 0xE8, 0xD9, 0x3E, 0x00, 0x30], 0x1E8), // FLD1; FNSTCW [3000h]
+    ] {
+        let outcome = run(&[code, &FNSTENV].concat(), &[], |_| {});
+        assert_eq!(outcome.vector, None, "{code:x?}");
+        let image = &outcome.memory[0x3010..0x302C];
+        let dword = u32::from_le_bytes([image[16], image[17], image[18], image[19]]);
+        assert_eq!(dword & 0x7FF, opcode, "{code:x?}");
+        assert_eq!(dword >> 12, 0, "the instruction is below 64 KiB: {code:x?}");
+    }
+}
+
+/// FXSAVE has the opcode only with an unmasked exception pending (AMD64 APM volume 5, "FXSAVE").
+#[test]
+fn fxsave_opcode() {
+    // FLDCW [3000h]; FLD1; FLDZ; FDIVP; FXSAVE [3100h]
+    let code = [
+        &[0xD9, 0x2E, 0x00, 0x30][..],
+        &FLD1,
+        &FLDZ,
+        &[0xDE, 0xF9],
+        &[0x0F, 0xAE, 0x06, 0x00, 0x31],
+    ]
+    .concat();
+    for (control, opcode) in [(0x037Bu16, 0x6F9), (0x037F, 0)] {
+        let outcome = run(&code, &control.to_le_bytes(), |_| {});
+        assert_eq!(outcome.vector, None);
+        let image = &outcome.memory[0x3100..];
+        assert_eq!(u16::from_le_bytes([image[6], image[7]]), opcode);
+    }
+}
+
+/// FERR# is asserted once for each exception, before the waiting instruction executes; masking or
+/// clearing the exception ends it (Intel SDM volume 1, "MS-DOS Compatibility Sub-mode").
+#[test]
+fn ferr_once_for_each_exception() {
+    // FLDCW [3000h], and then FLD1; FLDZ; FDIVP.
+    let start = [0xD9, 0x2E, 0x00, 0x30];
+    let divide = [FLD1, FLDZ, [0xDE, 0xF9]].concat();
+    let fnclex = [0xDB, 0xE2];
+    let fninit = [0xDB, 0xE3];
+    let fnstenv = [0xD9, 0x36, 0x10, 0x30];
+    let fnsave = [0xDD, 0x36, 0x10, 0x30];
+    for (code, ferr) in [
+        // FWAIT twice, FNOP: one exception.
+        ([&divide[..], &[FWAIT, FWAIT, 0xD9, 0xD0]].concat(), 1),
+        // Never waited for.
+        ([&divide[..], &fnclex, &[FWAIT]].concat(), 0),
+        ([&divide[..], &[FWAIT], &fnclex, &divide, &[FWAIT]].concat(), 2),
+        ([&divide[..], &[FWAIT], &fninit, &start, &divide, &[FWAIT]].concat(), 2),
+        ([&divide[..], &[FWAIT], &fnstenv, &[FWAIT]].concat(), 1),
+        ([&divide[..], &[FWAIT], &fnsave, &start, &divide, &[FWAIT]].concat(), 2),
+    ] {
+        let code = [&start[..], &code].concat();
+        let outcome = run(&code, &0x037Bu16.to_le_bytes(), with_cr0(0));
+        assert_eq!((outcome.vector, outcome.ferr), (None, ferr), "{code:x?}");
+    }
 }
 
 /// FXSAVE wants 16-byte alignment; its image has the abridged tag word and ST(0) at 32.

@@ -14,16 +14,28 @@ use crate::{
 /// Lowers an x87 instruction or FWAIT.
 ///
 /// In the lowered instruction `dst` and `src` are stack positions, or `src` is a [`MemoryFormat`];
-/// `aux` is what the handler says.
+/// `aux` is what the handler says, `imm` the opcode as the unit keeps it.
 pub(crate) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
     let mut insn = l.insn(i);
     insn.class = Class::X87;
+    insn.imm = u64::from(last_opcode(l));
     insn.form = if has_memory(i) { Form::Mem } else { Form::Reg };
     insn.size = if l.code == CodeSize::Bits16 { Size::B2 } else { Size::B4 };
     let run = arithmetic(&mut insn, i)
         .or_else(|| transfer(&mut insn, i))
         .or_else(|| control(&mut insn, i))?;
     Some(Lowered { run, insn, end: End::Next })
+}
+
+/// The low three bits of the first opcode byte, D8h-DFh, and the byte behind it (AMD64 APM volume
+/// 1, "x87 Opcode"); zero for FWAIT, which has one byte only.
+fn last_opcode(l: &Lowering) -> u16 {
+    // All prefixes are below D8h or above DFh.
+    let at = l.bytes.iter().position(|byte| (0xD8..=0xDF).contains(byte));
+    match at.and_then(|at| l.bytes.get(at..at + 2)) {
+        Some(&[first, second]) => u16::from(first & 7) << 8 | u16::from(second),
+        _ => 0,
+    }
 }
 
 fn has_memory(i: &Instruction) -> bool {

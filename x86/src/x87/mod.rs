@@ -20,6 +20,7 @@ mod transcendental;
 mod transfer;
 
 pub use arith::{Arith, Source, Unary};
+pub(crate) use exec::report_pending;
 pub use image::{ENV_SIZE_16, ENV_SIZE_32, EnvFormat, FXSAVE_SIZE};
 pub(crate) use lower::lower;
 pub use transcendental::Transcendental;
@@ -81,6 +82,8 @@ pub struct Fpu {
     pub fds: u16,
     /// Opcode of the last non-control instruction: low three bits of the first byte, second byte.
     pub fop: u16,
+    /// FERR# is asserted: the platform knows of the exception that is pending.
+    ferr: bool,
 }
 
 impl Default for Fpu {
@@ -96,6 +99,7 @@ impl Default for Fpu {
             fcs: 0,
             fds: 0,
             fop: 0,
+            ferr: false,
         }
     }
 }
@@ -138,9 +142,16 @@ impl Fpu {
         self.status & ES != 0
     }
 
+    /// Asserts FERR# for the exception that is pending. False if it has been asserted for it
+    /// before.
+    pub(crate) const fn assert_ferr(&mut self) -> bool {
+        !std::mem::replace(&mut self.ferr, true)
+    }
+
     /// FNCLEX.
     pub fn clear_exceptions(&mut self) {
-        self.status &= !(EXCEPTIONS | SF | ES | B);
+        self.status &= !(EXCEPTIONS | SF);
+        self.summarize();
     }
 
     /// The tag word in its full form, two bits per physical register: 0 valid, 1 zero, 2 special,
@@ -289,6 +300,7 @@ impl Fpu {
             self.status |= ES | B;
         } else {
             self.status &= !(ES | B);
+            self.ferr = false;
         }
     }
 }

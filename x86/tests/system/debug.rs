@@ -223,3 +223,84 @@ fn resume_flag_from_iret_lasts_one_instruction() {
     });
     assert_eq!(trap(&mut m), (CODE + 0x101, NONE | 1));
 }
+
+/// An interrupt between two iterations of a REP string instruction saves RF set and the address of
+/// the instruction; one behind the last iteration saves it clear (Intel SDM volume 3,
+/// "Instruction-Breakpoint Exception Condition").
+#[test]
+fn resume_flag_of_an_interrupted_repeat() {
+    for (cycles, rip, rf, left) in [(3, CODE, RF, 5), (8, CODE + 2, 0, 0)] {
+        let mut m = Machine::long();
+        m.cpu.set_rflags(2 | IF);
+        m.cpu.set_gpr(RDI, DATA);
+        m.cpu.set_gpr(RCX, 8);
+        // REP STOSB; NOP
+        m.write(CODE, &[0xf3, 0xaa, 0x90, 0xf4]);
+        m.cpu.rip = CODE;
+        let until = m.cpu.time + cycles;
+        m.run_until(until);
+        m.interrupt(0x40);
+        assert_eq!((m.stack(0), m.stack(2)), (rip, 2 | IF | rf), "{cycles}");
+        assert_eq!(m.cpu.rflags() & RF, 0, "the handler has its own breakpoints");
+        assert_eq!(m.cpu.gpr(RCX), left);
+    }
+    // OUTS gives way after every iteration.
+    let mut m = Machine::long();
+    m.cpu.set_gpr(RSI, DATA);
+    m.cpu.set_gpr(RCX, 4);
+    m.write(CODE, &[0xf3, 0x6e, 0xf4]);
+    m.cpu.rip = CODE;
+    let until = m.cpu.time + 100;
+    m.run_until(until);
+    m.interrupt(0x40);
+    assert_eq!((m.stack(0), m.stack(2), m.cpu.gpr(RCX)), (CODE, 2 | RF, 3));
+}
+
+/// RF is for one instruction: the image that INT n saves has it clear.
+#[test]
+fn resume_flag_and_software_interrupts() {
+    let mut m = Machine::long();
+    m.cpu.set_rflags(2 | RF);
+    m.load(CODE, 64, |a| a.int(0x30).unwrap());
+    assert_eq!((m.vector(), m.stack(0), m.stack(2)), (0x30, CODE + 2, 2));
+}
+
+/// A repeat that gives way meets its own breakpoint once, and leaves RF clear behind it.
+#[test]
+fn breakpoint_on_a_repeat() {
+    let mut m = Machine::long();
+    set_breakpoint(&mut m, CODE, 1);
+    m.cpu.set_gpr(RDI, DATA);
+    m.cpu.set_gpr(RCX, 8);
+    m.write(CODE, &[0xf3, 0xaa, 0xf4]);
+    m.cpu.rip = CODE;
+    assert_eq!(m.vector(), 1);
+    m.cpu.halted = false;
+    m.cpu.rip = CODE;
+    m.cpu.set_rflags(2 | RF);
+    for _ in 0..8 {
+        let until = m.cpu.time + 1;
+        m.run_until(until);
+    }
+    assert_eq!((m.cpu.rip, m.cpu.gpr(RCX)), (CODE + 2, 0));
+    assert_eq!(m.cpu.rflags() & RF, 0);
+    assert_eq!(m.facts.debug_matches, [1, 0, 0, 0]);
+}
+
+/// TF traps behind every iteration of a repeat; RF is set in the image but behind the last.
+#[test]
+fn single_step_of_a_repeat() {
+    let mut m = Machine::long();
+    m.cpu.set_gpr(RDI, DATA);
+    m.cpu.set_gpr(RCX, 3);
+    m.write(CODE, &[0xf3, 0xaa, 0xf4]);
+    for (left, rip, rf) in [(2, CODE, RF), (1, CODE, RF), (0, CODE + 2, 0)] {
+        m.cpu.set_gpr(RSP, KERNEL_STACK - 0x100);
+        m.cpu.rip = CODE;
+        m.cpu.set_rflags(2 | TF | if left < 2 { RF } else { 0 });
+        assert_eq!(m.vector(), 1);
+        assert_eq!((m.cpu.gpr(RCX), m.stack(0), m.stack(2)), (left, rip, 2 | TF | rf));
+    }
+    assert_eq!(m.ask(|a| a.mov(rax, dr6).unwrap()), NONE | BS);
+    assert_eq!(m.facts.exceptions, 3);
+}

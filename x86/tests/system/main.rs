@@ -2,6 +2,7 @@
 //! hand-built descriptor tables. Chapters and tables are those of the AMD64 Architecture
 //! Programmer's Manual (APM), volume 2, unless said otherwise.
 
+mod alignment;
 mod control;
 mod debug;
 mod features;
@@ -15,3 +16,4 @@ mod random;
 mod real;
 mod segments;
 mod tasks;
+mod virtual_interrupts;

@@ -1,4 +1,4 @@
-//! Hardware task switches (section 12.3).
+//! Hardware task switches ("Hardware Task-Management in Legacy Mode").
 
 use iced_x86::code_asm::*;
 use x86_cpu::run::Exit;
@@ -97,6 +97,51 @@ fn exception_through_task_gate() {
     assert_eq!((m.facts.far, m.facts.exceptions), (0, 1));
 }
 
+/// A fault saves the old task's flags with RF set, as in an interrupt gate's frame; INT n and JMP
+/// do not ("RFLAGS Register", RF).
+#[test]
+fn resume_flag_of_the_old_task() {
+    for (code, vector, rf) in [
+        (&[0x0f, 0x0b][..], 6, RF),
+        (&[0xcd, 0x40], 0x40, 0),
+        (&[0xea, 0, 0, 0, 0, NEW as u8, 0], 0x40, 0),
+    ] {
+        let mut m = machine();
+        m.write_u64(IDT + 8 * vector, gate(NEW, 0, 0, 0x85));
+        m.write(CODE + 0x400, &[0xf4]);
+        m.write(CODE, code);
+        m.cpu.rip = CODE;
+        assert_eq!(m.run(), Exit::Halt);
+        assert_eq!(m.cpu.rip, CODE + 0x401);
+        assert_eq!(u64::from(m.read_u32(TSS + 36)), 2 | rf, "{code:x?}");
+    }
+}
+
+/// RF in the image of the new task lets its first instruction through a breakpoint, and only that,
+/// whatever RF the JMP ran with.
+#[test]
+fn resume_flag_of_the_new_task() {
+    for before in [0, RF] {
+        let mut m = machine();
+        m.write_u32(NEW_TSS + 36, (2 | RF) as u32);
+        m.write(CODE + 0x400, &[0x90, 0x90, 0xf4]);
+        m.ask(|a| {
+            // Global breakpoints on both instructions: a task switch drops local ones.
+            a.mov(eax, CODE as i32 + 0x400).unwrap();
+            a.mov(dr0, eax).unwrap();
+            a.inc(eax).unwrap();
+            a.mov(dr1, eax).unwrap();
+            a.mov(eax, 0xa).unwrap();
+            a.mov(dr7, eax).unwrap();
+        });
+        m.write(CODE, &[0xea, 0, 0, 0, 0, NEW as u8, 0]);
+        m.cpu.rip = CODE;
+        m.cpu.set_rflags(2 | before);
+        assert_eq!((m.vector(), m.stack(0)), (1, CODE + 0x401), "{before:x}");
+        assert_eq!(m.read_u32(TSS + 36), 2, "the old task has had its one instruction");
+    }
+}
+
 /// Before the switch a bad target is the old task's fault; after it, bad segments are the new
 /// task's #TS.
 #[test]
@@ -136,7 +181,7 @@ fn debug_trap_bit() {
     assert_eq!(m.ask(|a| a.mov(eax, dr6).unwrap()), 0xffff_8ff0);
 }
 
-/// A 16-bit task: words at the offsets of figure 12-6.
+/// A 16-bit task: words at the offsets of the Intel SDM, volume 3, "16-Bit Task-State Segment".
 #[test]
 fn sixteen_bit_task() {
     let mut m = Machine::protected();

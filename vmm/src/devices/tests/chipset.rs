@@ -87,6 +87,28 @@ fn debug_exit() {
     assert_eq!(chipset.post_code(), 0x5A);
 }
 
+// FERR# interrupts as IRQ13 (vector 3Dh here) once, and again only after OUT to F0h has cleared the
+// latch: an Intel 387's wiring in the PC/AT.
+#[test]
+fn ferr_latch() {
+    let mut bench = Bench::new();
+    let take = |bench: &mut Bench| {
+        let vector = bench.chipset.irq.acknowledge(0);
+        bench.outb(0xA0, 0x20);
+        bench.outb(0x20, 0x20);
+        vector
+    };
+    bench.chipset.assert_ferr();
+    assert_eq!(take(&mut bench), 0x3D);
+    bench.chipset.assert_ferr();
+    assert!(!bench.chipset.irq.pending(0).interrupt, "no edge while the latch is set");
+    bench.outb(0xF0, 0);
+    assert!(!bench.chipset.irq.pending(0).interrupt);
+    bench.chipset.assert_ferr();
+    assert!(bench.chipset.irq.pending(0).interrupt);
+    assert_eq!(take(&mut bench), 0x3D);
+}
+
 // kvm-unit-tests read NB_CPUS (5) and RAM_SIZE (3) as little-endian bytes; unknown keys are zeros.
 #[test]
 fn fw_cfg_items() {

@@ -209,10 +209,7 @@ impl Bus for Outside<'_, '_> {
     }
 
     fn ferr(&mut self) {
-        // FERR# reaches IRQ13 through a latch that only the handler's OUT to F0h clears; an edge is
-        // all that the 8259 needs to see.
-        self.board.chipset.irq.set_gsi(FERR_IRQ, true);
-        self.board.chipset.irq.set_gsi(FERR_IRQ, false);
+        self.board.chipset.assert_ferr();
     }
 }
 
@@ -220,6 +217,3 @@ impl Bus for Outside<'_, '_> {
 fn initial_apic_id(id: usize) -> u8 {
     u8::try_from(id).unwrap_or(u8::MAX)
 }
-
-/// ISA interrupt of the x87.
-const FERR_IRQ: u8 = 13;

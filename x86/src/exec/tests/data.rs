@@ -2,11 +2,12 @@
 
 use iced_x86::{Code, code_asm::*};
 
-use super::{AF, CF, DF, Machine, OF, PF, SF, ZF};
+use super::{AF, CF, CODE, DF, Machine, Nothing, OF, PF, SF, ZF};
 use crate::{
     cpu::CodeSize,
     insn::{Class, Kind, Size, gpr},
-    observe::Plain,
+    lower::{Lowering, lower_block},
+    observe::{Cx, Plain},
     stop::Stop,
 };
 
@@ -354,4 +355,35 @@ fn hints() {
     m.set(gpr::RBX, 1 << 63);
     assert_eq!(m.exec(|a| a.clflush(byte_ptr(rbx))), Err(Stop::GP0));
     m.exec(|a| a.prefetchw(byte_ptr(rbx))).unwrap();
+}
+
+/// APM 3, PREFETCH: the reserved members of group 0F 0D are prefetches, /3 for writing as /1 in the
+/// opcode map; a register operand is #UD.
+#[test]
+fn prefetch_group() {
+    let kinds = [
+        Class::PREFETCH_LOAD,
+        Class::PREFETCH_STORE,
+        Class::PREFETCH_LOAD,
+        Class::PREFETCH_STORE,
+        Class::PREFETCH_LOAD,
+        Class::PREFETCH_LOAD,
+        Class::PREFETCH_LOAD,
+        Class::PREFETCH_LOAD,
+    ];
+    for size in [CodeSize::Bits16, CodeSize::Bits32, LONG] {
+        let mut m = Machine::new(size);
+        let l = Lowering::of(&m.cpu);
+        let mut run = |modrm: u8| {
+            let code = [0x0f, 0x0d, modrm];
+            let block = lower_block::<Plain>(l, CODE, &code, code.len(), None).unwrap();
+            let mut context = Cx { bus: &mut Nothing, ram: &m.ram, observer: Plain };
+            let op = &block.ops[0];
+            (op.insn.class, (op.run)(&mut m.cpu, &mut context, &op.insn))
+        };
+        for (reg, want) in (0..).zip(kinds) {
+            assert_eq!(run(0x07 | reg << 3), (want, Ok(())), "/{reg}");
+            assert_eq!(run(0xc7 | reg << 3).1, Err(Stop::UD), "/{reg}");
+        }
+    }
 }
