@@ -149,6 +149,7 @@ impl Machine {
         let (signature, _) = platform.signature();
         let vcpu = |id: usize| {
             let mut cpu = Cpu::new(platform.features);
+            cpu.alignment = platform.alignment;
             cpu.reset(signature);
             let mut bank = MsrBank::new(&platform);
             let (low, high) = (config.ram.low_end(), config.ram.high_end());

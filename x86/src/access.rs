@@ -164,11 +164,9 @@ impl Cpu {
         change: impl FnOnce(&mut Self, T) -> T,
     ) -> Exec<()> {
         let linear = self.linear(m, T::BYTES as u64, true)?;
-        if O::COUNTS && crosses_quadword::<T>(linear) {
-            cx.observer.misaligned();
-        }
         let entry = self.tlb.entry(self.mmu, linear);
         if entry.write == page_of(linear) && fits_page::<T>(linear) {
+            self.count_modify(cx, linear, T::BYTES as u64);
             let (host, at) = (entry.host, offset_in_page(linear));
             let value = change(self, read_host(host, at));
             write_host(host, at, value);
@@ -176,6 +174,7 @@ impl Cpu {
         }
         self.check_alignment(linear, T::BYTES as u64)?;
         self.probe_write(cx, linear, T::BYTES as u64).map_err(|stop| Self::stack_fault(m, stop))?;
+        self.count_modify(cx, linear, T::BYTES as u64);
         let old = self.load_slow(cx, linear, self.mmu)?;
         let new = change(self, old);
         self.store_slow(cx, linear, self.mmu, new)
@@ -188,9 +187,18 @@ impl Cpu {
         cx: &mut Cx<'_, O>,
         linear: u64,
     ) -> Exec<T> {
-        if O::COUNTS && crosses_quadword::<T>(linear) {
-            cx.observer.misaligned();
-        }
+        let value = self.load_part(cx, linear)?;
+        self.count_load(cx, linear, T::BYTES as u64);
+        Ok(value)
+    }
+
+    /// Reads linear memory at the current privilege as a part of an access that the caller counts.
+    #[inline(always)]
+    pub(crate) fn load_part<O: Observer, T: Word>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+    ) -> Exec<T> {
         let entry = self.tlb.entry(self.mmu, linear);
         if entry.read == page_of(linear) && fits_page::<T>(linear) {
             return Ok(read_host(entry.host, offset_in_page(linear)));
@@ -206,9 +214,19 @@ impl Cpu {
         linear: u64,
         value: T,
     ) -> Exec<()> {
-        if O::COUNTS && crosses_quadword::<T>(linear) {
-            cx.observer.misaligned();
-        }
+        self.store_part(cx, linear, value)?;
+        self.count_store(cx, linear, T::BYTES as u64);
+        Ok(())
+    }
+
+    /// Writes linear memory at the current privilege as a part of an access that the caller counts.
+    #[inline(always)]
+    pub(crate) fn store_part<O: Observer, T: Word>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        value: T,
+    ) -> Exec<()> {
         let entry = self.tlb.entry(self.mmu, linear);
         if entry.write == page_of(linear) && fits_page::<T>(linear) {
             write_host(entry.host, offset_in_page(linear), value);
@@ -257,7 +275,7 @@ impl Cpu {
         linear: u64,
         out: &mut [u8],
     ) -> Exec<()> {
-        self.count_pieces(cx, linear, out.len());
+        let len = out.len();
         for (at, piece) in pieces(linear, out) {
             let place = self.translate(cx, at, self.mmu, Intent::Read)?;
             self.look(cx, at, piece.len() as u64, false);
@@ -269,6 +287,9 @@ impl Cpu {
                 *byte = cx.bus.mmio_read(self.time, place.gpa + n as u64, 1) as u8;
             }
         }
+        for (at, size) in accesses::<O>(linear, len) {
+            self.count_load(cx, at, size);
+        }
         Ok(())
     }
 
@@ -279,8 +300,21 @@ impl Cpu {
         linear: u64,
         bytes: &[u8],
     ) -> Exec<()> {
+        self.store_bytes_part(cx, linear, bytes)?;
+        for (at, size) in accesses::<O>(linear, bytes.len()) {
+            self.count_store(cx, at, size);
+        }
+        Ok(())
+    }
+
+    /// The same as a part of an access that the caller counts.
+    pub(crate) fn store_bytes_part<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        bytes: &[u8],
+    ) -> Exec<()> {
         self.probe_write(cx, linear, bytes.len() as u64)?;
-        self.count_pieces(cx, linear, bytes.len());
         let mut done = 0;
         while done < bytes.len() {
             let at = linear.wrapping_add(done as u64);
@@ -414,9 +448,32 @@ impl Cpu {
         }
     }
 
-    fn count_pieces<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, len: usize) {
-        if O::COUNTS && linear & 7 != 0 && len >= 8 {
-            for _ in 0..len / 8 {
+    /// Counts a read of up to 16 bytes that has succeeded.
+    #[inline(always)]
+    pub(crate) fn count_load<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64) {
+        cx.observer.access(1, 0);
+        self.count_misaligned(cx, linear, bytes);
+    }
+
+    /// Counts a write of up to 16 bytes that has succeeded.
+    #[inline(always)]
+    pub(crate) fn count_store<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64) {
+        cx.observer.access(0, 1);
+        self.count_misaligned(cx, linear, bytes);
+    }
+
+    /// Counts a read-modify-write of up to 16 bytes that will succeed.
+    #[inline(always)]
+    pub(crate) fn count_modify<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64) {
+        cx.observer.access(1, 1);
+        self.count_misaligned(cx, linear, bytes);
+    }
+
+    #[inline(always)]
+    fn count_misaligned<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64) {
+        if O::COUNTS && self.alignment.is_misaligned(linear, bytes.min(8)) {
+            cx.observer.misaligned();
+            if bytes == 16 {
                 cx.observer.misaligned();
             }
         }
@@ -486,10 +543,17 @@ impl Cpu {
     }
 }
 
-/// Whether an access crosses an eight-byte boundary (K8 event 47h).
-#[inline(always)]
-fn crosses_quadword<T: Word>(linear: u64) -> bool {
-    T::BYTES > 1 && (linear & 7) as usize + T::BYTES > 8
+/// The accesses that move `len` bytes from `linear` on, with their sizes: of eight bytes, then of
+/// four and two. None where nobody counts.
+fn accesses<O: Observer>(linear: u64, len: usize) -> impl Iterator<Item = (u64, u64)> {
+    let (mut at, mut left) = (linear, if O::COUNTS { len as u64 } else { 0 });
+    std::iter::from_fn(move || {
+        let size = [8, 4, 2, 1].into_iter().find(|&size| size <= left)?;
+        let access = (at, size);
+        at = at.wrapping_add(size);
+        left -= size;
+        Some(access)
+    })
 }
 
 /// The parts of `out` that lie in one page each, with their linear addresses.

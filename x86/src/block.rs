@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::{
-    insn::{Class, Op},
+    insn::Op,
     ram::{PAGE, Ram},
 };
 
@@ -51,8 +51,10 @@ pub(crate) struct Block<O> {
     /// Bytes of code.
     pub(crate) bytes: u16,
     pub(crate) ending: Ending,
-    /// All classes of its instructions.
-    pub(crate) class: Class,
+    /// Has an instruction whose accesses may have to be taken back when it faults.
+    pub(crate) marks: bool,
+    /// Has an instruction of a class.
+    pub(crate) has_class: bool,
     /// Guest-physical address of the second page, if the one instruction crosses into it.
     pub(crate) second_page: Option<u64>,
     pub(crate) links: [Cell<Link>; 2],

@@ -3,6 +3,7 @@
 use crate::{
     flags::{self, Flags, Word},
     insn::{BLOCK_BASE, GPRS, HIGH_BYTE, gpr, seg},
+    observe::{Cx, FpKind, Observer},
     simd::Simd,
     stop::{Exec, Stop},
     tlb::Tlb,
@@ -270,6 +271,33 @@ impl Features {
     };
 }
 
+/// Which accesses a part counts as misaligned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AlignmentRule {
+    /// Data accesses that cross an eight-byte boundary: K7 and K8 event 47h, P6 event 05h. A
+    /// 16-byte access is two of eight bytes to this rule.
+    #[default]
+    Quadword,
+    /// Accesses of two or four bytes that cross a four-byte boundary and of eight that cross an
+    /// eight-byte boundary, to ports as well as to data: Pentium event 0Bh (Intel SDM volume 3,
+    /// Pentium processor performance-monitoring events).
+    Pentium,
+}
+
+impl AlignmentRule {
+    /// Whether an access of `bytes` (1, 2, 4 or 8) at `address` is misaligned.
+    #[inline(always)]
+    pub(crate) fn is_misaligned(self, address: u64, bytes: u64) -> bool {
+        let boundary = if self == Self::Pentium && bytes < 8 { 4 } else { 8 };
+        bytes > 1 && (address & (boundary - 1)) + bytes > boundary
+    }
+
+    /// Whether port accesses can be misaligned.
+    pub(crate) fn covers_ports(self) -> bool {
+        self == Self::Pentium
+    }
+}
+
 /// Code size of the running segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeSize {
@@ -327,6 +355,10 @@ pub struct Cpu {
     pub simd: Simd,
     /// What the instruction set has.
     pub features: Features,
+    /// Which accesses count as misaligned: a property of the part, untouched by reset.
+    pub alignment: AlignmentRule,
+    /// Which kind of instruction used the x87 and MMX registers last.
+    pub(crate) fp_kind: FpKind,
 
     /// Virtual time in cycles at the start of the running block. One for each retired instruction,
     /// each further iteration of a REP, each delivered exception or interrupt.
@@ -410,6 +442,8 @@ impl Cpu {
             fpu: Fpu::default(),
             simd: Simd::default(),
             features,
+            alignment: AlignmentRule::default(),
+            fp_kind: FpKind::default(),
             time: 0,
             idle: 0,
             delayed_until: 0,
@@ -463,6 +497,7 @@ impl Cpu {
         self.msrs = CoreMsrs::default();
         self.fpu = Fpu::default();
         self.simd = Simd::default();
+        self.fp_kind = FpKind::default();
         self.shadow = Shadow::None;
         self.nmi_blocked = false;
         self.halted = false;
@@ -502,6 +537,15 @@ impl Cpu {
     /// Sets a general register, all 64 bits.
     pub fn set_gpr(&mut self, n: u8, value: u64) {
         self.regs[usize::from(n) % GPRS] = value;
+    }
+
+    /// An instruction of `kind` uses the registers that x87 and MMX share.
+    #[inline(always)]
+    pub(crate) fn note_fp<O: Observer>(&mut self, cx: &mut Cx<'_, O>, kind: FpKind) {
+        if O::COUNTS && self.fp_kind != kind {
+            cx.observer.fp_transition(kind);
+        }
+        self.fp_kind = kind;
     }
 
     /// Reads register operand `r` (with [`HIGH_BYTE`] in 8-bit operands).

@@ -116,6 +116,7 @@ impl Cpu {
     /// Delivers one event; on an error nothing has changed but memory below the stack pointer.
     pub(crate) fn deliver<O: Observer>(&mut self, cx: &mut Cx<'_, O>, event: Event) -> Exec<()> {
         let stepping = self.system_flags & flags::TF != 0;
+        let mark = cx.observer.mark();
         let delivered = if !self.protected() {
             self.deliver_real(cx, event)
         } else if self.long_mode() {
@@ -123,6 +124,9 @@ impl Cpu {
         } else {
             self.deliver_protected(cx, event)
         };
+        if delivered.is_err() {
+            cx.observer.roll_back(mark);
+        }
         delivered.map_err(|stop| if event.is_instruction() { stop } else { external(stop) })?;
         self.halted = false;
         self.delayed_until = 0;

@@ -177,9 +177,9 @@ pub enum Kind {
 }
 
 /// The class of retired instruction that a counter can tell apart (K8 events 26h, 27h, CBh, 02h,
-/// 24h, 4Bh). An instruction may belong to several.
+/// 24h, 4Bh; Pentium events 22h, 2Dh, 2Fh; P6 events B3h, C1h, D9h). An instruction may belong to several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Class(pub u16);
+pub struct Class(pub u32);
 
 impl Class {
     /// No class beyond "an instruction".
@@ -206,8 +206,40 @@ impl Class {
     pub const PREFETCH_STORE: Self = Self(1 << 9);
     /// PREFETCHNTA.
     pub const PREFETCH_NTA: Self = Self(1 << 10);
+    /// A computational x87 instruction, whatever its operands: FADD, FSUB, FMUL, FDIV with their
+    /// reversed, popping and integer forms; FSQRT, FPREM, FPREM1, FRNDINT, FSCALE, FXTRACT; FCOM,
+    /// FUCOM, FICOM, FCOMI, FUCOMI with their popping forms, FTST; F2XM1, FYL2X, FYL2XP1, FPTAN,
+    /// FPATAN, FSIN, FCOS, FSINCOS, each once.
+    ///
+    /// Those are the arithmetic instructions of Intel SDM volume 1, section 8.4.1, without loads,
+    /// stores and conversions. The Pentium's manual names adds, subtracts, multiplies, divides,
+    /// remainders, square roots and transcendentals (volume 3, Pentium event 22h), the P6's
+    /// comparisons as well (P6 event 10h). FABS, FCHS and FXAM compute nothing.
+    pub const X87_FLOP: Self = Self(1 << 11);
+    /// EMMS; not FEMMS.
+    pub const EMMS: Self = Self(1 << 12);
+    /// A saturating instruction on MMX registers, whether or not a result is saturated: PADDS,
+    /// PADDUS, PSUBS, PSUBUS, PACKSS, PACKUS.
+    pub const MMX_SATURATING: Self = Self(1 << 13);
+    /// A packed multiplication on MMX registers, PMADDWD included.
+    pub const MMX_MULTIPLY: Self = Self(1 << 14);
+    /// A packed shift on MMX registers.
+    pub const MMX_SHIFT: Self = Self(1 << 15);
+    /// PACKSS or PACKUS on MMX registers.
+    pub const MMX_PACK: Self = Self(1 << 16);
+    /// PUNPCKL or PUNPCKH on MMX registers.
+    pub const MMX_UNPACK: Self = Self(1 << 17);
+    /// PAND, PANDN, POR or PXOR on MMX registers.
+    pub const MMX_LOGICAL: Self = Self(1 << 18);
+    /// A packed addition or subtraction on MMX registers, PAVG and PSADBW included.
+    pub const MMX_ARITHMETIC: Self = Self(1 << 19);
+    /// Packed SSE arithmetic: addition, subtraction, multiplication, division, square root,
+    /// reciprocals, minimum, maximum.
+    pub const SSE_PACKED_ARITHMETIC: Self = Self(1 << 20);
+    /// The same on scalars.
+    pub const SSE_SCALAR_ARITHMETIC: Self = Self(1 << 21);
     /// Number of classes.
-    pub const COUNT: usize = 11;
+    pub const COUNT: usize = 22;
 
     /// Both sets of classes.
     #[must_use]
@@ -251,6 +283,22 @@ impl Insn {
     #[must_use]
     pub fn start(&self) -> u16 {
         self.end - u16::from(self.len)
+    }
+
+    /// Whether it is known to make one memory access at most, behind which it cannot fault, so that
+    /// there is never anything to take back; or to take it back itself (RET).
+    pub(crate) fn accesses_last(&self) -> bool {
+        let of = |class: Class| self.class.0 & class.0 != 0;
+        match self.kind {
+            Kind::Other if of(Class::X87.with(Class::MMX)) => true,
+            // Arithmetic may fault when its operand is there, and so may LDMXCSR.
+            Kind::Other if of(Class::SSE_PACKED.with(Class::SSE_SCALAR)) => {
+                matches!(self.form, Form::RegReg | Form::RegImm | Form::MemReg)
+            }
+            Kind::Other => false,
+            Kind::Push | Kind::Pop | Kind::Jmp | Kind::Call => self.form != Form::Mem,
+            _ => true,
+        }
     }
 }
 

@@ -12,8 +12,28 @@ pub trait Observer {
     const COUNTS: bool;
     /// A control transfer retired.
     fn branch(&mut self, kind: Branch, taken: bool);
-    /// A data access crossed an eight-byte boundary.
+    /// An instruction, or the delivery of an exception or interrupt, read data memory `loads` times
+    /// and wrote it `stores` times, each less than 2^16.
+    fn access(&mut self, loads: u64, stores: u64);
+    /// An access was misaligned by the part's [`crate::cpu::AlignmentRule`].
     fn misaligned(&mut self);
+    /// An instruction accessed a port.
+    fn io_access(&mut self);
+    /// All accesses since `mark` were made by an MMX instruction.
+    fn mmx_operand(&mut self, mark: Mark);
+    /// A saturating MMX instruction had an element that did not fit.
+    fn saturated(&mut self);
+    /// The first instruction of the `to` kind after one of the other kind.
+    fn fp_transition(&mut self, to: FpKind);
+    /// What [`Observer::roll_back`] goes back to.
+    fn mark(&self) -> Mark;
+    /// The running instruction faulted: its accesses since `mark` are taken back, for it did not
+    /// retire and may start again. Those before a later [`Observer::commit`] stay.
+    fn roll_back(&mut self, mark: Mark);
+    /// An iteration is finished: its accesses stay, whatever becomes of the next.
+    fn commit(&mut self);
+    /// A block is finished.
+    fn block_finished(&mut self);
     /// Segment register `seg` (numbers of [`crate::insn::seg`]) was loaded.
     fn seg_load(&mut self, seg: u8);
     /// An access or a fetch matched the address and type of debug register `n`, enabled or not.
@@ -40,7 +60,65 @@ pub enum Branch {
     Far,
 }
 
+/// Which instructions used the registers that x87 and MMX share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FpKind {
+    /// An x87 instruction other than FWAIT, a control instruction as well; also the state after
+    /// reset.
+    #[default]
+    X87,
+    /// An instruction on MMX registers, EMMS as well.
+    Mmx,
+}
+
+/// Counts of data accesses. Units: occurrences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accesses {
+    /// Reads.
+    pub loads: u64,
+    /// Writes.
+    pub stores: u64,
+    /// Reads and writes that were misaligned.
+    pub misaligned: u64,
+}
+
+/// Three counts of accesses in one word, so that remembering them before an instruction costs next
+/// to nothing. A block adds less to each than half of what its field holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark(u64);
+
+/// Place of the loads in a [`Mark`]; each field has 21 bits.
+const LOADS: u32 = 0;
+const STORES: u32 = 21;
+const MISALIGNED: u32 = 42;
+const FIELD: u64 = (1 << 21) - 1;
+/// The top bits of the fields.
+const HALF_FULL: u64 = 1 << 20 | 1 << 41 | 1 << 62;
+
+impl Mark {
+    fn of(accesses: Accesses) -> Self {
+        let Accesses { loads, stores, misaligned } = accesses;
+        Self(loads << LOADS | stores << STORES | misaligned << MISALIGNED)
+    }
+
+    fn accesses(self) -> Accesses {
+        let field = |place: u32| self.0 >> place & FIELD;
+        Accesses { loads: field(LOADS), stores: field(STORES), misaligned: field(MISALIGNED) }
+    }
+}
+
 /// Counts of architectural facts. Units: occurrences.
+///
+/// A data access is one read or one write by an instruction, or by the delivery of an exception or
+/// interrupt to its stack frame: an operand of up to 16 bytes, whether or not it crosses a
+/// boundary; each element of a string, each slot of the stack. A read-modify-write is one load and
+/// one store, but one misaligned reference. Operands that are no register's size (x87 extended and
+/// decimal numbers, environments, FSAVE and FXSAVE images, pseudo descriptors) move in accesses of
+/// eight bytes, the rest in one of four and one of two. Page walks and accesses to descriptor
+/// tables, interrupt tables and task-state segments are none.
+///
+/// The accesses of an instruction that faults do not count, but for the finished iterations of a
+/// repeated one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Retired instructions by class, in the order of the bits of [`Class`].
@@ -53,8 +131,25 @@ pub struct Facts {
     pub near_returns: u64,
     /// Far transfers, without exceptions and interrupts.
     pub far: u64,
-    /// Data accesses across an eight-byte boundary.
+    /// Data reads.
+    pub loads: u64,
+    /// Data writes.
+    pub stores: u64,
+    /// Data accesses that were misaligned by the part's [`crate::cpu::AlignmentRule`].
     pub misaligned: u64,
+    /// Accesses to ports: IN and OUT, each element of INS and OUTS.
+    pub io_accesses: u64,
+    /// Those of `loads`, `stores` and `misaligned` that were operands of MMX instructions.
+    pub mmx: Accesses,
+    /// Saturating MMX instructions that saturated at least one element of their result.
+    pub mmx_saturated: u64,
+    /// x87 instructions that came first after an MMX instruction: the one executed last of either
+    /// kind (see [`FpKind`]) was of the other kind. An instruction that then faults on its operand
+    /// has made the transition all the same, and does not make it again (Intel SDM volume 3,
+    /// Pentium event 2Dh and P6 event CCh).
+    pub mmx_to_fp: u64,
+    /// MMX instructions that came first after an x87 instruction.
+    pub fp_to_mmx: u64,
     /// Segment-register loads, in the order ES, CS, SS, DS, FS, GS.
     pub seg_loads: [u64; 6],
     /// Matches of DR0-DR3.
@@ -74,7 +169,27 @@ impl Observer for Plain {
     #[inline(always)]
     fn branch(&mut self, _: Branch, _: bool) {}
     #[inline(always)]
+    fn access(&mut self, _: u64, _: u64) {}
+    #[inline(always)]
     fn misaligned(&mut self) {}
+    #[inline(always)]
+    fn io_access(&mut self) {}
+    #[inline(always)]
+    fn mmx_operand(&mut self, _: Mark) {}
+    #[inline(always)]
+    fn saturated(&mut self) {}
+    #[inline(always)]
+    fn fp_transition(&mut self, _: FpKind) {}
+    #[inline(always)]
+    fn mark(&self) -> Mark {
+        Mark::default()
+    }
+    #[inline(always)]
+    fn roll_back(&mut self, _: Mark) {}
+    #[inline(always)]
+    fn commit(&mut self) {}
+    #[inline(always)]
+    fn block_finished(&mut self) {}
     #[inline(always)]
     fn seg_load(&mut self, _: u8) {}
     #[inline(always)]
@@ -95,6 +210,8 @@ impl Observer for Plain {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counting {
     facts: Facts,
+    /// Accesses that are not yet in `facts`.
+    recent: Mark,
 }
 
 impl Observer for Counting {
@@ -110,8 +227,58 @@ impl Observer for Counting {
         }
     }
     #[inline(always)]
+    fn access(&mut self, loads: u64, stores: u64) {
+        self.recent.0 += loads << LOADS | stores << STORES;
+    }
+    #[inline(always)]
     fn misaligned(&mut self) {
-        self.facts.misaligned += 1;
+        self.recent.0 += 1 << MISALIGNED;
+    }
+    fn io_access(&mut self) {
+        self.facts.io_accesses += 1;
+    }
+    fn mmx_operand(&mut self, mark: Mark) {
+        let (before, after) = (mark.accesses(), self.recent.accesses());
+        let mmx = &mut self.facts.mmx;
+        mmx.loads += after.loads - before.loads;
+        mmx.stores += after.stores - before.stores;
+        mmx.misaligned += after.misaligned - before.misaligned;
+    }
+    #[inline(always)]
+    fn saturated(&mut self) {
+        self.facts.mmx_saturated += 1;
+    }
+    fn fp_transition(&mut self, to: FpKind) {
+        match to {
+            FpKind::X87 => self.facts.mmx_to_fp += 1,
+            FpKind::Mmx => self.facts.fp_to_mmx += 1,
+        }
+    }
+    #[inline(always)]
+    fn mark(&self) -> Mark {
+        self.recent
+    }
+    #[cold]
+    fn roll_back(&mut self, mark: Mark) {
+        let (before, after) = (mark.accesses(), self.recent.accesses());
+        // Less than at the mark: what there was has been committed since.
+        self.recent = Mark::of(Accesses {
+            loads: after.loads.min(before.loads),
+            stores: after.stores.min(before.stores),
+            misaligned: after.misaligned.min(before.misaligned),
+        });
+    }
+    fn commit(&mut self) {
+        let recent = std::mem::take(&mut self.recent).accesses();
+        self.facts.loads += recent.loads;
+        self.facts.stores += recent.stores;
+        self.facts.misaligned += recent.misaligned;
+    }
+    #[inline(always)]
+    fn block_finished(&mut self) {
+        if self.recent.0 & HALF_FULL != 0 {
+            self.commit();
+        }
     }
     fn seg_load(&mut self, seg: u8) {
         if let Some(count) = self.facts.seg_loads.get_mut(usize::from(seg)) {
@@ -131,11 +298,14 @@ impl Observer for Counting {
     fn retired_class(&mut self, class: Class) {
         let mut bits = class.0;
         while bits != 0 {
-            self.facts.class[bits.trailing_zeros() as usize % Class::COUNT] += 1;
+            if let Some(count) = self.facts.class.get_mut(bits.trailing_zeros() as usize) {
+                *count += 1;
+            }
             bits &= bits - 1;
         }
     }
     fn facts(&mut self) -> Option<&mut Facts> {
+        self.commit();
         Some(&mut self.facts)
     }
 }

@@ -210,10 +210,38 @@ impl Cpu {
         block: &Block<O>,
         count: usize,
     ) -> Exec<()> {
+        if O::COUNTS && block.marks {
+            return self.execute_marked(cx, block, count);
+        }
+        self.execute_ops::<O, false>(cx, block, count)
+    }
+
+    /// The same where the accesses of an instruction that faults may have to be taken back.
+    #[inline(never)]
+    fn execute_marked<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        block: &Block<O>,
+        count: usize,
+    ) -> Exec<()> {
+        self.execute_ops::<O, true>(cx, block, count)
+    }
+
+    #[inline(always)]
+    fn execute_ops<O: Observer, const MARKS: bool>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        block: &Block<O>,
+        count: usize,
+    ) -> Exec<()> {
         self.regs[usize::from(BLOCK_BASE)] = self.rip;
         let ops = &block.ops[..count];
         for op in ops {
+            let mark = cx.observer.mark();
             if let Err(stop) = (op.run)(self, cx, &op.insn) {
+                if MARKS && stop.exception().is_some() {
+                    cx.observer.roll_back(mark);
+                }
                 return self.stopped(cx, block, usize::from(op.insn.index), stop);
             }
             if self.leave {
@@ -229,7 +257,8 @@ impl Cpu {
     #[inline(always)]
     fn finish<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>, count: usize) {
         self.time += count as u64;
-        if O::COUNTS && block.class != crate::insn::Class::NONE {
+        cx.observer.block_finished();
+        if O::COUNTS && block.has_class {
             for op in &block.ops[..count] {
                 cx.observer.retired_class(op.insn.class);
             }

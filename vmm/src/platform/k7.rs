@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use x86_cpu::cpu::{Features, cr4};
+use x86_cpu::cpu::{AlignmentRule, Features, cr4};
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, authentic_amd, leaf, text};
@@ -52,6 +52,7 @@ pub static K7: Platform = Platform {
         ..Features::I486
     },
     threads_per_core: 1,
+    alignment: AlignmentRule::Quadword,
     max_lvt: 4,
     apic_base_msr: true,
     // The 100 MHz clock of the front-side bus.

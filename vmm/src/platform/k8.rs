@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use x86_cpu::cpu::Features;
+use x86_cpu::cpu::{AlignmentRule, Features};
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, authentic_amd, leaf, text};
@@ -21,6 +21,7 @@ pub static K8: Platform = Platform {
     clock_hz: 2_000_000_000,
     features: Features::K8,
     threads_per_core: 1,
+    alignment: AlignmentRule::Quadword,
     max_lvt: 5,
     apic_base_msr: true,
     // The HyperTransport base clock.

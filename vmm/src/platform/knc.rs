@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use x86_cpu::cpu::{Features, cr4};
+use x86_cpu::cpu::{AlignmentRule, Features, cr4};
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf, subleaf};
@@ -43,6 +43,7 @@ pub static KNC: Platform = Platform {
         ..Features::I486
     },
     threads_per_core: 4,
+    alignment: AlignmentRule::Quadword,
     max_lvt: 4,
     apic_base_msr: true,
     // No source gives the clock of the timer.

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use x86_cpu::cpu::Features;
+use x86_cpu::cpu::{AlignmentRule, Features};
 
 mod cpuid;
 mod isa;
@@ -44,6 +44,8 @@ pub struct Platform {
     pub clock_hz: u64,
     /// The instruction set, the bits of CR4 and the physical address bits.
     pub features: Features,
+    /// Which data accesses count as misaligned.
+    pub alignment: AlignmentRule,
     /// Hardware threads that share a core; processors fill the cores in the order of their numbers.
     pub threads_per_core: u8,
     /// The "max LVT entry" field of the local APIC's version register.

@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 
-use x86_cpu::cpu::{Features, cr4};
+use x86_cpu::cpu::{AlignmentRule, Features, cr4};
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
@@ -31,6 +31,7 @@ pub static P55C: Platform = Platform {
         ..Features::I486
     },
     threads_per_core: 1,
+    alignment: AlignmentRule::Pentium,
     max_lvt: 3,
     apic_base_msr: false,
     // The bus: a third of the clock.

@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use x86_cpu::cpu::{Features, cr4};
+use x86_cpu::cpu::{AlignmentRule, Features, cr4};
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
@@ -32,6 +32,7 @@ pub static P6: Platform = Platform {
         ..FAMILY_FEATURES
     },
     threads_per_core: 1,
+    alignment: AlignmentRule::Quadword,
     max_lvt: 4,
     apic_base_msr: true,
     // The bus.

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use x86_cpu::cpu::{Features, cr4};
+use x86_cpu::cpu::{AlignmentRule, Features, cr4};
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
@@ -23,6 +23,7 @@ pub static PII: Platform = Platform {
         ..p6::FAMILY_FEATURES
     },
     threads_per_core: 1,
+    alignment: AlignmentRule::Quadword,
     max_lvt: 4,
     apic_base_msr: true,
     // The bus.

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use x86_cpu::cpu::{Features, cr4};
+use x86_cpu::cpu::{AlignmentRule, Features, cr4};
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf, text};
@@ -30,6 +30,7 @@ pub static PM: Platform = Platform {
         ..p6::FAMILY_FEATURES
     },
     threads_per_core: 1,
+    alignment: AlignmentRule::Quadword,
     max_lvt: 5,
     apic_base_msr: true,
     // The bus: 100 MHz, four transfers a clock.

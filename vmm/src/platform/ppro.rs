@@ -8,6 +8,8 @@
 
 use std::borrow::Cow;
 
+use x86_cpu::cpu::AlignmentRule;
+
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
 use super::p6;
@@ -19,6 +21,7 @@ pub static PPRO: Platform = Platform {
     clock_hz: 200_000_000,
     features: p6::FAMILY_FEATURES,
     threads_per_core: 1,
+    alignment: AlignmentRule::Quadword,
     max_lvt: 4,
     apic_base_msr: true,
     // The bus: a third of the clock.

@@ -181,8 +181,9 @@ fn call_mem<O: Observer, T: Word, S: Word>(
 
 /// RET: `imm` is how much more than the return address it pops.
 fn ret<O: Observer, T: Word, S: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    let mark = cx.observer.mark();
     let ip = peek::<O, T, S>(cpu, cx, insn)?.to_u64();
-    let ip = target::<T>(cpu, ip)?;
+    let ip = target::<T>(cpu, ip).inspect_err(|_| cx.observer.roll_back(mark))?;
     move_stack::<S>(cpu, T::BYTES as i64 + insn.imm as i64);
     cpu.rip = ip;
     cpu.slot = INDIRECT;

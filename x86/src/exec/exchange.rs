@@ -102,13 +102,14 @@ fn cmpxchg16b<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Ex
         return Err(Stop::GP0);
     }
     cpu.probe_write(cx, linear, 16)?;
-    let low: u64 = cpu.load(cx, linear)?;
-    let high: u64 = cpu.load(cx, linear.wrapping_add(8))?;
+    cpu.count_modify(cx, linear, 16);
+    let low: u64 = cpu.load_part(cx, linear)?;
+    let high: u64 = cpu.load_part(cx, linear.wrapping_add(8))?;
     let equal = (high, low) == (cpu.reg(gpr::RDX), cpu.reg(gpr::RAX));
     let (new_high, new_low) =
         if equal { (cpu.reg(gpr::RCX), cpu.reg(gpr::RBX)) } else { (high, low) };
-    cpu.store::<O, u64>(cx, linear, new_low)?;
-    cpu.store::<O, u64>(cx, linear.wrapping_add(8), new_high)?;
+    cpu.store_part::<O, u64>(cx, linear, new_low)?;
+    cpu.store_part::<O, u64>(cx, linear.wrapping_add(8), new_high)?;
     cpu.flags.set_zf(equal);
     if !equal {
         cpu.set_reg(gpr::RDX, high);

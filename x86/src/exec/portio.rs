@@ -100,6 +100,15 @@ impl Cpu {
         if bits >> (port & 7) & ((1 << bytes) - 1) == 0 { Ok(()) } else { Err(Stop::GP0) }
     }
 
+    /// Counts an access to `bytes` ports from `port`.
+    fn count_port<O: Observer>(&self, cx: &mut Cx<'_, O>, port: u16, bytes: usize) {
+        cx.observer.io_access();
+        let (port, bytes) = (u64::from(port), bytes as u64);
+        if self.alignment.covers_ports() && self.alignment.is_misaligned(port, bytes) {
+            cx.observer.misaligned();
+        }
+    }
+
     /// Moves a string instruction's pointer or counter on by `step`, in its address size.
     fn advance(&mut self, register: u8, mask: AddrMask, step: u64) {
         let before = self.gpr(register);
@@ -141,6 +150,7 @@ fn input<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -
     let port = number(cpu, insn);
     cpu.check_port(cx, port, T::BYTES)?;
     cpu.port_match(cx, port, T::BYTES as u64);
+    cpu.count_port(cx, port, T::BYTES);
     let value = cx.bus.io_read(cpu.now(insn), port, T::BYTES);
     cpu.set_reg(gpr::RAX, T::from_u64(u64::from(value)));
     Ok(())
@@ -150,6 +160,7 @@ fn output<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) 
     let port = number(cpu, insn);
     cpu.check_port(cx, port, T::BYTES)?;
     cpu.port_match(cx, port, T::BYTES as u64);
+    cpu.count_port(cx, port, T::BYTES);
     let value = cpu.reg::<T>(gpr::RAX).to_u64() as u32;
     cx.bus.io_write(cpu.now(insn), port, T::BYTES, value);
     cpu.leave = true;
@@ -168,11 +179,13 @@ fn ins<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> 
         cpu.check_alignment(linear, T::BYTES as u64)?;
         cpu.probe_write(cx, linear, T::BYTES as u64)?;
         cpu.port_match(cx, port, T::BYTES as u64);
+        cpu.count_port(cx, port, T::BYTES);
         let value = cx.bus.io_read(cpu.now(insn), port, T::BYTES);
         cpu.store(cx, linear, T::from_u64(u64::from(value)))?;
         if !cpu.another_iteration::<T>(insn, gpr::RDI)? {
             return Ok(());
         }
+        cx.observer.commit();
     }
 }
 
@@ -185,10 +198,12 @@ fn outs<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) ->
     loop {
         let value = cpu.load_mem::<O, T>(cx, &insn.mem)?;
         cpu.port_match(cx, port, T::BYTES as u64);
+        cpu.count_port(cx, port, T::BYTES);
         cx.bus.io_write(cpu.now(insn), port, T::BYTES, value.to_u64() as u32);
         cpu.leave = true;
         if !cpu.another_iteration::<T>(insn, gpr::RSI)? {
             return Ok(());
         }
+        cx.observer.commit();
     }
 }

@@ -24,6 +24,10 @@ use crate::{
 trait Operation {
     /// Repeats depend on ZF: CMPS and SCAS.
     const COMPARES: bool = false;
+    /// Reads of an element.
+    const LOADS: u64;
+    /// Writes of an element.
+    const STORES: u64;
     /// One element. The index registers move only if it succeeds.
     fn step<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()>;
     /// As many of the next `limit` elements as can be done at once; zero if none.
@@ -106,6 +110,8 @@ impl Stretch {
 
 struct Movs;
 impl Operation for Movs {
+    const LOADS: u64 = 1;
+    const STORES: u64 = 1;
     #[inline(always)]
     fn step<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
         let value = cpu.load_mem::<O, T>(cx, &insn.mem)?;
@@ -143,6 +149,8 @@ impl Operation for Movs {
 
 struct Stos;
 impl Operation for Stos {
+    const LOADS: u64 = 0;
+    const STORES: u64 = 1;
     #[inline(always)]
     fn step<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
         let value = cpu.reg::<T>(gpr::RAX);
@@ -185,6 +193,8 @@ fn fill<T: Word>(page: HostPage, offset: usize, elements: usize, value: u64) {
 
 struct Lods;
 impl Operation for Lods {
+    const LOADS: u64 = 1;
+    const STORES: u64 = 0;
     #[inline(always)]
     fn step<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
         let value = cpu.load_mem::<O, T>(cx, &insn.mem)?;
@@ -196,6 +206,8 @@ impl Operation for Lods {
 
 struct Cmps;
 impl Operation for Cmps {
+    const LOADS: u64 = 2;
+    const STORES: u64 = 0;
     const COMPARES: bool = true;
     #[inline(always)]
     fn step<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
@@ -210,6 +222,8 @@ impl Operation for Cmps {
 
 struct Scas;
 impl Operation for Scas {
+    const LOADS: u64 = 1;
+    const STORES: u64 = 0;
     const COMPARES: bool = true;
     #[inline(always)]
     fn step<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
@@ -247,9 +261,16 @@ fn repeated<O: Observer, P: Operation, T: Word, const WHILE_EQUAL: bool>(
             done = P::run::<O, T>(cpu, insn, count.min(left));
         }
         if done == 0 {
-            P::step::<O, T>(cpu, cx, insn)?;
+            let mark = cx.observer.mark();
+            if let Err(stop) = P::step::<O, T>(cpu, cx, insn) {
+                cx.observer.roll_back(mark);
+                return Err(stop);
+            }
             done = 1;
+        } else {
+            cx.observer.access(done * P::LOADS, done * P::STORES);
         }
+        cx.observer.commit();
         count -= done;
         set_address(cpu, insn, gpr::RCX, count);
         if count == 0 || P::COMPARES && cpu.flags.zf() != WHILE_EQUAL {

@@ -108,6 +108,7 @@ impl Cpu {
             self.store(cx, linear, value)?;
         } else {
             self.store_system(cx, linear, value)?;
+            self.count_store(cx, linear, T::BYTES as u64);
         }
         frame.sp = sp;
         Ok(())

@@ -318,7 +318,8 @@ pub(crate) fn lower_block<O: Observer>(
 ) -> Option<Block<O>> {
     let mut ops: Vec<Op<O>> = Vec::new();
     let mut at = 0;
-    let mut class = Class::NONE;
+    let mut has_class = false;
+    let mut marks = false;
     let mut ending = Ending::Through;
     while ops.len() < MAX_INSNS && at < in_page {
         let window = &code[at..code.len().min(at + 15)];
@@ -364,7 +365,8 @@ pub(crate) fn lower_block<O: Observer>(
             lower_one(&l, &i)
         };
         at = usize::from(lowered.insn.end).max(at + 1);
-        class = class.with(lowered.insn.class);
+        has_class |= lowered.insn.class != Class::NONE;
+        marks |= !lowered.insn.accesses_last();
         ops.push(Op { run: lowered.run, insn: lowered.insn });
         match lowered.end {
             End::Next => {}
@@ -382,7 +384,8 @@ pub(crate) fn lower_block<O: Observer>(
         mode: l.mode(),
         bytes: at as u16,
         ending,
-        class,
+        marks,
+        has_class,
         second_page: if at > in_page { second_page } else { None },
         links: [nowhere(), nowhere()],
     })

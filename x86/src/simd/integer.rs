@@ -9,7 +9,7 @@ use super::{
         narrow_words,
     },
     lower::{is_memory, is_mm, lowered},
-    operand::{File, Mem128, MemOf, Mm, MmReg, Source, Xmm, XmmReg},
+    operand::{File, Mem128, MemOf, Mm, MmReg, Source, Xmm, XmmReg, for_file},
 };
 use crate::{
     cpu::Cpu,
@@ -27,6 +27,11 @@ pub(super) trait Binary {
     #[inline(always)]
     fn mm(a: u64, b: u64) -> u64 {
         low(Self::xmm(u128::from(a), u128::from(b)))
+    }
+    /// Whether an element of the MMX form's result had to be saturated.
+    #[inline(always)]
+    fn saturates(_: u64, _: u64) -> bool {
+        false
     }
     /// Bytes that the MMX form reads of a memory source.
     const MM_SOURCE_BYTES: usize = 8;
@@ -49,18 +54,10 @@ element_wise! {
     Paddw |a, b| u16::zip(a, b, u16::wrapping_add);
     Paddd |a, b| u32::zip(a, b, u32::wrapping_add);
     Paddq |a, b| u64::zip(a, b, u64::wrapping_add);
-    Paddsb |a, b| i8::zip(a, b, i8::saturating_add);
-    Paddsw |a, b| i16::zip(a, b, i16::saturating_add);
-    Paddusb |a, b| u8::zip(a, b, u8::saturating_add);
-    Paddusw |a, b| u16::zip(a, b, u16::saturating_add);
     Psubb |a, b| u8::zip(a, b, u8::wrapping_sub);
     Psubw |a, b| u16::zip(a, b, u16::wrapping_sub);
     Psubd |a, b| u32::zip(a, b, u32::wrapping_sub);
     Psubq |a, b| u64::zip(a, b, u64::wrapping_sub);
-    Psubsb |a, b| i8::zip(a, b, i8::saturating_sub);
-    Psubsw |a, b| i16::zip(a, b, i16::saturating_sub);
-    Psubusb |a, b| u8::zip(a, b, u8::saturating_sub);
-    Psubusw |a, b| u16::zip(a, b, u16::saturating_sub);
     Pmullw |a, b| u16::zip(a, b, u16::wrapping_mul);
     Pmulhw |a, b| i16::zip(a, b, |a, b| ((i32::from(a) * i32::from(b)) >> 16) as i16);
     Pmulhuw |a, b| u16::zip(a, b, |a, b| ((u32::from(a) * u32::from(b)) >> 16) as u16);
@@ -121,26 +118,59 @@ element_wise! {
     Movshdup |_a, b| u64::map(b, |b| b >> 32 | b & 0xffff_ffff_0000_0000);
 }
 
-macro_rules! pack {
-    ($($name:ident $narrow:ident $saturate:expr;)*) => {$(
+macro_rules! saturating {
+    ($($name:ident $element:ident $saturating:ident $wrapping:ident;)*) => {$(
         pub(super) struct $name;
         impl Binary for $name {
             #[inline(always)]
             fn xmm(a: u128, b: u128) -> u128 {
-                join($narrow(a, $saturate), $narrow(b, $saturate))
+                $element::zip(a, b, $element::$saturating)
+            }
+            // Only an element that wraps saturates, and a saturated one never equals it.
+            fn saturates(a: u64, b: u64) -> bool {
+                let wrapped = $element::zip(u128::from(a), u128::from(b), $element::$wrapping);
+                Self::mm(a, b) != low(wrapped)
+            }
+        }
+    )*};
+}
+
+saturating! {
+    Paddsb i8 saturating_add wrapping_add;
+    Paddsw i16 saturating_add wrapping_add;
+    Paddusb u8 saturating_add wrapping_add;
+    Paddusw u16 saturating_add wrapping_add;
+    Psubsb i8 saturating_sub wrapping_sub;
+    Psubsw i16 saturating_sub wrapping_sub;
+    Psubusb u8 saturating_sub wrapping_sub;
+    Psubusw u16 saturating_sub wrapping_sub;
+}
+
+macro_rules! pack {
+    ($($name:ident $narrow:ident $wide:ident $least:literal $most:literal $element:ident;)*) => {$(
+        pub(super) struct $name;
+        impl Binary for $name {
+            #[inline(always)]
+            fn xmm(a: u128, b: u128) -> u128 {
+                let saturate = |a: $wide| a.clamp($least, $most) as $element;
+                join($narrow(a, saturate), $narrow(b, saturate))
             }
             #[inline(always)]
             fn mm(a: u64, b: u64) -> u64 {
-                $narrow(join(a, b), $saturate)
+                $narrow(join(a, b), |a: $wide| a.clamp($least, $most) as $element)
+            }
+            fn saturates(a: u64, b: u64) -> bool {
+                let elements = join(a, b).to_le_bytes();
+                elements.as_chunks().0.iter().any(|lane| !($least..=$most).contains(&$wide::from_le_bytes(*lane)))
             }
         }
     )*};
 }
 
 pack! {
-    Packsswb narrow_words |a| a.clamp(-128, 127) as u8;
-    Packuswb narrow_words |a| a.clamp(0, 255) as u8;
-    Packssdw narrow_doublewords |a| a.clamp(-0x8000, 0x7fff) as u16;
+    Packsswb narrow_words i16 -128 127 u8;
+    Packuswb narrow_words i16 0 255 u8;
+    Packssdw narrow_doublewords i32 -0x8000 0x7fff u16;
 }
 
 macro_rules! unpack {
@@ -184,8 +214,11 @@ pub(super) fn execute<O: Observer, F: File, B: Binary, S: Source>(
     insn: &Insn,
 ) -> Exec<()> {
     F::ready(cpu, cx)?;
-    let b = S::fetch(cpu, cx, insn)?;
+    let b = for_file::<O, F, _>(cpu, cx, |cpu, cx| S::fetch(cpu, cx, insn))?;
     let a = F::get(cpu, insn.dst);
+    if O::COUNTS && !F::WIDE && B::saturates(low(a), low(b)) {
+        cx.observer.saturated();
+    }
     F::set(cpu, insn.dst, apply::<F, B>(a, b));
     Ok(())
 }
@@ -294,7 +327,7 @@ fn execute_shuffle<O: Observer, F: File, P: Shuffle, S: Source>(
     insn: &Insn,
 ) -> Exec<()> {
     F::ready(cpu, cx)?;
-    let b = S::fetch(cpu, cx, insn)?;
+    let b = for_file::<O, F, _>(cpu, cx, |cpu, cx| S::fetch(cpu, cx, insn))?;
     let a = F::get(cpu, insn.dst);
     F::set(cpu, insn.dst, P::shuffle(a, b, insn.imm as u8));
     Ok(())

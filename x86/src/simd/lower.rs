@@ -3,6 +3,7 @@
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 use super::{
+    class,
     convert::{self, *},
     float::{
         self, Add, AddSub, Div, Double, Horizontal, Max, Min, Mul, Single, Sqrt, Sub, arith_packed,
@@ -79,11 +80,13 @@ pub(super) fn lowered<O>(
 
 /// Lowers an instruction of this folder; `None` if it is not one.
 pub(crate) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    lower_moves(l, i)
+    let mut lowered = lower_moves(l, i)
         .or_else(|| lower_integer(l, i))
         .or_else(|| lower_float(l, i))
         .or_else(|| lower_convert(l, i))
-        .or_else(|| lower_now3d(l, i))
+        .or_else(|| lower_now3d(l, i))?;
+    lowered.insn.class = lowered.insn.class.with(class::of(i));
+    Some(lowered)
 }
 
 fn lower_moves<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {

@@ -5,6 +5,7 @@
 //! file and the place of the source operand; `lower.rs` is the table that puts them together.
 
 mod approximate;
+mod class;
 mod convert;
 mod float;
 mod integer;

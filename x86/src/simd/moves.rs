@@ -9,7 +9,7 @@ use super::{
     lower::{is_gpr, is_memory, is_mm, is_xmm, lowered},
     operand::{
         File, GprOf, Mem128, MemLoose, MemOf, Mm, MmReg, Source, Xmm, XmmReg, aligned, both_ready,
-        loose, store_128,
+        for_file, loose, store_128,
     },
 };
 use crate::{
@@ -28,7 +28,7 @@ fn load<O: Observer, F: File, S: Source>(
     insn: &Insn,
 ) -> Exec<()> {
     F::ready(cpu, cx)?;
-    let value = S::fetch(cpu, cx, insn)?;
+    let value = for_file::<O, F, _>(cpu, cx, |cpu, cx| S::fetch(cpu, cx, insn))?;
     F::set(cpu, insn.dst, value);
     Ok(())
 }
@@ -62,7 +62,7 @@ fn store_low<O: Observer, F: File, T: Word>(
 ) -> Exec<()> {
     F::ready(cpu, cx)?;
     let value = low(F::get(cpu, insn.src));
-    cpu.store_mem(cx, &insn.mem, T::from_u64(value))?;
+    for_file::<O, F, _>(cpu, cx, |cpu, cx| cpu.store_mem(cx, &insn.mem, T::from_u64(value)))?;
     F::touch(cpu);
     Ok(())
 }
@@ -231,11 +231,15 @@ fn store_masked<O: Observer, F: File>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &
         let last = 15 - mask.leading_zeros() / 8;
         let start = linear.wrapping_add(u64::from(first));
         cpu.probe_write(cx, start, u64::from(last - first) + 1)?;
-        for (n, byte) in value.into_iter().enumerate() {
-            if lane::<8>(mask, n) != 0 {
-                cpu.store(cx, linear.wrapping_add(n as u64), byte)?;
+        for_file::<O, F, _>(cpu, cx, |cpu, cx| {
+            for (n, byte) in value.into_iter().enumerate() {
+                if lane::<8>(mask, n) != 0 {
+                    cpu.store_part(cx, linear.wrapping_add(n as u64), byte)?;
+                }
             }
-        }
+            cpu.count_store(cx, linear, count);
+            Ok(())
+        })?;
     }
     F::touch(cpu);
     Ok(())
@@ -321,7 +325,7 @@ fn insert_word<O: Observer, F: File, S: Source>(
     insn: &Insn,
 ) -> Exec<()> {
     F::ready(cpu, cx)?;
-    let word = S::fetch(cpu, cx, insn)?;
+    let word = for_file::<O, F, _>(cpu, cx, |cpu, cx| S::fetch(cpu, cx, insn))?;
     let shift = 16 * word_lane::<F>(insn);
     let value = F::get(cpu, insn.dst) & !(0xffff << shift) | word << shift;
     F::set(cpu, insn.dst, value);

@@ -5,7 +5,7 @@ use crate::{
     cpu::{Cpu, cr0, cr4},
     flags::Word,
     insn::{Class, Insn, Mem},
-    observe::{Cx, Observer},
+    observe::{Cx, FpKind, Observer},
     stop::{Exec, Stop},
     x87::report_pending,
 };
@@ -64,10 +64,11 @@ impl File for Mm {
 
     #[inline(always)]
     fn ready<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>) -> Exec<()> {
-        if cpu.cr0 & (cr0::EM | cr0::TS) == 0 && !cpu.fpu.pending_exception() {
-            return Ok(());
+        if cpu.cr0 & (cr0::EM | cr0::TS) != 0 || cpu.fpu.pending_exception() {
+            mm_not_ready(cpu, cx)?;
         }
-        mm_not_ready(cpu, cx)
+        cpu.note_fp(cx, FpKind::Mmx);
+        Ok(())
     }
 
     #[inline(always)]
@@ -133,9 +134,10 @@ pub(super) fn load_128<O: Observer>(
     m: &Mem,
     linear: u64,
 ) -> Exec<u128> {
-    let low: u64 = cpu.load(cx, linear).map_err(|stop| Cpu::stack_fault(m, stop))?;
+    let low: u64 = cpu.load_part(cx, linear).map_err(|stop| Cpu::stack_fault(m, stop))?;
     let high: u64 =
-        cpu.load(cx, linear.wrapping_add(8)).map_err(|stop| Cpu::stack_fault(m, stop))?;
+        cpu.load_part(cx, linear.wrapping_add(8)).map_err(|stop| Cpu::stack_fault(m, stop))?;
+    cpu.count_load(cx, linear, 16);
     Ok(join(low, high))
 }
 
@@ -150,10 +152,29 @@ pub(super) fn store_128<O: Observer>(
 ) -> Exec<()> {
     if linear & 0xfff <= 0xff0 {
         // Both halves are in one page: what lets the first through lets the second through.
-        cpu.store(cx, linear, low(value)).map_err(|stop| Cpu::stack_fault(m, stop))?;
-        return cpu.store(cx, linear.wrapping_add(8), high(value));
+        cpu.store_part(cx, linear, low(value)).map_err(|stop| Cpu::stack_fault(m, stop))?;
+        cpu.store_part(cx, linear.wrapping_add(8), high(value))?;
+    } else {
+        cpu.store_bytes_part(cx, linear, &value.to_le_bytes())
+            .map_err(|stop| Cpu::stack_fault(m, stop))?;
     }
-    cpu.store_bytes(cx, linear, &value.to_le_bytes()).map_err(|stop| Cpu::stack_fault(m, stop))
+    cpu.count_store(cx, linear, 16);
+    Ok(())
+}
+
+/// Accesses memory for an instruction on register file `F`, after which it cannot fault.
+#[inline(always)]
+pub(super) fn for_file<O: Observer, F: File, R>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    access: impl FnOnce(&mut Cpu, &mut Cx<'_, O>) -> Exec<R>,
+) -> Exec<R> {
+    let mark = cx.observer.mark();
+    let result = access(cpu, cx)?;
+    if F::CLASS == Class::MMX {
+        cx.observer.mmx_operand(mark);
+    }
+    Ok(result)
 }
 
 /// A source operand.

@@ -6,7 +6,7 @@ use crate::{
     cpu::{Cpu, cr0},
     flags,
     insn::{Insn, Size, gpr, seg},
-    observe::{Cx, Observer},
+    observe::{Cx, FpKind, Observer},
     softfloat::Relation,
     stop::{Exec, Stop, vector},
 };
@@ -66,14 +66,18 @@ fn format(insn: &Insn) -> MemoryFormat {
 
 /// #NM while CR0 has the unit emulated or its state switched away.
 #[inline]
-fn available(cpu: &Cpu) -> Exec<()> {
-    if cpu.cr0 & (cr0::EM | cr0::TS) == 0 { Ok(()) } else { Err(Stop::NM) }
+fn available<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>) -> Exec<()> {
+    if cpu.cr0 & (cr0::EM | cr0::TS) != 0 {
+        return Err(Stop::NM);
+    }
+    cpu.note_fp(cx, FpKind::X87);
+    Ok(())
 }
 
 /// What a waiting instruction does first: #NM, then [`report_pending`].
 #[inline]
 fn wait<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>) -> Exec<()> {
-    available(cpu)?;
+    available(cpu, cx)?;
     if cpu.fpu.pending_exception() { report_pending(cpu, cx) } else { Ok(()) }
 }
 
@@ -345,39 +349,39 @@ pub(super) fn fldcw<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn)
 }
 
 pub(super) fn fnstcw<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    available(cpu)?;
+    available(cpu, cx)?;
     let control = cpu.fpu.control_word();
     cpu.store_mem(cx, &insn.mem, control)
 }
 
 pub(super) fn fnstsw<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    available(cpu)?;
+    available(cpu, cx)?;
     let status = cpu.fpu.status_word();
     cpu.store_mem(cx, &insn.mem, status)
 }
 
-pub(super) fn fnstsw_ax<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
-    available(cpu)?;
+pub(super) fn fnstsw_ax<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+    available(cpu, cx)?;
     let status = cpu.fpu.status_word();
     cpu.set_reg(gpr::RAX, status);
     Ok(())
 }
 
-pub(super) fn fnclex<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
-    available(cpu)?;
+pub(super) fn fnclex<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+    available(cpu, cx)?;
     cpu.fpu.clear_exceptions();
     Ok(())
 }
 
-pub(super) fn fninit<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
-    available(cpu)?;
+pub(super) fn fninit<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+    available(cpu, cx)?;
     cpu.fpu.init();
     Ok(())
 }
 
 /// Old control instructions that do nothing any more.
-pub(super) fn ignored<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
-    available(cpu)
+pub(super) fn ignored<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+    available(cpu, cx)
 }
 
 /// FWAIT: unlike the others it looks at MP, and not at EM.
@@ -406,7 +410,7 @@ fn image_address(cpu: &Cpu, insn: &Insn, bytes: usize, write: bool) -> Exec<u64>
 }
 
 pub(super) fn fnstenv<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    available(cpu)?;
+    available(cpu, cx)?;
     let format = env_format(cpu, insn);
     let image = cpu.fpu.environment(format);
     let linear = image_address(cpu, insn, format.size(), true)?;
@@ -426,7 +430,7 @@ pub(super) fn fldenv<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn
 }
 
 pub(super) fn fnsave<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    available(cpu)?;
+    available(cpu, cx)?;
     let format = env_format(cpu, insn);
     let (size, total) = (format.size(), format.save_size());
     let mut image = [0; EnvFormat::Protected32.save_size()];

@@ -24,6 +24,9 @@ pub(crate) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowere
     let run = arithmetic(&mut insn, i)
         .or_else(|| transfer(&mut insn, i))
         .or_else(|| control(&mut insn, i))?;
+    if computes(i.mnemonic()) {
+        insn.class = insn.class.with(Class::X87_FLOP);
+    }
     Some(Lowered { run, insn, end: End::Next })
 }
 
@@ -36,6 +39,59 @@ fn last_opcode(l: &Lowering) -> u16 {
         Some(&[first, second]) => u16::from(first & 7) << 8 | u16::from(second),
         _ => 0,
     }
+}
+
+/// Whether the instruction is one of [`Class::X87_FLOP`].
+fn computes(mnemonic: Mnemonic) -> bool {
+    use Mnemonic as M;
+    matches!(
+        mnemonic,
+        M::Fadd
+            | M::Faddp
+            | M::Fiadd
+            | M::Fsub
+            | M::Fsubp
+            | M::Fisub
+            | M::Fsubr
+            | M::Fsubrp
+            | M::Fisubr
+            | M::Fmul
+            | M::Fmulp
+            | M::Fimul
+            | M::Fdiv
+            | M::Fdivp
+            | M::Fidiv
+            | M::Fdivr
+            | M::Fdivrp
+            | M::Fidivr
+            | M::Fsqrt
+            | M::Fprem
+            | M::Fprem1
+            | M::Frndint
+            | M::Fscale
+            | M::Fxtract
+            | M::Fcom
+            | M::Fcomp
+            | M::Fcompp
+            | M::Ficom
+            | M::Ficomp
+            | M::Fucom
+            | M::Fucomp
+            | M::Fucompp
+            | M::Fcomi
+            | M::Fcomip
+            | M::Fucomi
+            | M::Fucomip
+            | M::Ftst
+            | M::F2xm1
+            | M::Fyl2x
+            | M::Fyl2xp1
+            | M::Fptan
+            | M::Fpatan
+            | M::Fsin
+            | M::Fcos
+            | M::Fsincos
+    )
 }
 
 fn has_memory(i: &Instruction) -> bool {

@@ -398,8 +398,21 @@ fn add(sum: &mut Facts, more: &Facts) {
     sum.branches += more.branches;
     sum.taken += more.taken;
     sum.far += more.far;
+    sum.loads += more.loads;
+    sum.stores += more.stores;
+    sum.misaligned += more.misaligned;
+    sum.io_accesses += more.io_accesses;
+    sum.mmx.loads += more.mmx.loads;
+    sum.mmx.stores += more.mmx.stores;
+    sum.mmx.misaligned += more.mmx.misaligned;
+    sum.mmx_saturated += more.mmx_saturated;
+    sum.mmx_to_fp += more.mmx_to_fp;
+    sum.fp_to_mmx += more.fp_to_mmx;
     sum.exceptions += more.exceptions;
     sum.interrupts += more.interrupts;
+    for (sum, more) in sum.class.iter_mut().zip(more.class) {
+        *sum += more;
+    }
     for (sum, more) in sum.seg_loads.iter_mut().zip(more.seg_loads) {
         *sum += more;
     }

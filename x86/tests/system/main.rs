@@ -5,6 +5,7 @@
 mod alignment;
 mod control;
 mod debug;
+mod facts;
 mod features;
 mod knc;
 mod long;

@@ -25,7 +25,12 @@ pub(super) fn most_per_cycle(signal: Signal) -> u64 {
         | Signal::SegLoadFs
         | Signal::SegLoadGs => 16,
         // FXSAVE moves 512 bytes, ENTER up to 32 stack slots twice; page walks do not count.
-        Signal::Misaligned
+        Signal::Load
+        | Signal::Store
+        | Signal::LoadMmx
+        | Signal::StoreMmx
+        | Signal::Misaligned
+        | Signal::MisalignedMmx
         | Signal::DebugMatch0
         | Signal::DebugMatch1
         | Signal::DebugMatch2
@@ -90,6 +95,17 @@ impl Stretch<'_> {
             Signal::SoftPrefetchLoad => &mut facts.class[8],
             Signal::SoftPrefetchStore => &mut facts.class[9],
             Signal::SoftPrefetchNta => &mut facts.class[10],
+            Signal::X87Flop => &mut facts.class[11],
+            Signal::MmxEmms => &mut facts.class[12],
+            Signal::MmxSaturating => &mut facts.class[13],
+            Signal::MmxPackedMultiply => &mut facts.class[14],
+            Signal::MmxPackedShift => &mut facts.class[15],
+            Signal::MmxPack => &mut facts.class[16],
+            Signal::MmxUnpack => &mut facts.class[17],
+            Signal::MmxPackedLogical => &mut facts.class[18],
+            Signal::MmxPackedArithmetic => &mut facts.class[19],
+            Signal::SsePackedArith => &mut facts.class[20],
+            Signal::SseScalarArith => &mut facts.class[21],
             // By encoding number.
             Signal::SegLoadEs => &mut facts.seg_loads[0],
             Signal::SegLoadCs => &mut facts.seg_loads[1],
@@ -102,6 +118,15 @@ impl Stretch<'_> {
             Signal::DebugMatch1 => &mut facts.debug_matches[1],
             Signal::DebugMatch2 => &mut facts.debug_matches[2],
             Signal::DebugMatch3 => &mut facts.debug_matches[3],
+            Signal::Load => &mut facts.loads,
+            Signal::Store => &mut facts.stores,
+            Signal::LoadMmx => &mut facts.mmx.loads,
+            Signal::StoreMmx => &mut facts.mmx.stores,
+            Signal::MisalignedMmx => &mut facts.mmx.misaligned,
+            Signal::IoAccess => &mut facts.io_accesses,
+            Signal::MmxSaturated => &mut facts.mmx_saturated,
+            Signal::MmxMmxToFp => &mut facts.mmx_to_fp,
+            Signal::MmxFpToMmx => &mut facts.fp_to_mmx,
             _ => return 0,
         };
         std::mem::take(fact)

@@ -121,12 +121,12 @@ fn classes() {
     let cpu = Cpu::new(Features::K8);
     let l = Lowering::of(&cpu);
     let rows: [(&[u8], Class); 10] = [
-        (&[0x0f, 0x58, 0xc1], Class::SSE_PACKED),
-        (&[0xf3, 0x0f, 0x58, 0xc1], Class::SSE_SCALAR),
+        (&[0x0f, 0x58, 0xc1], Class::SSE_PACKED.with(Class::SSE_PACKED_ARITHMETIC)),
+        (&[0xf3, 0x0f, 0x58, 0xc1], Class::SSE_SCALAR.with(Class::SSE_SCALAR_ARITHMETIC)),
         (&[0x66, 0x0f, 0xfc, 0xc1], Class::SSE_PACKED),
-        (&[0x0f, 0xfc, 0xc1], Class::MMX),
+        (&[0x0f, 0xfc, 0xc1], Class::MMX.with(Class::MMX_ARITHMETIC)),
         (&[0x0f, 0x0f, 0xc1, 0x9e], Class::MMX),
-        (&[0x0f, 0x77], Class::MMX),
+        (&[0x0f, 0x77], Class::MMX.with(Class::EMMS)),
         (&[0x0f, 0x2f, 0xc1], Class::SSE_SCALAR.with(Class::FAST_FLAG)),
         (&[0x66, 0x0f, 0x2e, 0xc1], Class::SSE_SCALAR.with(Class::FAST_FLAG)),
         (&[0xf2, 0x0f, 0x10, 0xc1], Class::SSE_SCALAR),
