@@ -390,7 +390,10 @@ pub struct Cpu {
     /// Debug conditions met by the running instruction, at their places in DR6.
     pub(crate) debug_hits: u64,
     /// Where the last branch went: 0 fell through, 1 to its static target, 2 anywhere else.
-    pub(crate) slot: u8,
+    ///
+    /// A word of its own: as a byte among others it may be written as a byte and read with what is
+    /// beside it, for which the read has to wait until the write is in the cache.
+    pub(crate) slot: u32,
 }
 
 /// What holds back interrupts for one instruction.

@@ -18,7 +18,7 @@ const DR7_ZEROS: u64 = 0xd800;
 const DR7_ONES: u64 = 0x400;
 /// In [`Cpu::slot`] after INT n, SYSCALL and the like that cleared TF: no single-step trap comes
 /// after the instruction.
-const STEP_LOST: u8 = 4;
+const STEP_LOST: u32 = 4;
 
 /// What a breakpoint watches: the R/W field of DR7.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -152,7 +152,7 @@ impl Cpu {
             if self.leave || block.ending == Ending::Fall || self.time >= self.deadline {
                 return Ok(());
             }
-            let slot = if block.ending == Ending::Through { 0 } else { usize::from(self.slot) };
+            let slot = if block.ending == Ending::Through { 0 } else { self.slot as usize };
             if slot < 2 {
                 let link = block.links[slot].get();
                 if link.generation == translations.generation
@@ -399,4 +399,4 @@ impl Cpu {
 }
 
 /// In [`Cpu::slot`] after an IRET that loaded RF: the flag survives its own instruction.
-pub(crate) const RF_LOADED: u8 = 3;
+pub(crate) const RF_LOADED: u32 = 3;

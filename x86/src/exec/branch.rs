@@ -20,11 +20,11 @@ use crate::{
 };
 
 /// In [`Cpu::slot`]: the branch fell through.
-const NOT_TAKEN: u8 = 0;
+const NOT_TAKEN: u32 = 0;
 /// In [`Cpu::slot`]: the branch went to the one target that it can have.
-const TAKEN: u8 = 1;
+const TAKEN: u32 = 1;
 /// In [`Cpu::slot`]: the target is known only now.
-const INDIRECT: u8 = 2;
+const INDIRECT: u32 = 2;
 
 /// The target of a branch with operand size `T`, checked.
 #[inline(always)]
@@ -56,7 +56,7 @@ fn next_ip<T: Word>(cpu: &Cpu, insn: &Insn) -> u64 {
 }
 
 #[inline(always)]
-fn go<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, ip: u64, slot: u8) {
+fn go<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, ip: u64, slot: u32) {
     cpu.rip = ip;
     cpu.slot = slot;
     cx.observer.branch(Branch::Near, slot != NOT_TAKEN);
@@ -147,7 +147,7 @@ fn call_to<O: Observer, T: Word, S: Word>(
     cx: &mut Cx<'_, O>,
     insn: &Insn,
     ip: u64,
-    slot: u8,
+    slot: u32,
 ) -> Exec<()> {
     let back = T::from_u64(next_ip::<T>(cpu, insn));
     push_value::<O, T, S>(cpu, cx, insn, back)?;
