@@ -2,11 +2,14 @@
 //!
 //! An engine fires [`Signal`]s (facts: an instruction retired, a line was refilled). A
 //! [`Personality`] says which processor's PMU this is: its registers, and a table of events that
-//! map a guest's selects to signals. [`Pmu`] owns the registers, counts, and returns overflows as
-//! [`Pmis`]; any VMM can put it behind its own MSR exits and its own local APIC.
+//! map a guest's selects to signals. [`Pmu`] owns the registers of one hardware thread. A write to
+//! them decodes to a [`Select`] a counter and tells the engine its [`Demand`]; what the engine
+//! reports is counted, and overflows are returned as [`Pmis`]. Where threads share a core, an engine
+//! reports to [`Pmu::sibling`] what the others do. Any VMM can put this behind its own MSR exits and
+//! its own local APIC.
 //!
 //! No I/O, no time, no randomness, no `unsafe`; the same calls give the same answers. `alloc` is
-//! used only to put register values into words ([`explain`]).
+//! used only for words ([`explain`], [`nearest`]).
 //!
 //! Not modelled: skid (an engine may add one). What `PC` makes of the PM pins follows from the
 //! statistics ([`Tally::pin_toggles`]).
