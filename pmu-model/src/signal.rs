@@ -425,6 +425,32 @@ signals! {
     FpAssist: "fp_assist", modelled;
     /// One MMX micro-operation executed.
     UopMmx: "uop_mmx", modelled;
+    /// One synchronising micro-operation.
+    UopSync: "uop_sync", modelled;
+    /// One micro-operation that brings the stack pointer up to date.
+    UopEsp: "uop_esp", modelled;
+    /// One fused micro-operation retired of a load with an operation.
+    UopFusedLoadOp: "uop_fused_load_op", modelled;
+    /// One fused micro-operation retired of a store's address and data.
+    UopFusedStore: "uop_fused_store", modelled;
+    /// One fused micro-operation taken apart because of a floating-point exception.
+    Unfusion: "unfusion", modelled;
+    /// One packed single-precision SSE instruction retired.
+    SsePackedSingle: "sse_packed_single", modelled;
+    /// One scalar single-precision SSE instruction retired.
+    SseScalarSingle: "sse_scalar_single", modelled;
+    /// One packed double-precision SSE2 instruction retired.
+    SsePackedDouble: "sse_packed_double", modelled;
+    /// One scalar double-precision SSE2 instruction retired.
+    SseScalarDouble: "sse_scalar_double", modelled;
+    /// One packed single-precision arithmetic SSE instruction retired.
+    SsePackedSingleArith: "sse_packed_single_arith", modelled;
+    /// One scalar single-precision arithmetic SSE instruction retired.
+    SseScalarSingleArith: "sse_scalar_single_arith", modelled;
+    /// One packed double-precision arithmetic SSE2 instruction retired.
+    SsePackedDoubleArith: "sse_packed_double_arith", modelled;
+    /// One scalar double-precision arithmetic SSE2 instruction retired.
+    SseScalarDoubleArith: "sse_scalar_double_arith", modelled;
     /// One MMX instruction executed in the U pipe.
     MmxPipeU: "mmx_pipe_u", modelled;
     /// One MMX instruction executed in the V pipe.
@@ -441,6 +467,32 @@ signals! {
     BranchMispredictedNotTaken: "branch_mispredicted_not_taken", modelled;
     /// One branch retired that hit the branch target buffer and was predicted wrongly.
     BranchMispredictedBtbHit: "branch_mispredicted_btb_hit", modelled;
+    /// One branch instruction executed, on a mispredicted path too.
+    BranchExecuted: "branch_executed", modelled;
+    /// One branch instruction whose misprediction was found at execution.
+    BranchExecutedMispredicted: "branch_executed_mispredicted", modelled;
+    /// One branch instruction whose misprediction was found at decode.
+    BranchExecutedMispredictedDecode: "branch_executed_mispredicted_decode", modelled;
+    /// One conditional branch executed.
+    BranchExecutedConditional: "branch_executed_conditional", modelled;
+    /// One conditional branch executed that was predicted wrongly.
+    BranchExecutedConditionalMispredicted: "branch_executed_conditional_mispredicted", modelled;
+    /// One indirect branch executed.
+    BranchExecutedIndirect: "branch_executed_indirect", modelled;
+    /// One indirect branch executed that was predicted wrongly.
+    BranchExecutedIndirectMispredicted: "branch_executed_indirect_mispredicted", modelled;
+    /// One near return executed.
+    BranchExecutedRet: "branch_executed_ret", modelled;
+    /// One near return whose misprediction was found at execution.
+    BranchExecutedRetMispredicted: "branch_executed_ret_mispredicted", modelled;
+    /// One near return whose misprediction was found at decode.
+    BranchExecutedRetMispredictedDecode: "branch_executed_ret_mispredicted_decode", modelled;
+    /// One near call executed.
+    BranchExecutedCall: "branch_executed_call", modelled;
+    /// One near call executed that was predicted wrongly.
+    BranchExecutedCallMispredicted: "branch_executed_call_mispredicted", modelled;
+    /// One indirect call executed.
+    BranchExecutedIndirectCall: "branch_executed_indirect_call", modelled;
     /// One branch for which the branch target buffer supplied a prediction.
     BtbHit: "btb_hit", modelled;
     /// One branch for which the branch target buffer had no entry.
@@ -563,6 +615,23 @@ signals! {
     L2RequestReadExclusive: "l2_request_read_exclusive", modelled;
     /// One read of the L2, of code or data, that hit a Shared line.
     L2RequestReadShared: "l2_request_read_shared", modelled;
+    /// One data load at the L2 that found a Modified line which no hardware prefetch had brought.
+    L2LoadDemandModified: "l2_load_demand_modified", modelled;
+    /// One data load at the L2 that found an Exclusive line which no hardware prefetch had
+    /// brought.
+    L2LoadDemandExclusive: "l2_load_demand_exclusive", modelled;
+    /// One data load at the L2 that found a Shared line which no hardware prefetch had brought.
+    L2LoadDemandShared: "l2_load_demand_shared", modelled;
+    /// One data load by an instruction at the L2 that found its line Invalid or absent.
+    L2LoadDemandInvalid: "l2_load_demand_invalid", modelled;
+    /// One data load at the L2 that found a Modified line which a hardware prefetch had brought.
+    L2LoadPrefetchedModified: "l2_load_prefetched_modified", modelled;
+    /// One data load at the L2 that found an Exclusive line which a hardware prefetch had brought.
+    L2LoadPrefetchedExclusive: "l2_load_prefetched_exclusive", modelled;
+    /// One data load at the L2 that found a Shared line which a hardware prefetch had brought.
+    L2LoadPrefetchedShared: "l2_load_prefetched_shared", modelled;
+    /// One load by the hardware prefetcher at the L2 that found its line Invalid or absent.
+    L2LoadPrefetchedInvalid: "l2_load_prefetched_invalid", modelled;
     /// One read of the L2's tags.
     L2TagRead: "l2_tag_read", modelled;
     /// One write of the L2's tags.
@@ -595,8 +664,32 @@ signals! {
     L2MissStoreFromMemory: "l2_miss_store_from_memory", modelled;
     /// One line written into the L2 in state Modified. Fired beside [`Signal::L2Fill`].
     L2FillModified: "l2_fill_modified", modelled;
+    /// One line allocated in the L2 in state Modified, not by a hardware prefetch.
+    L2FillDemandModified: "l2_fill_demand_modified", modelled;
+    /// One line allocated in the L2 in state Exclusive, not by a hardware prefetch.
+    L2FillDemandExclusive: "l2_fill_demand_exclusive", modelled;
+    /// One line allocated in the L2 in state Shared, not by a hardware prefetch.
+    L2FillDemandShared: "l2_fill_demand_shared", modelled;
+    /// One line allocated in the L2 in state Modified by a hardware prefetch.
+    L2FillPrefetchedModified: "l2_fill_prefetched_modified", modelled;
+    /// One line allocated in the L2 in state Exclusive by a hardware prefetch.
+    L2FillPrefetchedExclusive: "l2_fill_prefetched_exclusive", modelled;
+    /// One line allocated in the L2 in state Shared by a hardware prefetch.
+    L2FillPrefetchedShared: "l2_fill_prefetched_shared", modelled;
     /// One line that left the L2, for any cause.
     L2Evict: "l2_evict", modelled;
+    /// One Modified line that left the L2, which no hardware prefetch had brought.
+    L2EvictDemandModified: "l2_evict_demand_modified", modelled;
+    /// One Exclusive line that left the L2, which no hardware prefetch had brought.
+    L2EvictDemandExclusive: "l2_evict_demand_exclusive", modelled;
+    /// One Shared line that left the L2, which no hardware prefetch had brought.
+    L2EvictDemandShared: "l2_evict_demand_shared", modelled;
+    /// One Modified line that left the L2, which a hardware prefetch had brought.
+    L2EvictPrefetchedModified: "l2_evict_prefetched_modified", modelled;
+    /// One Exclusive line that left the L2, which a hardware prefetch had brought.
+    L2EvictPrefetchedExclusive: "l2_evict_prefetched_exclusive", modelled;
+    /// One Shared line that left the L2, which a hardware prefetch had brought.
+    L2EvictPrefetchedShared: "l2_evict_prefetched_shared", modelled;
     /// One clock in which the L2's data bus was in use.
     L2BusBusy: "l2_bus_busy", modelled;
     /// One clock in which the L2's data bus moved data to the processor.
@@ -625,6 +718,10 @@ signals! {
     HwPrefetchL2Hit: "hw_prefetch_l2_hit", modelled;
     /// One hardware prefetch that missed the L2.
     HwPrefetchL2Miss: "hw_prefetch_l2_miss", modelled;
+    /// One hardware prefetch issued towards higher addresses.
+    HwPrefetchUp: "hw_prefetch_up", modelled;
+    /// One hardware prefetch issued towards lower addresses.
+    HwPrefetchDown: "hw_prefetch_down", modelled;
     /// One snoop from outside presented to the caches.
     SnoopL1d: "snoop_l1d", modelled;
     /// One snoop from outside that hit the data cache.

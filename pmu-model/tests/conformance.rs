@@ -105,8 +105,16 @@ const KNC: Part = Part {
     rdpmc_32bit_in_16bit_code: false,
 };
 
-const PARTS: [Part; 7] =
-    [P55C, p6_family("ppro"), p6_family("pii"), p6_family("p6"), amd("k7"), amd("k8"), KNC];
+const PARTS: [Part; 8] = [
+    P55C,
+    p6_family("ppro"),
+    p6_family("pii"),
+    p6_family("p6"),
+    p6_family("pm"),
+    amd("k7"),
+    amd("k8"),
+    KNC,
+];
 
 /// What a register without other history reads after a write of `value`, which is `Done`.
 fn kept(write: Write, value: u64) -> u64 {
@@ -280,6 +288,7 @@ fn counters_take_values_of_any_width() {
         ("ppro", &[0xC1, 0xC2], signed_32),
         ("pii", &[0xC1, 0xC2], signed_32),
         ("p6", &[0xC1, 0xC2], signed_32),
+        ("pm", &[0xC1, 0xC2], signed_32),
         ("k7", &[0xC001_0004, 0xC001_0005, 0xC001_0006, 0xC001_0007], whole_48),
         ("k8", &[0xC001_0004, 0xC001_0005, 0xC001_0006, 0xC001_0007], whole_48),
         ("knc", &[0x20, 0x21], whole_40),
@@ -345,7 +354,7 @@ fn rdpmc_indices_and_privilege() {
 fn program(guest: &mut Guest) -> &'static [(u32, u64)] {
     let values: &[(u32, u64)] = match guest.pmu.personality().name {
         "p55c" => &[(0x12, 1000), (0x13, 0xAB_0000_0001), (0x11, 0x0216_00D6)],
-        "ppro" | "pii" | "p6" => {
+        "ppro" | "pii" | "p6" | "pm" => {
             &[(0xC1, 1000), (0xC2, 0xFF_8000_0001), (0x187, 0x0052_0079), (0x186, 0x0053_00C0)]
         }
         "k7" | "k8" => &[

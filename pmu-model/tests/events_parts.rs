@@ -1,4 +1,4 @@
-//! The event tables of the Pentium MMX, the P6 family, the K7 and Knights Corner:
+//! The event tables of the Pentium MMX, the P6 family, the K7, Knights Corner and the Pentium M:
 //! their rows, what counts, on which counter, and how unit masks select.
 //!
 //! Sources: Intel MMX Technology manual, chapter 6 (Tables 6-1 and 6-2); AMD 22007, Table 11; Intel
@@ -10,7 +10,7 @@ use pmu_model::{Availability, EventDef, Fidelity, Personality, Scope, Signal, Um
 
 const MMX_MANUAL: &str = "Intel MMX Technology manual, chapter 6";
 
-const PARTS: [&str; 6] = ["p55c", "ppro", "pii", "p6", "k7", "knc"];
+const PARTS: [&str; 7] = ["p55c", "ppro", "pii", "p6", "pm", "k7", "knc"];
 
 fn part(name: &str) -> &'static Personality {
     Personality::by_name(name).unwrap()
@@ -65,6 +65,9 @@ fn rows() {
     assert_eq!(by_source("p6"), [(MMX_MANUAL, 60), (sdm, 20)]);
     assert_eq!(by_source("k7"), [("AMD 22007", 57)]);
     assert_eq!(by_source("knc"), [("Intel 327357-001JA", 59), ("Linux", 2), ("Linux, LIKWID", 2)]);
+    // Four rows of the P6 and two of the Pentium III are changed in the Pentium M; 22 are its own.
+    assert_eq!(by_source("pm"), [(MMX_MANUAL, 56), (sdm, 46)]);
+    assert_eq!(part("pm").events.len(), 102);
 }
 
 /// The rows of the documents by fidelity.
@@ -163,12 +166,13 @@ fn p6_live() {
     assert_eq!(codes("ppro"), sorted(&[]));
     assert_eq!(codes("pii"), sorted(&[&mmx[..], &[0xB0, 0xCE]].concat()));
     assert_eq!(codes("p6"), sorted(&[&mmx[..], &[0x07, 0xD8, 0xD9]].concat()));
+    assert_eq!(codes("pm"), sorted(&[&mmx[..], &[0x07, 0xCE]].concat()));
 }
 
 /// The comments of Table 6-2: six events are bound to a counter.
 #[test]
 fn p6_counter_limits() {
-    for name in ["ppro", "pii", "p6"] {
+    for name in ["ppro", "pii", "p6", "pm"] {
         for event in part(name).events {
             let expected = match event.code {
                 0x10 | 0x14 | 0xC1 => 0b01,
@@ -270,14 +274,33 @@ fn p6_mmx_and_sse_masks() {
 fn p6_family_members() {
     let has = |code| {
         let has = |name: &&str| part(name).events.iter().any(|event| event.code == code);
-        ["ppro", "pii", "p6"].into_iter().filter(has).collect::<Vec<_>>()
+        ["ppro", "pii", "p6", "pm"].into_iter().filter(has).collect::<Vec<_>>()
     };
     assert_eq!(has(0xB0), ["pii"]);
-    assert_eq!(has(0xB1), ["pii", "p6"]);
-    assert_eq!(has(0xCE), ["pii"]);
-    assert_eq!(has(0xD8), ["p6"]);
+    assert_eq!(has(0xB1), ["pii", "p6", "pm"]);
+    assert_eq!(has(0xCE), ["pii", "pm"]);
+    assert_eq!(has(0xD8), ["p6", "pm"]);
+    assert_eq!(has(0x88), ["pm"]);
     assert_eq!(row("pii", "MMX_INSTR_RET").code, 0xCE);
+    assert_eq!(row("pm", "EMON_SIMD_INSTR_RETIRED").code, 0xCE);
+    assert_eq!(row("pm", "L2_M_LINES_OUT").code, 0x27);
     assert_eq!(row("p6", "L2_M_LINES_OUTM").code, 0x27);
+}
+
+/// Intel SDM, events modified on Pentium M: states as on the P6, and bits 5:4 for the prefetches.
+#[test]
+fn pm_line_masks() {
+    for name in ["L2_LD", "L2_LINES_IN", "L2_LINES_OUT", "L2_M_LINES_OUT"] {
+        let event = row("pm", name);
+        for umask in [0x00, 0x10, 0x20, 0x30] {
+            assert_eq!(event.selected(umask).count(), 0, "{name} {umask:02X}h: no state");
+        }
+        assert_eq!(event.availability_of(0x0F), Availability::Pending, "{name}");
+    }
+    assert_eq!(counted(row("pm", "L2_LD"), 0x08), set(&[Signal::L2LoadDemandModified]));
+    let both = [Signal::L2FillDemandExclusive, Signal::L2FillPrefetchedExclusive];
+    assert_eq!(counted(row("pm", "L2_LINES_IN"), 0x24), set(&both));
+    assert!(counted(row("pm", "L2_M_LINES_OUT"), 0x07).is_empty(), "only Modified lines");
 }
 
 /// Table 11: what needs no model.
@@ -420,6 +443,7 @@ fn what_exact_events_count() {
         ("p6", "MMX_ASSIST", &[MmxEmms]),
         ("pii", "MMX_INSTR_EXEC", &[InsnRetiredMmx]),
         ("pii", "MMX_INSTR_RET", &[InsnRetiredMmx]),
+        ("pm", "EMON_SIMD_INSTR_RETIRED", &[InsnRetiredMmx]),
         ("k7", "MISALIGNED_ACCESSES", &[Misaligned]),
         ("k7", "CPU_CLK_UNHALTED", &[CyclesUnhalted]),
         ("k7", "RETIRED_INSTRUCTIONS", &[InsnRetired, InterruptTaken, ExceptionTaken]),

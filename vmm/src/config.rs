@@ -129,7 +129,9 @@ mod tests {
         let error = personality("k9").unwrap_err();
         assert_eq!(error.status(), 2);
         assert!(
-            error.to_string().contains("known: p55c, ppro, pii, p6, k7, k8, knc; did you mean k7?"),
+            error
+                .to_string()
+                .contains("known: p55c, ppro, pii, p6, pm, k7, k8, knc; did you mean k7?"),
             "{error}"
         );
         assert!(personality("k8").is_ok());

@@ -205,6 +205,8 @@ mod tests {
             ("ppro", "Intel MMX Technology manual, chapter 6", 60, 68),
             ("pii", "Intel MMX Technology manual, chapter 6", 60, 78),
             ("p6", "Intel MMX Technology manual, chapter 6", 60, 80),
+            // Four rows are changed.
+            ("pm", "Intel MMX Technology manual, chapter 6", 56, 102),
             ("k7", "AMD 22007", 57, 57),
             ("k8", "AMD BKDG 26094", 87, 87),
             ("knc", "Intel 327357-001JA", 59, 59 + 4),

@@ -8,7 +8,7 @@
 /// Makes tests of topics: a module a part, in it one test a topic.
 macro_rules! on_every_part {
     ($($topic:ident),+ $(,)?) => {
-        on_every_part!(@parts (p55c ppro pii p6 k7 k8 knc) ($($topic)+));
+        on_every_part!(@parts (p55c ppro pii p6 pm k7 k8 knc) ($($topic)+));
     };
     (@parts ($($part:ident)+) $topics:tt) => {
         $(

@@ -13,6 +13,8 @@ mod p55c;
 mod p55c_events;
 mod p6;
 mod p6_events;
+mod pm;
+mod pm_events;
 mod rows;
 
 use crate::event::EventDef;
@@ -159,7 +161,7 @@ const fn index_by_code(events: &[EventDef]) -> CodeIndex {
 impl Personality {
     /// Every personality.
     pub const ALL: &'static [&'static Personality] =
-        &[&p55c::P55C, &p6::PPRO, &p6::PII, &p6::PIII, &k7::K7, &k8::K8, &knc::KNC];
+        &[&p55c::P55C, &p6::PPRO, &p6::PII, &p6::PIII, &pm::PM, &k7::K7, &k8::K8, &knc::KNC];
 
     /// The personality with this name; capitals and small letters alike.
     pub fn by_name(name: &str) -> Option<&'static Personality> {

@@ -35,3 +35,20 @@ pub(super) const fn concat<const N: usize>(parts: &[&[EventDef]]) -> [EventDef; 
     assert!(length == N, "not the number of rows");
     rows
 }
+
+/// `table` with each of `revisions` in the place of the row that has its code.
+pub(super) const fn revised<const N: usize>(
+    mut table: [EventDef; N],
+    revisions: &[EventDef],
+) -> [EventDef; N] {
+    let mut revision = 0;
+    while revision < revisions.len() {
+        let mut row = 0;
+        while table[row].code != revisions[revision].code {
+            row += 1;
+        }
+        table[row] = revisions[revision];
+        revision += 1;
+    }
+    table
+}

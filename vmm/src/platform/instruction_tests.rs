@@ -73,43 +73,43 @@ fn vector(platform: &'static Platform, isa: Isa, bytes: &[u8]) -> u32 {
     run(platform, isa, 1, &code)
 }
 
-/// Whether it executes on P55C, Pentium Pro, Pentium II, Pentium III, K7, K8, KNC. By the manuals:
+/// Whether it executes on P55C, Pentium Pro, Pentium II, Pentium III, Pentium M, K7, K8, KNC. By the manuals:
 /// MMX and what came with the P6 family (CMOV, FCMOV, FCOMI, the long NOP), FXSAVE with Pentium II
-/// model 5, SSE with Pentium III, its MMX part with K7, 3DNow! with K7, SSE2 and CLFLUSH with K8;
+/// model 5, SSE with Pentium III, its MMX part with K7, 3DNow! with K7, SSE2 and CLFLUSH with Pentium M and K8;
 /// and 327364, appendix B, as restated, for KNC.
-const INSTRUCTIONS: &[(&str, &[u8], [u8; 7])] = &[
-    ("rdtsc", &[0x0F, 0x31], [1, 1, 1, 1, 1, 1, 1]),
-    ("cpuid", &[0x0F, 0xA2], [1, 1, 1, 1, 1, 1, 1]),
-    ("cmpxchg8b", &[0x0F, 0xC7, 0x08], [1, 1, 1, 1, 1, 1, 1]),
-    ("fld1", &[0xD9, 0xE8], [1, 1, 1, 1, 1, 1, 1]),
-    ("xor ecx, ecx; rdpmc", &[0x66, 0x31, 0xC9, 0x0F, 0x33], [1, 1, 1, 1, 1, 1, 1]),
-    ("cmove ax, ax", &[0x0F, 0x44, 0xC0], [0, 1, 1, 1, 1, 1, 0]),
-    ("fcmovb", &[0xDA, 0xC1], [0, 1, 1, 1, 1, 1, 0]),
-    ("fucomip", &[0xDF, 0xE9], [0, 1, 1, 1, 1, 1, 0]),
-    ("nop [bx+si]", &[0x0F, 0x1F, 0x00], [0, 1, 1, 1, 1, 1, 1]),
-    ("hint nop", &[0x0F, 0x19, 0xC0], [0, 1, 1, 1, 1, 1, 0]),
-    ("pause", &[0xF3, 0x90], [1, 1, 1, 1, 1, 1, 0]),
-    ("emms", &[0x0F, 0x77], [1, 0, 1, 1, 1, 1, 0]),
-    ("paddd mm", &[0x0F, 0xFE, 0xC1], [1, 0, 1, 1, 1, 1, 0]),
-    ("fxsave", &[0x0F, 0xAE, 0x00], [0, 0, 1, 1, 1, 1, 1]),
-    ("sfence", &[0x0F, 0xAE, 0xF8], [0, 0, 0, 1, 1, 1, 0]),
-    ("pshufw mm", &[0x0F, 0x70, 0xC0, 0], [0, 0, 0, 1, 1, 1, 0]),
-    ("prefetchnta", &[0x0F, 0x18, 0x00], [0, 1, 1, 1, 1, 1, 0]),
-    ("femms", &[0x0F, 0x0E], [0, 0, 0, 0, 1, 1, 0]),
-    ("prefetchw", &[0x0F, 0x0D, 0x08], [0, 0, 0, 0, 1, 1, 0]),
-    ("mfence", &[0x0F, 0xAE, 0xF0], [0, 0, 0, 0, 0, 1, 0]),
-    ("lfence", &[0x0F, 0xAE, 0xE8], [0, 0, 0, 0, 0, 1, 0]),
-    ("movnti", &[0x0F, 0xC3, 0x00], [0, 0, 0, 0, 0, 1, 0]),
-    ("clflush", &[0x0F, 0xAE, 0x38], [0, 0, 0, 0, 0, 1, 0]),
-    ("rdtscp", &[0x0F, 0x01, 0xF9], [0, 0, 0, 0, 0, 0, 0]),
-    ("monitor", &[0x0F, 0x01, 0xC8], [0, 0, 0, 0, 0, 0, 0]),
-    ("popcnt", &[0xF3, 0x0F, 0xB8, 0xC0], [0, 0, 0, 0, 0, 0, 0]),
-    ("ud2", &[0x0F, 0x0B], [0, 0, 0, 0, 0, 0, 0]),
+const INSTRUCTIONS: &[(&str, &[u8], [u8; 8])] = &[
+    ("rdtsc", &[0x0F, 0x31], [1, 1, 1, 1, 1, 1, 1, 1]),
+    ("cpuid", &[0x0F, 0xA2], [1, 1, 1, 1, 1, 1, 1, 1]),
+    ("cmpxchg8b", &[0x0F, 0xC7, 0x08], [1, 1, 1, 1, 1, 1, 1, 1]),
+    ("fld1", &[0xD9, 0xE8], [1, 1, 1, 1, 1, 1, 1, 1]),
+    ("xor ecx, ecx; rdpmc", &[0x66, 0x31, 0xC9, 0x0F, 0x33], [1, 1, 1, 1, 1, 1, 1, 1]),
+    ("cmove ax, ax", &[0x0F, 0x44, 0xC0], [0, 1, 1, 1, 1, 1, 1, 0]),
+    ("fcmovb", &[0xDA, 0xC1], [0, 1, 1, 1, 1, 1, 1, 0]),
+    ("fucomip", &[0xDF, 0xE9], [0, 1, 1, 1, 1, 1, 1, 0]),
+    ("nop [bx+si]", &[0x0F, 0x1F, 0x00], [0, 1, 1, 1, 1, 1, 1, 1]),
+    ("hint nop", &[0x0F, 0x19, 0xC0], [0, 1, 1, 1, 1, 1, 1, 0]),
+    ("pause", &[0xF3, 0x90], [1, 1, 1, 1, 1, 1, 1, 0]),
+    ("emms", &[0x0F, 0x77], [1, 0, 1, 1, 1, 1, 1, 0]),
+    ("paddd mm", &[0x0F, 0xFE, 0xC1], [1, 0, 1, 1, 1, 1, 1, 0]),
+    ("fxsave", &[0x0F, 0xAE, 0x00], [0, 0, 1, 1, 1, 1, 1, 1]),
+    ("sfence", &[0x0F, 0xAE, 0xF8], [0, 0, 0, 1, 1, 1, 1, 0]),
+    ("pshufw mm", &[0x0F, 0x70, 0xC0, 0], [0, 0, 0, 1, 1, 1, 1, 0]),
+    ("prefetchnta", &[0x0F, 0x18, 0x00], [0, 1, 1, 1, 1, 1, 1, 0]),
+    ("femms", &[0x0F, 0x0E], [0, 0, 0, 0, 0, 1, 1, 0]),
+    ("prefetchw", &[0x0F, 0x0D, 0x08], [0, 0, 0, 0, 0, 1, 1, 0]),
+    ("mfence", &[0x0F, 0xAE, 0xF0], [0, 0, 0, 0, 1, 0, 1, 0]),
+    ("lfence", &[0x0F, 0xAE, 0xE8], [0, 0, 0, 0, 1, 0, 1, 0]),
+    ("movnti", &[0x0F, 0xC3, 0x00], [0, 0, 0, 0, 1, 0, 1, 0]),
+    ("clflush", &[0x0F, 0xAE, 0x38], [0, 0, 0, 0, 1, 0, 1, 0]),
+    ("rdtscp", &[0x0F, 0x01, 0xF9], [0, 0, 0, 0, 0, 0, 0, 0]),
+    ("monitor", &[0x0F, 0x01, 0xC8], [0, 0, 0, 0, 0, 0, 0, 0]),
+    ("popcnt", &[0xF3, 0x0F, 0xB8, 0xC0], [0, 0, 0, 0, 0, 0, 0, 0]),
+    ("ud2", &[0x0F, 0x0B], [0, 0, 0, 0, 0, 0, 0, 0]),
     // Not on a card; here the machine around it is a PC.
-    ("in al, 61h", &[0xE4, 0x61], [1, 1, 1, 1, 1, 1, 1]),
+    ("in al, 61h", &[0xE4, 0x61], [1, 1, 1, 1, 1, 1, 1, 1]),
 ];
 
-const PARTS: [&Platform; 7] = [&P55C, &PPRO, &PII, &P6, &K7, &K8, &KNC];
+const PARTS: [&Platform; 8] = [&P55C, &PPRO, &PII, &P6, &PM, &K7, &K8, &KNC];
 
 #[test]
 fn what_a_part_lacks_is_undefined() {
@@ -124,15 +124,16 @@ fn what_a_part_lacks_is_undefined() {
 /// In the order PSE, PAE, PGE, PCE, OSFXSR, OSXMMEXCPT: whether MOV CR4 takes the bit.
 #[test]
 fn a_bit_of_cr4_that_a_part_lacks_faults() {
-    for (bit, takes) in [
-        (4, [1, 1, 1, 1, 1, 1, 1]),
-        (5, [0, 1, 1, 1, 1, 1, 1]),
-        (7, [0, 1, 1, 1, 1, 1, 0]),
-        (8, [1, 1, 1, 1, 1, 1, 1]),
-        (9, [0, 0, 1, 1, 1, 1, 0]),
-        (10, [0, 0, 0, 1, 0, 1, 0]),
-        (11, [0, 0, 0, 0, 0, 0, 0]),
-    ] {
+    let rows: [(u32, [u8; 8]); 7] = [
+        (4, [1, 1, 1, 1, 1, 1, 1, 1]),
+        (5, [0, 1, 1, 1, 0, 1, 1, 1]),
+        (7, [0, 1, 1, 1, 1, 1, 1, 0]),
+        (8, [1, 1, 1, 1, 1, 1, 1, 1]),
+        (9, [0, 0, 1, 1, 1, 1, 1, 0]),
+        (10, [0, 0, 0, 1, 1, 0, 1, 0]),
+        (11, [0, 0, 0, 0, 0, 0, 0, 0]),
+    ];
+    for (bit, takes) in rows {
         // mov eax,1 << bit; mov cr4,eax
         let mut code = vec![0x66, 0xB8];
         code.extend((1_u32 << bit).to_le_bytes());
@@ -146,7 +147,7 @@ fn a_bit_of_cr4_that_a_part_lacks_faults() {
 }
 
 /// IA32_APIC_BASE is there from the P6 family on, EFER with SYSCALL; a distribution's kernel finds
-/// both everywhere, and IA32_MISC_ENABLE on KNC.
+/// both everywhere, and IA32_MISC_ENABLE on KNC. The Pentium M has that of its own.
 #[test]
 fn registers_go_with_the_part() {
     let rdmsr = |index: u32| {
@@ -155,13 +156,14 @@ fn registers_go_with_the_part() {
         code.extend([0x0F, 0x32]);
         code
     };
-    for (index, strict, distro) in [
-        (0x1B, [0, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1]),
-        (0x174, [0, 0, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1, 1]),
-        (0xC000_0080, [0, 0, 0, 0, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1]),
-        (0xC000_0100, [0, 0, 0, 0, 0, 1, 1], [1, 1, 1, 1, 1, 1, 1]),
-        (0x1A0, [0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1]),
-    ] {
+    let rows: [(u32, [u8; 8], [u8; 8]); 5] = [
+        (0x1B, [0, 1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1, 1]),
+        (0x174, [0, 0, 1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1, 1, 1]),
+        (0xC000_0080, [0, 0, 0, 0, 0, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1, 1]),
+        (0xC000_0100, [0, 0, 0, 0, 0, 0, 1, 1], [1, 1, 1, 1, 1, 1, 1, 1]),
+        (0x1A0, [0, 0, 0, 0, 1, 0, 0, 0], [0, 0, 0, 0, 1, 0, 0, 1]),
+    ];
+    for (index, strict, distro) in rows {
         for (isa, reads) in [(Isa::Strict, strict), (Isa::Distro, distro)] {
             for (platform, reads) in PARTS.into_iter().zip(reads) {
                 let expected = if reads == 1 { NOTHING } else { GP };

@@ -19,6 +19,7 @@ mod mtrr;
 mod p55c;
 mod p6;
 mod pii;
+mod pm;
 mod ppro;
 mod rows;
 
@@ -31,6 +32,7 @@ pub use msr::{Check, MsrAccess, MsrBank, MsrRow};
 pub use p6::P6;
 pub use p55c::P55C;
 pub use pii::PII;
+pub use pm::PM;
 pub use ppro::PPRO;
 
 /// Identity of the processor that a personality stands for.
@@ -77,7 +79,7 @@ const HYPERVISOR: u32 = 1 << 31;
 
 impl Platform {
     /// The personalities that exist.
-    pub const ALL: &'static [&'static Platform] = &[&P55C, &PPRO, &PII, &P6, &K7, &K8, &KNC];
+    pub const ALL: &'static [&'static Platform] = &[&P55C, &PPRO, &PII, &P6, &PM, &K7, &K8, &KNC];
 
     /// Finds a personality by its command-line name.
     pub fn by_name(name: &str) -> Option<&'static Self> {

@@ -69,6 +69,7 @@ fn firmware_sets_up_the_mtrrs_that_there_are() {
         (&PPRO, 0xF_C000_0800),
         (&PII, 0xF_C000_0800),
         (&P6, 0xF_C000_0800),
+        (&PM, 0xF_C000_0800),
         (&K7, 0xF_C000_0800),
         (&K8, 0xFF_C000_0800),
         (&KNC, 0xFF_C000_0800),
@@ -99,6 +100,8 @@ fn who_sees_its_apic_identifier() {
         (&PPRO, 0),
         (&PII, 0),
         (&P6, 2),
+        // CLFLUSH line of 8 quadwords, brand 16h.
+        (&PM, 0x0816),
         (&K7, 0x0500_0000),
         (&K8, 0x0500_0800),
         (&KNC, 0x05F8_0800),
