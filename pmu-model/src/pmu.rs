@@ -90,6 +90,8 @@ pub struct Pmu {
     pub(crate) programmings: u64,
     /// Unhalted clocks since then, not yet in the statistics.
     pub(crate) clocks: u64,
+    /// Increments since then, not yet in the statistics.
+    pub(crate) increments: [u64; MAX_COUNTERS],
 }
 
 /// Equal if they hold the same and go on equally.
@@ -114,6 +116,7 @@ impl Pmu {
             subscriptions: Subscriptions::NONE,
             programmings: 0,
             clocks: 0,
+            increments: [0; MAX_COUNTERS],
         };
         pmu.clear_registers();
         pmu
@@ -201,8 +204,9 @@ impl Pmu {
     /// Finds out what the registers ask for.
     fn reprogram(&mut self) {
         let clocks = core::mem::take(&mut self.clocks);
+        let increments = core::mem::take(&mut self.increments);
         for counter in each(self.subscriptions.enabled) {
-            self.stats[counter].current().pass(clocks);
+            self.stats[counter].current().pass(clocks, increments[counter]);
         }
         let selects = Select::decode_all(self.personality, &self.registers);
         for (counter, now) in selects.iter().enumerate().take(self.personality.counters) {
@@ -408,7 +412,7 @@ impl Pmu {
     pub(crate) fn current_stats(&self) -> [CounterStats; MAX_COUNTERS] {
         let mut stats = self.stats;
         for counter in each(self.subscriptions.enabled) {
-            stats[counter].current().pass(self.clocks);
+            stats[counter].current().pass(self.clocks, self.increments[counter]);
         }
         stats
     }
@@ -458,11 +462,9 @@ impl Pmu {
             // Both terms are below 2^width, and width is below 64.
             let sum = self.registers.perfctr[counter] + (n & mask);
             self.registers.perfctr[counter] = sum & mask;
-            let tally = self.stats[counter].current();
-            tally.count = tally.count.wrapping_add(n);
+            self.increments[counter] = self.increments[counter].wrapping_add(n);
             let wraps = (n >> self.personality.width) + (sum >> self.personality.width);
             if wraps != 0 {
-                tally.overflows = tally.overflows.wrapping_add(wraps);
                 self.raise(counter, wraps, overflow);
             }
         }
@@ -471,6 +473,8 @@ impl Pmu {
     /// A counter wrapped.
     #[cold]
     fn raise(&mut self, counter: usize, wraps: u64, overflow: &mut Overflow) {
+        let tally = self.stats[counter].current();
+        tally.overflows = tally.overflows.wrapping_add(wraps);
         let assertions = match self.personality.pmi {
             PmiRule::EachOverflow => wraps,
             PmiRule::StatusEdge => {

@@ -120,6 +120,7 @@ impl Pmu {
             subscriptions,
             programmings: 0,
             clocks: 0,
+            increments: [0; MAX_COUNTERS],
         })
     }
 }

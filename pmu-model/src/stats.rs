@@ -25,9 +25,10 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// `clocks` unhalted clocks passed while the counter was enabled.
-    pub(crate) fn pass(&mut self, clocks: u64) {
+    /// `clocks` unhalted clocks passed while the counter was enabled, and it counted `increments`.
+    pub(crate) fn pass(&mut self, clocks: u64, increments: u64) {
         self.enabled_cycles = self.enabled_cycles.wrapping_add(clocks);
+        self.count = self.count.wrapping_add(increments);
     }
 
     /// How often the counter's PM pin toggled, of what was counted under one selection.

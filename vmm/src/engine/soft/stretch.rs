@@ -67,7 +67,9 @@ impl Stretch<'_> {
     }
 
     /// Takes the occurrences of a signal.
-    #[inline]
+    // Not inlined into a loop over signals: there the addresses of all facts would be worked out before
+    // the first of them.
+    #[inline(never)]
     pub(super) fn take(&mut self, signal: Signal) -> u64 {
         let facts = &mut *self.facts;
         let masked = if self.at.masked { self.cycles } else { 0 };
