@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use vpmu::boot::memory::RamLayout;
 use vpmu::boot::{self, Payload};
-use vpmu::config::{self, Config, Limits};
+use vpmu::config::{self, Boot, Config, Limits};
 use vpmu::console::Console;
 use vpmu::devices::rtc;
 use vpmu::input::Script;
@@ -34,6 +34,7 @@ pub(crate) fn time(payload: Payload, ram: u64) -> Result<(Run, End)> {
         cpus: 1,
         ram: RamLayout::new(ram, None)?,
         payload,
+        boot: Boot::Direct,
         clock_hz: platform.clock_hz,
         start_time: rtc::DEFAULT_START,
         skid: 0,

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use vpmu::boot::memory::RamLayout;
 use vpmu::boot::{self, Payload};
-use vpmu::config::{self, Config, Limits};
+use vpmu::config::{self, Boot, Config, Limits};
 use vpmu::console::Console;
 use vpmu::demo::Image;
 use vpmu::devices::rtc;
@@ -28,11 +28,13 @@ pub struct Options {
     pub cpus: u8,
     /// Instructions between an overflow and its PMI.
     pub skid: u64,
+    /// Who starts the guest.
+    pub boot: Boot,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cpus: 1, skid: 0 }
+        Self { cpus: 1, skid: 0, boot: Boot::Direct }
     }
 }
 
@@ -103,6 +105,7 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
         cpus: options.cpus,
         ram: RamLayout::new(MEMORY, None).expect("memory"),
         payload,
+        boot: options.boot,
         clock_hz: platform.clock_hz,
         start_time: rtc::DEFAULT_START,
         skid: options.skid,

@@ -10,7 +10,7 @@ use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use crate::boot::{Image, Kernel, LinuxEntry, Payload};
-use crate::config::{Config, Limits};
+use crate::config::{Boot, Config, Limits};
 use crate::console::{Console, print};
 use crate::devices::rtc;
 use crate::error::{Error, Result, status};
@@ -116,6 +116,9 @@ struct MachineArgs {
     /// Whether a PMI sets the mask bit of LVTPC; as the processor does by default.
     #[arg(long, value_enum, value_name = "on|off")]
     lvtpc_automask: Option<Switch>,
+    /// Who starts the payload.
+    #[arg(long, value_enum, default_value = "direct")]
+    boot: Start,
     /// Number of processors.
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..=i64::from(config::MAX_CPUS)))]
@@ -188,6 +191,24 @@ impl From<InstructionSet> for Isa {
         match set {
             InstructionSet::Strict => Self::Strict,
             InstructionSet::Distro => Self::Distro,
+        }
+    }
+}
+
+/// As [`Boot`].
+#[derive(Clone, Copy, ValueEnum)]
+enum Start {
+    /// The machine begins with the payload's first instruction.
+    Direct,
+    /// The boot ROM, after a self-test of the PMU registers that it prints on the console.
+    Firmware,
+}
+
+impl From<Start> for Boot {
+    fn from(start: Start) -> Self {
+        match start {
+            Start::Direct => Self::Direct,
+            Start::Firmware => Self::Firmware,
         }
     }
 }
@@ -376,6 +397,7 @@ fn run(
         cpus: args.smp,
         ram: config::memory(&args.mem)?,
         payload: payload()?,
+        boot: args.boot.into(),
         clock_hz,
         start_time: args.rtc,
         skid: args.skid,
@@ -501,6 +523,8 @@ mod tests {
             "run --demo sampling --timeout 5 --max-instructions 100 --skid 3 --clock 1000000000",
             "run --cpu knc --isa distro --lvtpc-automask on --smp 8 --kernel k",
             "run --cpu p6 --isa strict --lvtpc-automask off --flat f@0",
+            "run --cpu p55c --boot firmware --smp 2 --demo sampling",
+            "run --boot direct --kernel k",
             "events --cpu k8 BRANCH --json",
             "events --cpu all BRANCH --json",
             "reference events",

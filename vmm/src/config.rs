@@ -14,6 +14,16 @@ use crate::platform::{Isa, Platform};
 /// Most processors of a machine.
 pub const MAX_CPUS: u8 = 8;
 
+/// Who brings the first processor to the payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Boot {
+    /// The VMM: the payload's first instruction is the machine's first.
+    #[default]
+    Direct,
+    /// The boot ROM, from the reset vector.
+    Firmware,
+}
+
 /// Everything that decides what a machine does. Two runs with equal configurations, and nobody
 /// typing, are equal.
 #[derive(Clone, Debug)]
@@ -33,6 +43,8 @@ pub struct Config {
     pub ram: RamLayout,
     /// What runs.
     pub payload: Payload,
+    /// How it is started.
+    pub boot: Boot,
     /// Processor clock in Hz.
     pub clock_hz: u64,
     /// Seconds since 1970 that the real-time clock shows at power-on.

@@ -14,7 +14,7 @@ use x86_cpu::insn::seg;
 
 use crate::boot::entry::{self, Entry};
 use crate::boot::{self, layout};
-use crate::config::{Config, Limits};
+use crate::config::{Boot, Config, Limits};
 use crate::console::Console;
 use crate::devices::acpi_pm::TimerWidth;
 use crate::devices::{Chipset, ChipsetConfig, ChipsetEvent};
@@ -24,7 +24,7 @@ use crate::error::{Error, Result, status};
 use crate::input::Script;
 use crate::irq::VcpuSignal;
 use crate::irq::lapic::LapicConfig;
-use crate::memory::Memory;
+use crate::memory::{Memory, Rom};
 use crate::platform::MsrBank;
 use crate::terminal;
 
@@ -112,14 +112,18 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Builds a machine, writes the firmware tables and the payload, and sets processor 0 to its
-    /// first instruction.
+    /// Builds a machine, writes the firmware tables and the payload, and sets processor 0 to the
+    /// payload's first instruction, or leaves it at the reset vector of the boot ROM.
     ///
     /// # Errors
     /// If the payload cannot be loaded or not be run by this processor, or the host has no memory.
     pub fn new(config: &Config) -> Result<Self> {
         let platform = config.isa.apply(config.platform);
-        let mut memory = Memory::new(&config.ram)?;
+        let rom = match config.boot {
+            Boot::Direct => None,
+            Boot::Firmware => Some(Rom { address: firmware::map::ROM, image: firmware::IMAGE }),
+        };
+        let mut memory = Memory::new(&config.ram, rom)?;
         let entry =
             boot::load(memory.mapping(), &config.ram, &platform, config.cpus, &config.payload)?;
         if entry.efer & efer::LME != 0 && !platform.features.long_mode {
@@ -145,19 +149,27 @@ impl Machine {
             start_time: config.start_time,
             pm_timer_width: TimerWidth::Bits32,
         });
-        chipset.irq.set_virtual_wire();
+        let mut bank = MsrBank::new(&platform);
+        bank.set_up_by_firmware(config.ram.low_end(), config.ram.high_end(), layout::HOLE);
+        match config.boot {
+            Boot::Direct => chipset.irq.set_virtual_wire(),
+            Boot::Firmware => {
+                let msrs = bank.changed().collect();
+                boot::firmware::write(memory.mapping(), config, &entry, msrs)?;
+                bank = MsrBank::new(&platform);
+            }
+        }
         let (signature, _) = platform.signature();
         let vcpu = |id: usize| {
             let mut cpu = Cpu::new(platform.features);
             cpu.alignment = platform.alignment;
             cpu.reset(signature);
-            let mut bank = MsrBank::new(&platform);
-            let (low, high) = (config.ram.low_end(), config.ram.high_end());
-            bank.set_up_by_firmware(low, high, layout::HOLE);
-            Vcpu::new(id, cpu, Pmu::new(config.personality), bank)
+            Vcpu::new(id, cpu, Pmu::new(config.personality), bank.clone())
         };
         let mut vcpus: Vec<_> = (0..usize::from(config.cpus)).map(vcpu).collect();
-        if let Some(first) = vcpus.first_mut() {
+        if let Some(first) = vcpus.first_mut()
+            && config.boot == Boot::Direct
+        {
             enter(&mut first.cpu, &entry);
         }
         Ok(Self {
@@ -372,6 +384,10 @@ fn enter(cpu: &mut Cpu, entry: &Entry) {
 }
 
 #[cfg(test)]
+#[path = "firmware_tests.rs"]
+mod firmware_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::boot::memory::RamLayout;
@@ -405,6 +421,7 @@ mod tests {
                 image: Image { name: "test".into(), bytes: code.concat() },
                 address: 0x7C00,
             },
+            boot: Boot::Direct,
             isa: Isa::Strict,
             lvtpc_auto_mask: personality.lvtpc_auto_mask,
             clock_hz: platform.clock_hz,

@@ -503,6 +503,9 @@ impl Cpu {
         }
         let found = self.walk(cx.ram, linear, mmu != SUPERVISOR, intent)?;
         let host = cx.ram.page(found.gpa);
+        // Each write to a ROM comes here, and goes to the bus.
+        let rom = cx.ram.is_rom(found.gpa);
+        let writable = found.writable && !rom;
         let watched = self.watch.data != 0 && self.watches_page(linear);
         self.tlb.insert(
             mmu,
@@ -511,11 +514,12 @@ impl Cpu {
             host,
             Access {
                 fast_read: !watched,
-                fast_write: found.writable && !watched && !cx.ram.has_code(found.gpa),
+                fast_write: writable && !watched && !cx.ram.has_code(found.gpa),
                 global: found.global,
-                writable: found.writable,
+                writable,
             },
         );
+        let host = if rom && intent == Intent::Write { None } else { host };
         Ok(Place { gpa: found.gpa, host })
     }
 

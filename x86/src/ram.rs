@@ -85,6 +85,8 @@ impl HostPage {
 /// All of a machine's RAM.
 pub struct Ram {
     regions: Vec<Region>,
+    /// First addresses of the regions that the guest cannot write.
+    roms: Vec<u64>,
     /// For each page, which of its 64-byte lines translated code was read from. Indexed by page
     /// number within all regions laid end to end.
     code: Vec<Cell<u64>>,
@@ -107,10 +109,28 @@ impl Ram {
         let pages = regions.iter().map(|r| r.len / PAGE).sum::<u64>();
         Self {
             regions,
+            roms: Vec::new(),
             code: (0..pages).map(|_| Cell::new(0)).collect(),
             written: RefCell::default(),
             code_pages: RefCell::default(),
         }
+    }
+
+    /// Makes the region that begins at `gpa` a ROM: the guest's writes go where those to no memory
+    /// go, those of the owner still arrive.
+    pub fn protect(&mut self, gpa: u64) {
+        self.roms.push(gpa);
+    }
+
+    /// Whether `gpa` is in a ROM.
+    #[must_use]
+    pub fn is_rom(&self, gpa: u64) -> bool {
+        // Nearly every machine answers here.
+        if self.roms.is_empty() {
+            return false;
+        }
+        let inside = |region: &Region| gpa.wrapping_sub(region.gpa) < region.len;
+        self.regions.iter().any(|region| inside(region) && self.roms.contains(&region.gpa))
     }
 
     #[inline]
@@ -152,7 +172,9 @@ impl Ram {
 
     /// Writes a naturally aligned 32-bit word: accessed and dirty bits.
     pub fn write_u32(&self, gpa: u64, value: u32) {
-        if let Some(page) = self.page(gpa) {
+        if let Some(page) = self.page(gpa)
+            && !self.is_rom(gpa)
+        {
             self.note_write(gpa, 4);
             page.write((gpa & 0xffc) as usize, value.to_le_bytes());
         }
@@ -160,7 +182,9 @@ impl Ram {
 
     /// Writes a naturally aligned 64-bit word: accessed and dirty bits.
     pub fn write_u64(&self, gpa: u64, value: u64) {
-        if let Some(page) = self.page(gpa) {
+        if let Some(page) = self.page(gpa)
+            && !self.is_rom(gpa)
+        {
             self.note_write(gpa, 8);
             page.write((gpa & 0xff8) as usize, value.to_le_bytes());
         }

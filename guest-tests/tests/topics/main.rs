@@ -33,6 +33,7 @@ mod breakpoints;
 mod classes;
 mod cycles;
 mod demo;
+mod firmware;
 mod lvtpc;
 mod overflow;
 mod p55c;

@@ -7,6 +7,7 @@ use guest_tests::msr::{
 };
 use guest_tests::{DISABLING, Guest, Options, PMI_VECTOR, Part, Result, SCRATCH, run, run_with};
 use iced_x86::code_asm::{dword_ptr, eax, ebp, ebx, ecx, edi, edx};
+use vpmu::config::Boot;
 
 on_every_part!(
     spflt_is_an_instruction,
@@ -22,7 +23,7 @@ on_every_part!(
 const OBEY: u64 = 3;
 const USER_PREFERENCE: u64 = 1 << 63;
 const THREADS: u32 = 4;
-const FOUR_THREADS: Options = Options { cpus: THREADS as u8, skid: 0 };
+const FOUR_THREADS: Options = Options { cpus: THREADS as u8, skid: 0, boot: Boot::Direct };
 const EOI: i32 = 0xB0;
 
 /// SPFLT EAX: counts from here on, or no longer. Two instructions.

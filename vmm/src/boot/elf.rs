@@ -251,7 +251,7 @@ impl<'a> Elf<'a> {
 
 /// A small executable built by hand for the tests of every module that loads one.
 #[cfg(test)]
-pub(super) mod sample {
+pub(crate) mod sample {
     use super::{Class, MACHINE_386, MACHINE_X86_64};
 
     /// An ELF with one segment of `code` at `phys` (virtual address: `virt`), 4 KiB in memory, and

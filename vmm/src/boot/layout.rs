@@ -12,8 +12,10 @@
 //! | `0009_FC00h` | `0009_FFFFh` | EBDA |
 //! | `000E_0000h` | `000E_FFFFh` | ACPI tables |
 //! | `000F_0000h` | `000F_0FFFh` | RSDP, MP floating pointer and MP configuration table |
+//! | `000F_1000h` | `000F_3FFFh` | the boot ROM's copy, handover block, variables and stacks |
 //! | `0010_0000h` | end of low RAM | payload; the initrd at the top |
 //! | `C000_0000h` | `FFFF_FFFFh` | hole for I/O APIC, local APIC and ROM |
+//! | `FFFF_F000h` | `FFFF_FFFFh` | the boot ROM, if that starts the payload |
 //! | `1_0000_0000h` | | the rest of RAM |
 
 /// End of conventional memory: 639 KiB, as the BIOS data area says it.

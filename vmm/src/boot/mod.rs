@@ -6,6 +6,7 @@ pub mod elf;
 pub mod entry;
 mod error;
 mod exit_port;
+pub mod firmware;
 mod flat;
 mod image;
 pub mod initramfs;

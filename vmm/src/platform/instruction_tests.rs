@@ -4,7 +4,7 @@
 use super::*;
 use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Payload};
-use crate::config::{self, Config, Limits};
+use crate::config::{self, Boot, Config, Limits};
 use crate::console::Console;
 use crate::input::Script;
 use crate::machine::{End, Machine};
@@ -19,6 +19,7 @@ fn run(platform: &'static Platform, isa: Isa, cpus: u8, code: &[u8]) -> u32 {
     let config = Config {
         personality,
         platform,
+        boot: Boot::Direct,
         isa,
         lvtpc_auto_mask: false,
         cpus,
@@ -213,6 +214,7 @@ fn a_64_bit_kernel_needs_long_mode() {
     let config = |platform, isa| Config {
         personality,
         platform,
+        boot: Boot::Direct,
         isa,
         lvtpc_auto_mask: false,
         cpus: 1,

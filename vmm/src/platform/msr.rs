@@ -111,6 +111,12 @@ impl MsrBank {
         self.find(index).map(|at| self.rows[at].name)
     }
 
+    /// Index and value of the registers that differ from their values after power-up, ascending.
+    pub fn changed(&self) -> impl Iterator<Item = (u32, u64)> {
+        let rows = self.rows.iter().zip(&self.values);
+        rows.filter(|(row, value)| row.reset != **value).map(|(row, value)| (row.index, *value))
+    }
+
     /// RDMSR.
     pub fn read(&self, index: u32) -> MsrAccess<u64> {
         let Some(at) = self.find(index) else {

@@ -1,6 +1,6 @@
 //! The kernel boots to a shell, without a complaint, and powers off.
 
-use crate::guest::{assert_equal, packages, run};
+use crate::guest::{assert_equal, packages, run, run_with};
 
 /// Typed three virtual seconds after power-on, when the shell waits for a command.
 const TYPED: &str = r#"3000000 "echo shell-$((6*7)) cpus-$(nproc) watchdog-$(cat /proc/sys/kernel/nmi_watchdog)\n"
@@ -45,6 +45,29 @@ fn two_processors_boot_to_a_shell_and_power_off() {
 #[test]
 fn four_processors_boot_to_a_shell_and_power_off_twice_the_same() {
     boots_to_a_shell_and_powers_off(4, true);
+}
+
+/// Behind the boot ROM the kernel says what it says without. Its address, which it would choose by
+/// the time, is the same.
+#[test]
+fn the_boot_rom_makes_no_difference_to_two_processors() {
+    let Some(packages) = packages("boots from the ROM") else { return };
+    let root = packages.root("poweroff -f");
+    let [direct, rom] = ["direct", "firmware"].map(|boot| {
+        let options = ["--append", "console=ttyS0 nokaslr", "--boot", boot];
+        let log = run_with(packages, &format!("boot-by-{boot}"), 2, &root, "", &options).log;
+        let from = log.find("[    0.000000] Linux version").expect("the kernel's first line");
+        (log[..from].to_owned(), said(&log[from..]))
+    });
+    assert_eq!(direct.0, "");
+    assert!(rom.0.ends_with("POST: PASS\n"), "{}", rom.0);
+    assert_eq!(direct.1, rom.1);
+}
+
+/// What does not depend on the time: the lines of the first 0.15 seconds, without their times.
+fn said(log: &str) -> Vec<String> {
+    let lines = log.lines().filter_map(|line| line.split_once("] "));
+    lines.take_while(|(time, _)| *time < "[    0.150000").map(|(_, text)| text.into()).collect()
 }
 
 #[test]

@@ -12,7 +12,7 @@ use vpmu::boot::elf::Elf;
 use vpmu::boot::initramfs::Archive;
 
 /// Tests in this file's crate that need a guest.
-const TESTS: usize = 6;
+const TESTS: usize = 7;
 /// Where the loader of Debian looks for libraries.
 const LIBRARIES: [&str; 2] = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
 
@@ -119,6 +119,18 @@ pub(crate) struct Run {
 /// Boots the kernel with nothing but `console=ttyS0` until it powers off. `typed` is the text of an
 /// input script.
 pub(crate) fn run(packages: &Packages, name: &str, cpus: u8, root: &Archive, typed: &str) -> Run {
+    run_with(packages, name, cpus, root, typed, &["--append", "console=ttyS0"])
+}
+
+/// As [`run`], with a kernel command line and options of choice.
+pub(crate) fn run_with(
+    packages: &Packages,
+    name: &str,
+    cpus: u8,
+    root: &Archive,
+    typed: &str,
+    options: &[&str],
+) -> Run {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder).expect("a folder for the run");
     let [initrd, input, log, stats] =
@@ -126,8 +138,9 @@ pub(crate) fn run(packages: &Packages, name: &str, cpus: u8, root: &Archive, typ
     fs::write(&initrd, root.bytes().expect("an archive")).expect("initrd");
     fs::write(&input, typed).expect("input");
     let output = Command::new(env!("CARGO_BIN_EXE_vpmu"))
-        .args(["run", "--cpu", "k8", "--append", "console=ttyS0", "--timeout", "400"])
+        .args(["run", "--cpu", "k8", "--timeout", "400"])
         .args(["--stats", "json", "--smp", &cpus.to_string()])
+        .args(options)
         .arg("--kernel")
         .arg(&packages.kernel)
         .arg("--initrd")

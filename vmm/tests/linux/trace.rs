@@ -6,7 +6,7 @@ use std::io::Write;
 use std::rc::Rc;
 
 use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
-use vpmu::config::{self, Config, Limits};
+use vpmu::config::{self, Boot, Config, Limits};
 use vpmu::console::Console;
 use vpmu::input::Script;
 use vpmu::machine::{End, Machine};
@@ -57,6 +57,7 @@ impl Stepper {
         let config = Config {
             personality,
             platform,
+            boot: Boot::Direct,
             isa: Isa::Strict,
             lvtpc_auto_mask: personality.lvtpc_auto_mask,
             cpus: 1,

@@ -18,7 +18,8 @@ pub struct Vcpu {
     pub cpu: Cpu,
     /// Performance counters.
     pub pmu: Pmu,
-    pub(super) bank: MsrBank,
+    /// Model-specific registers that belong to nobody else.
+    pub bank: MsrBank,
     /// What the time-stamp counter is ahead of virtual time.
     pub(super) tsc_offset: u64,
     /// Waits for a start-up IPI.
