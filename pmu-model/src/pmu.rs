@@ -246,9 +246,35 @@ impl Pmu {
     /// always allowed.
     #[inline]
     pub fn rdpmc(&self, index: u32, caller: RdpmcCaller) -> Result<u64, GpFault> {
+        self.rdpmc_with(index, caller, |_| 0)
+    }
+
+    /// RDPMC as if a batch had been added at the caller's CPL before it, which must not overflow the
+    /// counter and of which `occurrences` tells each signal. Counters with a counter mask or edge
+    /// detection do not take part: see [`Pmu::cycle`].
+    ///
+    /// # Errors
+    /// As [`Pmu::rdpmc`].
+    #[inline]
+    pub fn rdpmc_with(
+        &self,
+        index: u32,
+        caller: RdpmcCaller,
+        mut occurrences: impl FnMut(Signal) -> u64,
+    ) -> Result<u64, GpFault> {
         let allowed = caller.cpl == 0 || caller.pce || caller.real_mode;
         match self.registers.perfctr[..self.personality.counters].get(index as usize) {
             Some(&value) if allowed => {
+                let counter = 1 << index & self.running_at(caller.cpl);
+                let mut value = value;
+                let mut next = 0;
+                while let Some(signal) = self.subscriptions.asked(next) {
+                    next += 1;
+                    if self.subscriptions.adding[signal.index()] & counter != 0 {
+                        value = value.wrapping_add(occurrences(signal));
+                    }
+                }
+                value &= self.personality.perfctr_mask();
                 let short = caller.code_16bit && self.personality.rdpmc_32bit_in_16bit_code;
                 Ok(if short { value & 0xFFFF_FFFF } else { value })
             }

@@ -32,6 +32,16 @@ pub struct RdpmcRequest {
     pub code_16bit: bool,
 }
 
+/// Facts that the owner has not taken yet.
+pub struct Unsettled<'a> {
+    /// Up to `time`.
+    pub facts: &'a mut Facts,
+    /// Virtual time in cycles.
+    pub time: u64,
+    /// Instructions retired since power-on.
+    pub retired: u64,
+}
+
 /// EAX, EBX, ECX, EDX of a CPUID leaf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named by the registers")]
@@ -62,8 +72,13 @@ pub trait Bus {
     fn rdmsr(&mut self, time: u64, index: u32) -> Result<u64, Refused>;
     /// Writes a model-specific register that is not the processor core's own.
     fn wrmsr(&mut self, time: u64, index: u32, value: u64) -> Result<After, Refused>;
-    /// RDPMC.
-    fn rdpmc(&mut self, request: RdpmcRequest) -> Result<u64, Refused>;
+    /// RDPMC. `unsettled` is what has been observed and not yet settled, `None` if nothing is: what
+    /// there is for the counter belongs to its value.
+    fn rdpmc(
+        &mut self,
+        request: RdpmcRequest,
+        unsettled: Option<Unsettled<'_>>,
+    ) -> Result<u64, Refused>;
     /// SPFLT: sets or clears the user preference of this hardware thread (Knights Corner's
     /// `PERF_SPFLT_CONTROL` bit 63). The running SPFLT itself is counted as it began. A bus without
     /// such a thread has nothing to do.

@@ -4,7 +4,7 @@ use iced_x86::{Instruction, Mnemonic};
 
 use crate::{
     access::is_canonical,
-    bus::{After, RdpmcRequest},
+    bus::{After, RdpmcRequest, Unsettled},
     cpu::{CodeSize, Cpu, cr0, cr4, efer},
     insn::{Class, Handler, Insn, gpr, seg},
     lower::{End, Lowered, Lowering},
@@ -205,8 +205,9 @@ fn rdpmc<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
         real_mode: !cpu.protected(),
         code_16bit: cpu.code_size() == CodeSize::Bits16,
     };
-    settle(cpu, cx);
-    let value = cx.bus.rdpmc(request).map_err(|_| Stop::GP0)?;
+    let (time, retired) = (cpu.time, cpu.retired());
+    let unsettled = cx.observer.facts().map(|facts| Unsettled { facts, time, retired });
+    let value = cx.bus.rdpmc(request, unsettled).map_err(|_| Stop::GP0)?;
     set_edx_eax(cpu, value);
     Ok(())
 }

@@ -8,7 +8,7 @@ use iced_x86::{Code, CpuidFeature, Decoder, DecoderOptions};
 
 use super::{Fpu, lower};
 use crate::block::Translations;
-use crate::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused};
+use crate::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled};
 use crate::cpu::{Cpu, Features, Segment, cr0};
 use crate::insn::{gpr, seg};
 use crate::lower::Lowering;
@@ -43,7 +43,7 @@ impl Bus for Nothing {
     fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<After, Refused> {
         Err(Refused)
     }
-    fn rdpmc(&mut self, _: RdpmcRequest) -> Result<u64, Refused> {
+    fn rdpmc(&mut self, _: RdpmcRequest, _: Option<Unsettled<'_>>) -> Result<u64, Refused> {
         Err(Refused)
     }
     fn cpuid(&mut self, _: u32, _: u32) -> CpuidResult {

@@ -6,7 +6,7 @@
 use iced_x86::code_asm::CodeAssembler;
 use x86_cpu::{
     block::Translations,
-    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused},
+    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled},
     cpu::{Cpu, DescriptorTable, Features, Segment},
     observe::{Counting, Cx, Facts, Observer},
     run::Exit,
@@ -100,7 +100,7 @@ impl Bus for Ports {
     fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<After, Refused> {
         Err(Refused)
     }
-    fn rdpmc(&mut self, r: RdpmcRequest) -> Result<u64, Refused> {
+    fn rdpmc(&mut self, r: RdpmcRequest, _: Option<Unsettled<'_>>) -> Result<u64, Refused> {
         if r.index < 4 && (r.cpl == 0 || r.pce) { Ok(0xab_1234_5678) } else { Err(Refused) }
     }
     fn cpuid(&mut self, leaf: u32, subleaf: u32) -> CpuidResult {

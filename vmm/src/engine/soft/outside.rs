@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use pmu_model::{Demand, MsrWrite, Pmis, Pmu, RdpmcCaller, SignalCounts};
-use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused};
+use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled};
 use x86_cpu::observe::Facts;
 
 use super::stretch::{Circumstances, Stretch};
@@ -70,6 +70,12 @@ impl Outside<'_, '_> {
         } else {
             After::GoOn
         }
+    }
+
+    /// Instructions and cycles that have not been counted.
+    fn since_counted(&self, time: u64, retired: u64) -> (u64, u64) {
+        let instructions = retired.saturating_sub(self.counted_instructions);
+        (instructions, time.saturating_sub(self.counted_time))
     }
 
     /// Adds a stretch of execution to the PMU.
@@ -158,10 +164,27 @@ impl Bus for Outside<'_, '_> {
         Ok(After::Leave)
     }
 
-    fn rdpmc(&mut self, request: RdpmcRequest) -> Result<u64, Refused> {
+    fn rdpmc(
+        &mut self,
+        request: RdpmcRequest,
+        unsettled: Option<Unsettled<'_>>,
+    ) -> Result<u64, Refused> {
         let RdpmcRequest { index, cpl, pce, real_mode, code_16bit } = request;
         let caller = RdpmcCaller { cpl, pce, real_mode, code_16bit };
-        self.pmu.rdpmc(index, caller).map_err(|_| Refused)
+        let value = match (unsettled, self.at) {
+            // One counter is asked for; the others can wait.
+            (Some(Unsettled { facts, time, retired }), Some(at)) if !self.demand.per_cycle => {
+                let (instructions, cycles) = self.since_counted(time, retired);
+                let mut stretch = Stretch { facts, instructions, cycles, at };
+                self.pmu.rdpmc_with(index, caller, |signal| stretch.look(signal))
+            }
+            (Some(Unsettled { facts, time, retired }), _) => {
+                self.settle(facts, time, retired);
+                self.pmu.rdpmc(index, caller)
+            }
+            (None, _) => self.pmu.rdpmc(index, caller),
+        };
+        value.map_err(|_| Refused)
     }
 
     fn spflt(&mut self, time: u64, enabled: bool) -> After {
@@ -173,8 +196,7 @@ impl Bus for Outside<'_, '_> {
 
     fn settle(&mut self, facts: &mut Facts, time: u64, retired: u64) {
         let Some(at) = self.at else { return };
-        let instructions = retired.saturating_sub(self.counted_instructions);
-        let cycles = time.saturating_sub(self.counted_time);
+        let (instructions, cycles) = self.since_counted(time, retired);
         self.counted_instructions = retired;
         self.counted_time = time;
         let pmis = self.count(&mut Stretch { facts, instructions, cycles, at });

@@ -10,7 +10,7 @@ mod strings;
 use iced_x86::{Decoder, DecoderOptions, IcedError, Instruction, code_asm::CodeAssembler};
 
 use crate::{
-    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused},
+    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled},
     cpu::{CodeSize, Cpu, DescriptorTable, Features, Segment},
     insn::{BLOCK_BASE, gpr, seg},
     lower::{End, Lowered, Lowering},
@@ -57,7 +57,7 @@ impl Bus for Nothing {
     fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<After, Refused> {
         Err(Refused)
     }
-    fn rdpmc(&mut self, _: RdpmcRequest) -> Result<u64, Refused> {
+    fn rdpmc(&mut self, _: RdpmcRequest, _: Option<Unsettled<'_>>) -> Result<u64, Refused> {
         Err(Refused)
     }
     fn cpuid(&mut self, _: u32, _: u32) -> CpuidResult {

@@ -12,7 +12,7 @@ mod state;
 use iced_x86::{Decoder, DecoderOptions};
 
 use crate::{
-    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused},
+    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled},
     cpu::{Cpu, Features, Segment},
     insn::{gpr, seg},
     lower::Lowering,
@@ -56,7 +56,7 @@ impl Bus for NoBus {
     fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<After, Refused> {
         unreachable!()
     }
-    fn rdpmc(&mut self, _: RdpmcRequest) -> Result<u64, Refused> {
+    fn rdpmc(&mut self, _: RdpmcRequest, _: Option<Unsettled<'_>>) -> Result<u64, Refused> {
         unreachable!()
     }
     fn cpuid(&mut self, _: u32, _: u32) -> CpuidResult {
