@@ -1,8 +1,9 @@
 //! Running a guest on a machine in this process.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::rc::Rc;
+use std::time::Duration;
 
 use vpmu::boot::memory::RamLayout;
 use vpmu::boot::{self, Payload};
@@ -10,6 +11,7 @@ use vpmu::config::{self, Boot, Config, Limits};
 use vpmu::console::Console;
 use vpmu::demo::Image;
 use vpmu::devices::rtc;
+use vpmu::engine::EngineKind;
 use vpmu::input::Script;
 use vpmu::machine::{End, Machine};
 use vpmu::platform::Isa;
@@ -20,6 +22,20 @@ use crate::Part;
 const MEMORY: u64 = 16 << 20;
 /// A guest that retires this many instructions has lost its way.
 const MAX_INSTRUCTIONS: u64 = 50_000_000;
+/// A guest that takes so long on KVM has lost its way.
+const MAX_TIME: Duration = Duration::from_secs(20);
+
+thread_local! {
+    static ENGINE: Cell<EngineKind> = const { Cell::new(EngineKind::Soft) };
+}
+
+/// Does `test` with `engine` executing all guests of this thread.
+pub fn on_engine<T>(engine: EngineKind, test: impl FnOnce() -> T) -> T {
+    let before = ENGINE.replace(engine);
+    let result = test();
+    ENGINE.set(before);
+    result
+}
 
 /// What can be chosen about a machine.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +109,7 @@ pub fn run(part: &Part, image: &Image) -> Outcome {
 #[must_use]
 pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
     let (personality, platform) = config::personality(part.name).expect("a known processor");
+    let engine = ENGINE.get();
     let payload = Payload::Flat {
         image: boot::Image { name: "guest".into(), bytes: image.bytes.clone() },
         address: image.load_address,
@@ -110,7 +127,11 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
         start_time: rtc::DEFAULT_START,
         skid: options.skid,
         script: Script::default(),
-        limits: Limits { timeout: None, instructions: Some(MAX_INSTRUCTIONS) },
+        engine,
+        limits: match engine {
+            EngineKind::Soft => Limits { timeout: None, instructions: Some(MAX_INSTRUCTIONS) },
+            _ => Limits { timeout: Some(MAX_TIME), instructions: None },
+        },
     };
     let mut machine = Machine::new(&config).expect("a machine");
     let sink = Sink::default();

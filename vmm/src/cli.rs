@@ -13,6 +13,7 @@ use crate::boot::{Image, Kernel, LinuxEntry, Payload};
 use crate::config::{Boot, Config, Limits};
 use crate::console::{Console, print};
 use crate::devices::rtc;
+use crate::engine::EngineKind;
 use crate::error::{Error, Result, status};
 use crate::machine::{End, Machine};
 use crate::platform::Isa;
@@ -119,6 +120,9 @@ struct MachineArgs {
     /// Who starts the payload.
     #[arg(long, value_enum, default_value = "direct")]
     boot: Start,
+    /// What executes the guest.
+    #[arg(long, value_enum, default_value = "soft")]
+    engine: Engine,
     /// Number of processors.
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..=i64::from(config::MAX_CPUS)))]
@@ -209,6 +213,27 @@ impl From<Start> for Boot {
         match start {
             Start::Direct => Self::Direct,
             Start::Firmware => Self::Firmware,
+        }
+    }
+}
+
+/// As [`EngineKind`].
+#[derive(Clone, Copy, ValueEnum)]
+enum Engine {
+    /// The software engine: deterministic, needs nothing of the host.
+    Soft,
+    /// The host's KVM; counted exactly by the software engine while a counter is enabled.
+    Kvm,
+    /// KVM if it is there and the guest can use it, else the software engine.
+    Auto,
+}
+
+impl From<Engine> for EngineKind {
+    fn from(engine: Engine) -> Self {
+        match engine {
+            Engine::Soft => Self::Soft,
+            Engine::Kvm => Self::Kvm,
+            Engine::Auto => Self::Auto,
         }
     }
 }
@@ -402,6 +427,7 @@ fn run(
         start_time: args.rtc,
         skid: args.skid,
         script: config::script(args.input.as_ref(), clock_hz)?,
+        engine: args.engine.into(),
         limits: Limits {
             timeout: args.timeout.map(Duration::from_secs),
             instructions: args.max_instructions,
@@ -414,6 +440,9 @@ fn run(
     let mut machine = Machine::new(&config)?;
     if let Some(text) = config.isa.announcement(platform) {
         say(&text);
+    }
+    if let Some(text) = &machine.choice().warning {
+        say(text);
     }
     let stdio = args.serial.as_os_str() == "stdio";
     let mut console = if stdio { Console::stdio()? } else { Console::file(&args.serial)? };
@@ -493,6 +522,7 @@ mod tests {
             &["run", "--kernel", "k", "--smp", "9"],
             &["run", "--kernel", "k", "--frobnicate"],
             &["run", "--kernel", "k", "--isa", "avx"],
+            &["run", "--kernel", "k", "--engine", "xen"],
             &["run", "--kernel", "k", "--lvtpc-automask", "maybe"],
             &["run", "--flat", "f@0", "--initrd", "i"],
             &["explain", "C0010000"],
@@ -522,6 +552,8 @@ mod tests {
             "run --flat f@0x7c00 --serial log --input in --stats json --stats-file s",
             "run --demo sampling --timeout 5 --max-instructions 100 --skid 3 --clock 1000000000",
             "run --cpu knc --isa distro --lvtpc-automask on --smp 8 --kernel k",
+            "run --engine kvm --smp 2 --flat f@0x100000",
+            "run --engine auto --kernel k",
             "run --cpu p6 --isa strict --lvtpc-automask off --flat f@0",
             "run --cpu p55c --boot firmware --smp 2 --demo sampling",
             "run --boot direct --kernel k",

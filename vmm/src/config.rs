@@ -7,6 +7,7 @@ use pmu_model::{Personality, nearest};
 
 use crate::boot::memory::{RamLayout, host_memory, parse_size};
 use crate::boot::{Image, Payload};
+use crate::engine::EngineKind;
 use crate::error::{Error, Result};
 use crate::input::Script;
 use crate::platform::{Isa, Platform};
@@ -53,6 +54,8 @@ pub struct Config {
     pub skid: u64,
     /// What is typed.
     pub script: Script,
+    /// What executes the guest.
+    pub engine: EngineKind,
     /// When the run is cut off.
     pub limits: Limits,
 }

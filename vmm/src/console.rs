@@ -8,6 +8,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use vmm_sys_util::eventfd::EventFd;
+
 use crate::error::{Error, Result};
 
 /// Ctrl-A: begins an escape.
@@ -18,6 +20,8 @@ pub struct Console {
     name: String,
     output: Box<dyn Write>,
     input: Option<Receiver<Vec<u8>>>,
+    /// Signalled when there is something in `input`.
+    arrived: Option<EventFd>,
     /// Bytes that came while [`Console::wait`] waited.
     early: Vec<u8>,
     keys: Keys,
@@ -46,6 +50,9 @@ impl Console {
             .try_clone_to_owned()
             .map_err(|e| Error::Host(format!("cannot read standard input: {e}")))?;
         let (sender, input) = channel();
+        let failed = |e| Error::Host(format!("no event descriptor: {e}"));
+        let arrived = EventFd::new(libc::EFD_NONBLOCK).map_err(failed)?;
+        let signal = arrived.try_clone().map_err(failed)?;
         // The thread does not hold the lock of standard input, which restoring the terminal needs.
         thread::spawn(move || {
             let mut file = File::from(file);
@@ -54,12 +61,17 @@ impl Console {
                 if sender.send(buffer[..n].to_vec()).is_err() {
                     return;
                 }
+                // Fails for a full counter only, which wakes as well.
+                let _ = signal.write(1);
             }
+            drop(sender);
+            let _ = signal.write(1);
         });
         Ok(Self {
             name: "standard output".into(),
             output: Box::new(io::stdout()),
             input: Some(input),
+            arrived: Some(arrived),
             early: Vec::new(),
             keys: Keys { interactive, escaped: false },
         })
@@ -79,13 +91,19 @@ impl Console {
     /// Output to `output`, called `name` in messages; no input.
     #[must_use]
     pub fn to(name: String, output: Box<dyn Write>) -> Self {
-        Self { name, output, input: None, early: Vec::new(), keys: Keys::default() }
+        Self { name, output, input: None, arrived: None, early: Vec::new(), keys: Keys::default() }
     }
 
     /// Whether somebody may still type.
     #[must_use]
     pub fn has_input(&self) -> bool {
         self.input.is_some()
+    }
+
+    /// Signalled when something has been typed, or nothing can be any more.
+    #[must_use]
+    pub fn input_event(&self) -> Option<&EventFd> {
+        self.arrived.as_ref()
     }
 
     /// Whether a human sits at it: idle time of the guest then passes as real time.

@@ -9,7 +9,9 @@ use super::*;
 use crate::boot::elf::{Class, sample};
 use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Kernel, LinuxEntry, Payload};
+
 use crate::config;
+use crate::engine::EngineKind;
 use crate::platform::{Isa, Platform};
 
 const HLT: u8 = 0xF4;
@@ -49,6 +51,7 @@ fn machine(cpu: &str, isa: Isa, cpus: u8, boot: Boot, payload: &Payload) -> Mach
         start_time: 0,
         skid: 0,
         script: Script::default(),
+        engine: EngineKind::Soft,
         limits: Limits::default(),
     })
     .unwrap()

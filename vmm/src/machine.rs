@@ -5,6 +5,9 @@
 //! other, in the order of their numbers, each over the whole slice. A slice also ends where a device
 //! has something to do. When all processors are halted, the next slice reaches to the next device
 //! event at once. Nothing in this depends on the host.
+//!
+//! All that is so on the software engine. On KVM the processors run at once, on threads of their
+//! own, and time is the host's; see [`crate::engine::kvm`].
 
 use std::time::{Duration, Instant};
 
@@ -18,8 +21,9 @@ use crate::config::{Boot, Config, Limits};
 use crate::console::Console;
 use crate::devices::acpi_pm::TimerWidth;
 use crate::devices::{Chipset, ChipsetConfig, ChipsetEvent};
+use crate::engine::kvm::Kvm;
 use crate::engine::soft::{Soft, Vcpu};
-use crate::engine::{Board, Limit, Outcome};
+use crate::engine::{Board, Choice, Limit, Outcome};
 use crate::error::{Error, Result, status};
 use crate::input::Script;
 use crate::irq::VcpuSignal;
@@ -96,14 +100,17 @@ impl End {
 
 /// A machine with its payload loaded.
 pub struct Machine {
-    memory: Memory,
-    board: Board,
-    engine: Soft,
-    vcpus: Vec<Vcpu>,
+    pub(crate) board: Board,
+    pub(crate) soft: Soft,
+    /// Where KVM keeps the processors, if it runs them. Declared before the memory that it maps.
+    kvm: Option<Kvm>,
+    pub(crate) memory: Memory,
+    pub(crate) vcpus: Vec<Vcpu>,
+    choice: Choice,
     clock_hz: u64,
     signature: u32,
     /// Where the next slice begins.
-    now: u64,
+    pub(crate) now: u64,
     script: Script,
     /// Typed, but the serial port had no room yet.
     typed: Vec<u8>,
@@ -124,6 +131,7 @@ impl Machine {
             Boot::Firmware => Some(Rom { address: firmware::map::ROM, image: firmware::IMAGE }),
         };
         let mut memory = Memory::new(&config.ram, rom)?;
+        let (kvm, choice) = Kvm::choose(config, &platform, &mut memory)?;
         let entry =
             boot::load(memory.mapping(), &config.ram, &platform, config.cpus, &config.payload)?;
         if entry.efer & efer::LME != 0 && !platform.features.long_mode {
@@ -173,10 +181,12 @@ impl Machine {
             enter(&mut first.cpu, &entry);
         }
         Ok(Self {
-            memory,
             board: Board::new(chipset, platform, config.skid),
-            engine: Soft::new(),
+            soft: Soft::new(),
+            kvm,
+            memory,
             vcpus,
+            choice,
             clock_hz: config.clock_hz,
             signature,
             now: 0,
@@ -204,50 +214,96 @@ impl Machine {
         self.clock_hz
     }
 
+    /// Which engine runs it, and why that one.
+    #[must_use]
+    pub fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
     /// Runs until the guest ends or is cut off.
     ///
     /// # Errors
-    /// If the console's output cannot be written.
+    /// If the console's output cannot be written, or KVM cannot go on.
     pub fn run(&mut self, limits: Limits, console: &mut Console) -> Result<End> {
-        let started = Instant::now();
-        let end = loop {
-            if self.exchange(console)? {
-                break End::Quit;
+        let end = match self.kvm.take() {
+            Some(mut kvm) => {
+                let end = kvm.run(self, limits, console);
+                self.kvm = Some(kvm);
+                end?
             }
-            if let Some(number) = terminal::caught_signal() {
-                break End::Signal(number);
-            }
-            if limits.timeout.is_some_and(|limit| started.elapsed() >= limit) {
-                break End::Timeout;
-            }
-            let left = match limits.instructions {
-                Some(limit) => limit.saturating_sub(self.retired()),
-                None => u64::MAX,
-            };
-            let asleep = self.vcpus.iter().all(|vcpu| vcpu.asleep(&self.board));
-            if self.is_dead(asleep) {
-                break End::Halted;
-            }
-            let mut until = match self.next_event() {
-                Some(next) if asleep => next.max(self.now + 1),
-                None if asleep && console.has_input() => {
-                    console.wait(PATIENCE);
-                    continue;
-                }
-                None if asleep => break End::Halted,
-                next => next.unwrap_or(u64::MAX).clamp(self.now + 1, self.now + QUANTUM),
-            };
-            if asleep && console.interactive() {
-                until = self.pace(console, until);
-            }
-            if let Some(end) = self.slice(until, left) {
-                break end;
-            }
+            None => self.run_soft(limits, console)?,
         };
         let output = self.board.chipset.serial.take_output();
         console.write(&output)?;
         console.flush()?;
         Ok(end)
+    }
+
+    /// As [`Self::run`], on the software engine.
+    fn run_soft(&mut self, limits: Limits, console: &mut Console) -> Result<End> {
+        let started = Instant::now();
+        loop {
+            if let Some(end) = self.look_outside(limits, started, console)? {
+                return Ok(end);
+            }
+            let left = match limits.instructions {
+                Some(limit) => limit.saturating_sub(self.retired()),
+                None => u64::MAX,
+            };
+            let asleep = self.is_asleep();
+            if self.is_dead(asleep) {
+                return Ok(End::Halted);
+            }
+            let Some(mut until) = self.horizon(asleep) else {
+                if !console.has_input() {
+                    return Ok(End::Halted);
+                }
+                console.wait(PATIENCE);
+                continue;
+            };
+            if asleep && console.interactive() {
+                until = self.pace(console, until);
+            }
+            if let Slice::Ended(end) = self.slice(until, left, false) {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// What comes from outside the machine: console, signals, the time limit.
+    pub(crate) fn look_outside(
+        &mut self,
+        limits: Limits,
+        started: Instant,
+        console: &mut Console,
+    ) -> Result<Option<End>> {
+        if self.exchange(console)? {
+            return Ok(Some(End::Quit));
+        }
+        if let Some(number) = terminal::caught_signal() {
+            return Ok(Some(End::Signal(number)));
+        }
+        let timeout = limits.timeout.is_some_and(|limit| started.elapsed() >= limit);
+        Ok(timeout.then_some(End::Timeout))
+    }
+
+    /// Whether no processor executes anything until something comes from outside.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.vcpus.iter().all(|vcpu| vcpu.asleep(&self.board))
+    }
+
+    /// Where the next slice ends, all processors being asleep or not; `None` if they sleep for good.
+    pub(crate) fn horizon(&self, asleep: bool) -> Option<u64> {
+        match self.next_event() {
+            Some(next) if asleep => Some(next.max(self.now + 1)),
+            None if asleep => None,
+            next => Some(next.unwrap_or(u64::MAX).clamp(self.now + 1, self.now + QUANTUM)),
+        }
+    }
+
+    /// Whether a counter is enabled anywhere, or a PMI under way.
+    pub(crate) fn is_counting(&self) -> bool {
+        self.vcpus.iter().any(Vcpu::has_counters_enabled)
     }
 
     /// Instructions retired by all processors.
@@ -279,19 +335,25 @@ impl Machine {
     }
 
     /// The next thing that happens whatever the processors do.
-    fn next_event(&self) -> Option<u64> {
+    pub(crate) fn next_event(&self) -> Option<u64> {
         self.board.chipset.next_deadline().into_iter().chain(self.script.next_time()).min()
     }
 
     /// Whether all processors are halted beyond the reach of interrupts, and have been for long.
-    fn is_dead(&mut self, asleep: bool) -> bool {
+    pub(crate) fn is_dead(&mut self, asleep: bool) -> bool {
         let masked = |v: &Vcpu| v.waits_for_startup || !v.cpu.interrupts_enabled();
-        if !asleep || !self.vcpus.iter().all(masked) {
+        let dead = asleep && self.vcpus.iter().all(masked);
+        self.is_dead_at(self.now, dead)
+    }
+
+    /// Whether it has long been so at time `now` that all processors are beyond reach.
+    pub(crate) fn is_dead_at(&mut self, now: u64, dead: bool) -> bool {
+        if !dead {
             self.dead_since = None;
             return false;
         }
-        let since = *self.dead_since.get_or_insert(self.now);
-        self.now - since >= self.clock_hz.saturating_mul(HALTED_FOR_GOOD)
+        let since = *self.dead_since.get_or_insert(now);
+        now.saturating_sub(since) >= self.clock_hz.saturating_mul(HALTED_FOR_GOOD)
     }
 
     /// Somebody sits at the console and the guest is idle until `until`: lets as much real time pass,
@@ -305,39 +367,53 @@ impl Machine {
         self.now + cycles as u64
     }
 
-    /// Runs every processor until `until`; at most `left` instructions in all.
-    fn slice(&mut self, until: u64, mut left: u64) -> Option<End> {
+    /// Runs every processor until `until`; at most `left` instructions in all. If it is `counted`, it
+    /// ends early when the last counter is disabled.
+    pub(crate) fn slice(&mut self, until: u64, mut left: u64, counted: bool) -> Slice {
         for id in 0..self.vcpus.len() {
             let before = self.vcpus[id].cpu.retired();
+            let mut counted = counted;
             loop {
                 let used = self.vcpus[id].cpu.retired() - before;
-                let limit = Limit { time: until, instructions: left.saturating_sub(used) };
+                let instructions = left.saturating_sub(used);
+                let limit = Limit { time: until, instructions, counted };
                 let (vcpus, board) = (&mut self.vcpus, &mut self.board);
-                match self.engine.run(vcpus, id, board, self.memory.ram(), limit) {
+                match self.soft.run(vcpus, id, board, self.memory.ram(), limit) {
                     Outcome::Complete => break,
-                    Outcome::Signals => self.distribute_signals(),
+                    Outcome::Signals => _ = self.distribute_signals(),
                     Outcome::Event => {
-                        if let Some(&event) = self.board.chipset.take_events().first() {
-                            return Some(match event {
-                                ChipsetEvent::PowerOff => End::PowerOff,
-                                ChipsetEvent::Reset => End::Reset,
-                                ChipsetEvent::DebugExit(value) => End::Exit(value),
-                            });
+                        if let Some(end) = self.take_event() {
+                            return Slice::Ended(end);
                         }
                     }
-                    Outcome::InstructionLimit => return Some(End::Instructions),
-                    Outcome::Shutdown => return Some(End::TripleFault(id)),
+                    Outcome::InstructionLimit => return Slice::Ended(End::Instructions),
+                    Outcome::Shutdown => return Slice::Ended(End::TripleFault(id)),
+                    Outcome::Uncounted if self.is_counting() => counted = false,
+                    Outcome::Uncounted => {
+                        self.now = self.now.max(self.time().min(until));
+                        return Slice::Uncounted;
+                    }
                 }
             }
             left = left.saturating_sub(self.vcpus[id].cpu.retired() - before);
         }
         self.now = until;
         self.board.catch_up(until);
-        None
+        Slice::Whole
     }
 
-    /// INIT and start-up IPIs.
-    fn distribute_signals(&mut self) {
+    /// The end that the chipset has asked for.
+    pub(crate) fn take_event(&mut self) -> Option<End> {
+        self.board.chipset.take_events().first().map(|event| match *event {
+            ChipsetEvent::PowerOff => End::PowerOff,
+            ChipsetEvent::Reset => End::Reset,
+            ChipsetEvent::DebugExit(value) => End::Exit(value),
+        })
+    }
+
+    /// INIT and start-up IPIs; says which processors were initialised.
+    pub(crate) fn distribute_signals(&mut self) -> Vec<usize> {
+        let mut initialised = Vec::new();
         for (id, signal) in self.board.chipset.irq.take_signals() {
             let Some(vcpu) = self.vcpus.get_mut(id) else { continue };
             match signal {
@@ -345,6 +421,7 @@ impl Machine {
                     vcpu.cpu.reset(self.signature);
                     vcpu.pmu.reset(Reset::Init);
                     vcpu.waits_for_startup = id != 0;
+                    initialised.push(id);
                 }
                 VcpuSignal::Sipi(page) if vcpu.waits_for_startup => {
                     vcpu.waits_for_startup = false;
@@ -354,7 +431,19 @@ impl Machine {
                 VcpuSignal::Sipi(_) => {}
             }
         }
+        initialised
     }
+}
+
+/// How a slice ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slice {
+    /// At its time.
+    Whole,
+    /// Early, since nothing counts any more.
+    Uncounted,
+    /// With the run.
+    Ended(End),
 }
 
 /// Sets a processor to the state in which a payload begins.
@@ -393,6 +482,7 @@ mod tests {
     use crate::boot::memory::RamLayout;
     use crate::boot::{Image, Payload};
     use crate::config;
+    use crate::engine::EngineKind;
     use crate::platform::Isa;
     use pmu_model::RdpmcCaller;
 
@@ -428,6 +518,7 @@ mod tests {
             start_time: 0,
             skid: 0,
             script: Script::default(),
+            engine: EngineKind::Soft,
             limits,
         };
         let mut machine = Machine::new(&config).unwrap();

@@ -17,7 +17,7 @@ pub struct Memory {
     ram: Ram,
     mapping: GuestRam,
     /// Owns the memory of the ROM, if there is one.
-    _rom: Option<GuestRam>,
+    rom: Option<GuestRam>,
 }
 
 /// A ROM: its contents, and where the guest sees them.
@@ -46,14 +46,14 @@ impl Memory {
             }
         }
         // SAFETY: each region is a readable and writable mapping of `len` bytes at `host`. `mapping`
-        // or `_rom` owns it, lives in the same structure as the `Ram` and is dropped after it.
+        // or `rom` owns it, lives in the same structure as the `Ram` and is dropped after it.
         // vm-memory hands out volatile accessors and no references, and they are used only before
         // the first processor runs ([`Memory::mapping`] takes the structure exclusively).
         let mut ram = unsafe { Ram::new(&regions) };
         for region in rom.iter().flat_map(GuestMemoryBackend::iter) {
             ram.protect(region.start_addr().raw_value());
         }
-        Ok(Self { ram, mapping, _rom: rom })
+        Ok(Self { ram, mapping, rom })
     }
 
     /// As the CPU sees it.
@@ -65,6 +65,11 @@ impl Memory {
     /// As the boot code writes it, while nothing runs.
     pub fn mapping(&mut self) -> &GuestRam {
         &self.mapping
+    }
+
+    /// RAM, and the ROM if there is one, while nothing runs.
+    pub fn mappings(&mut self) -> (&GuestRam, Option<&GuestRam>) {
+        (&self.mapping, self.rom.as_ref())
     }
 }
 

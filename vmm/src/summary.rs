@@ -12,16 +12,21 @@ use pmu_model::{
 };
 use serde::Serialize;
 
+use crate::engine::ASKED_FOR;
 use crate::engine::soft::Vcpu;
 use crate::error::{Error, Result};
 use crate::machine::{End, Machine};
 
-/// The statistics of a run. Fields are in the order in which they are printed; nothing in it
-/// depends on the host.
+/// The statistics of a run. Fields are in the order in which they are printed. Without KVM nothing in
+/// it depends on the host.
 #[derive(Debug, Serialize)]
 pub struct Summary {
     /// Personality.
     pub cpu: &'static str,
+    /// What executed the guest.
+    pub engine: &'static str,
+    /// Why that.
+    pub engine_reason: String,
     /// How the run ended, in one word.
     pub end: &'static str,
     /// Exit status that stands for it.
@@ -39,16 +44,24 @@ pub struct Summary {
 pub struct VcpuSummary {
     /// Its number.
     pub id: usize,
-    /// Instructions retired.
+    /// Instructions retired; on KVM those that the software CPU executed.
     pub instructions: u64,
-    /// Cycles not halted.
+    /// Cycles not halted; likewise.
     pub cycles: u64,
-    /// Cycles halted.
+    /// Cycles halted; likewise.
     pub halted_cycles: u64,
+    /// Cycles that passed while the host's processor had it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub native_cycles: u64,
     /// Its counters.
     pub counters: Vec<CounterSummary>,
     /// Events that a counter was enabled with and that count zero, wholly or in part.
     pub uncounted: Vec<Uncounted>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// The use of one counter.
@@ -101,6 +114,8 @@ impl Summary {
         let vcpus = machine.vcpus().iter().enumerate();
         Self {
             cpu: personality.name,
+            engine: machine.choice().engine,
+            engine_reason: machine.choice().reason.clone(),
             end: end.name(),
             status: end.status(),
             clock_hz: machine.clock_hz(),
@@ -133,6 +148,10 @@ impl Summary {
             microseconds / 1_000_000,
             microseconds % 1_000_000
         );
+        // Of an engine that was asked for there is nothing to say, unless it is the unusual one.
+        if self.engine != "soft" || self.engine_reason != ASKED_FOR {
+            let _ = writeln!(text, "engine: {} ({})", self.engine, self.engine_reason);
+        }
         for vcpu in &self.vcpus {
             write_vcpu(&mut text, vcpu);
         }
@@ -141,11 +160,15 @@ impl Summary {
 }
 
 fn write_vcpu(text: &mut String, vcpu: &VcpuSummary) {
-    let VcpuSummary { id, instructions, cycles, halted_cycles, .. } = vcpu;
-    let _ = writeln!(
+    let VcpuSummary { id, instructions, cycles, halted_cycles, native_cycles, .. } = vcpu;
+    let _ = write!(
         text,
         "vcpu {id}: {instructions} instructions, {cycles} cycles, {halted_cycles} halted"
     );
+    if *native_cycles > 0 {
+        let _ = write!(text, "; {native_cycles} cycles on the host's processor, not counted");
+    }
+    text.push('\n');
     if vcpu.counters.iter().any(|counter| !counter.selections.is_empty()) {
         let _ = writeln!(
             text,
@@ -191,8 +214,9 @@ fn vcpu_summary(personality: &'static Personality, id: usize, vcpu: &Vcpu) -> Vc
     VcpuSummary {
         id,
         instructions: vcpu.cpu.retired(),
-        cycles: vcpu.cpu.time - vcpu.halted_cycles,
+        cycles: vcpu.cpu.time - vcpu.halted_cycles - vcpu.native_cycles,
         halted_cycles: vcpu.halted_cycles,
+        native_cycles: vcpu.native_cycles,
         counters: (0..personality.counters)
             .map(|index| counter_summary(personality, index, &vcpu.pmu))
             .collect(),

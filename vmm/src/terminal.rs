@@ -15,6 +15,8 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
+/// The signals that ask the process to end.
+pub(crate) const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
 
 /// Notes the signal; the machine looks between two slices. Generic so that the C type of the second
 /// argument is inferred and need not be named.
@@ -27,7 +29,7 @@ extern "C" fn note_signal<T>(number: i32, _: *mut T, _: *mut c_void) {
 /// # Errors
 /// If the host refuses.
 pub fn catch_signals() -> Result<()> {
-    for number in [SIGHUP, SIGINT, SIGTERM] {
+    for number in SIGNALS {
         register_signal_handler(number, note_signal)
             .map_err(|e| Error::Host(format!("cannot catch signal {number}: {e}")))?;
     }

@@ -178,6 +178,15 @@ impl<O> Translations<O> {
         }
     }
 
+    /// Drops everything: guest memory was written past the processors that note their writes.
+    pub fn forget(&mut self) {
+        self.blocks.clear();
+        self.free.clear();
+        self.index.clear();
+        self.by_page.clear();
+        self.generation = self.generation.wrapping_add(1);
+    }
+
     /// Number of blocks.
     #[must_use]
     pub fn len(&self) -> usize {

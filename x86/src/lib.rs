@@ -13,6 +13,7 @@
 //! * `access.rs`, `tlb.rs`, `paging.rs`: linear memory, from effective address to host memory.
 //! * [`block`], `run.rs`: the cache of translated blocks and the loop that runs them.
 //! * `segment.rs`, `far.rs`, `gate.rs`, `task.rs`: protection.
+//! * [`handover`], [`unwind`]: taking over from another engine in the middle of a guest.
 //! * [`observe`]: what can be seen, as a generic parameter of all handlers.
 //! * [`bus`]: all that is outside.
 
@@ -25,6 +26,7 @@ mod exec;
 mod far;
 pub mod flags;
 mod gate;
+pub mod handover;
 pub mod insn;
 mod lower;
 pub mod observe;
@@ -37,4 +39,5 @@ pub mod softfloat;
 pub mod stop;
 mod task;
 mod tlb;
+pub mod unwind;
 pub mod x87;

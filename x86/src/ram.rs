@@ -5,7 +5,7 @@
 //! [`Ram::new`]'s caller vouches that each region's host memory lives and may be read and written
 //! for as long as the `Ram` does; a [`HostPage`] is only ever made from an address inside a region;
 //! and all offsets are bounded by the page. Guest memory is plain bytes: any value is valid, and the
-//! processors of a machine run on one thread.
+//! processors of a machine run on one thread at a time; which one that is may change.
 
 #![allow(unsafe_code)]
 
@@ -26,9 +26,16 @@ pub struct Region {
     pub host: *mut u8,
 }
 
+// SAFETY: a region is the address of memory that belongs to no thread. `Ram::new`'s caller vouches
+// that all accesses come from one thread at a time.
+unsafe impl Send for Region {}
+
 /// A page of guest memory in host memory: its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostPage(*mut u8);
+
+// SAFETY: as for `Region`: pages are found in regions only.
+unsafe impl Send for HostPage {}
 
 impl HostPage {
     /// No page; must not be accessed.
@@ -101,7 +108,8 @@ impl Ram {
     ///
     /// # Safety
     /// Each region's `host .. host + len` is valid for reads and writes while the `Ram` lives, and
-    /// no Rust reference to that memory is used while a processor runs.
+    /// no Rust reference to that memory is used while a processor runs. The processors that run in
+    /// it, and the pages that it gives out, are on one thread at a time; they may move together.
     #[must_use]
     pub unsafe fn new(regions: &[Region]) -> Self {
         let mut regions = regions.to_vec();

@@ -52,12 +52,7 @@ impl Cpu {
                 self.pass(self.delayed_until.min(self.deadline) - self.time);
                 continue;
             }
-            translations.catch_up(cx.ram);
-            if self.tlb.code_pages_seen != cx.ram.code_page_count() {
-                let pages = cx.ram.code_pages_since(self.tlb.code_pages_seen);
-                self.tlb.close_writes(&pages);
-                self.tlb.code_pages_seen = cx.ram.code_page_count();
-            }
+            self.notice_code(cx, translations);
             let stepping = self.watch.code != 0
                 || self.system_flags & (flags::TF | flags::RF) != 0
                 || self.shadow != Shadow::None;
@@ -91,9 +86,24 @@ impl Cpu {
         }
     }
 
+    /// Takes notice of code that was overwritten and of pages that now hold code.
+    #[inline]
+    pub(crate) fn notice_code<O: Observer>(
+        &mut self,
+        cx: &Cx<'_, O>,
+        translations: &mut Translations<O>,
+    ) {
+        translations.catch_up(cx.ram);
+        if self.tlb.code_pages_seen != cx.ram.code_page_count() {
+            let pages = cx.ram.code_pages_since(self.tlb.code_pages_seen);
+            self.tlb.close_writes(&pages);
+            self.tlb.code_pages_seen = cx.ram.code_page_count();
+        }
+    }
+
     /// Runs one instruction with everything that can come between two: breakpoints, the trap flag,
     /// the resume flag, the interrupt shadow.
-    fn step<O: Observer>(
+    pub(crate) fn step<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
         translations: &mut Translations<O>,

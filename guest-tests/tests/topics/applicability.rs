@@ -1,8 +1,12 @@
 //! Which topics do not apply to which parts, and why.
 
 use std::io::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use guest_tests::{Part, Result};
+use guest_tests::{Part, Result, on_engine};
+use vpmu::engine::EngineKind;
+use vpmu::engine::kvm::host::Host;
 
 /// A topic that makes no sense on some parts.
 struct Exception {
@@ -87,6 +91,14 @@ const EXCEPTIONS: &[Exception] = &[
     not("threads::the_wrong_order_loses_the_next", NOT_KNC, "no overflow status"),
 ];
 
+/// Topics that make no sense on KVM, and why.
+const NOT_ON_KVM: &[(&str, &str)] =
+    &[("demo::two_runs_are_equal", "time outside of counting is the host's")];
+
+fn not_on_kvm(file: &str, topic: &str) -> bool {
+    NOT_ON_KVM.iter().any(|(known, _)| known.split_once("::") == Some((file, topic)))
+}
+
 /// The entry that says that `topic` of `file` does not apply to `part`.
 fn exception(file: &str, topic: &str, part: &str) -> Option<&'static Exception> {
     EXCEPTIONS.iter().find(|exception| {
@@ -98,20 +110,47 @@ fn exception(file: &str, topic: &str, part: &str) -> Option<&'static Exception> 
     })
 }
 
-/// Runs `body` for the part that the module at `path` is called after, unless `topic` does not apply
-/// to it.
+/// Runs `body` on the engine and for the part that the modules at `path` are called after, unless
+/// `topic` does not apply to them or this host has no such engine.
 pub(crate) fn test(path: &str, topic: &str, body: fn(&'static Part) -> Result) -> Result {
     let mut modules = path.rsplit("::");
-    let (Some(part), Some(file)) = (modules.next(), modules.next()) else {
+    let (Some(part), Some(engine), Some(file)) = (modules.next(), modules.next(), modules.next())
+    else {
         panic!("{path} is no part of a topic");
     };
     if exception(file, topic, part).is_some() {
         return Ok(());
     }
-    body(Part::by_name(part))
+    let engine = match engine {
+        "soft" => EngineKind::Soft,
+        "kvm" if not_on_kvm(file, topic) || !kvm_is_there() => return Ok(()),
+        "kvm" => EngineKind::Kvm,
+        other => panic!("{other} is no engine"),
+    };
+    on_engine(engine, || body(Part::by_name(part)))
 }
 
-/// Said past the test harness, which would keep it to itself.
+/// Whether this host has KVM. If not, says why, once, and then how many tests have done without.
+fn kvm_is_there() -> bool {
+    static WHY_NOT: OnceLock<Option<String>> = OnceLock::new();
+    static SKIPPED: AtomicUsize = AtomicUsize::new(0);
+    let why_not = WHY_NOT.get_or_init(|| {
+        let why = Host::open().err()?.to_string();
+        say(&format!("kvm: not available: {why}\n"));
+        Some(why)
+    });
+    if why_not.is_some() {
+        let skipped = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
+        say(&format!("kvm: {skipped} skipped\n"));
+    }
+    why_not.is_none()
+}
+
+/// Past the test harness, which would keep it to itself.
+fn say(text: &str) {
+    std::io::stderr().write_all(text.as_bytes()).expect("stderr");
+}
+
 #[test]
 fn what_does_not_apply() {
     let mut text = String::from("topics that do not apply:\n");
@@ -121,5 +160,8 @@ fn what_does_not_apply() {
         }
         text += &format!("  {topic} on {}: {why}\n", parts.join(", "));
     }
-    std::io::stderr().write_all(text.as_bytes()).expect("stderr");
+    for (topic, why) in NOT_ON_KVM {
+        text += &format!("  {topic} on KVM: {why}\n");
+    }
+    say(&text);
 }

@@ -1,12 +1,41 @@
 //! Engines: what executes the guest's instructions.
 //!
-//! An engine runs one processor for a slice of virtual time and gives it back for one of the
-//! reasons in [`Outcome`]. All else is the machine's: which processor runs when, devices, memory.
+//! The software engine runs one processor for a slice of virtual time and gives it back for one of
+//! the reasons in [`Outcome`]. All else is the machine's: which processor runs when, devices, memory.
+//! KVM runs each processor on a thread of its own; the machine is behind a lock then, and while a
+//! counter is enabled the software engine has it.
 
+pub mod kvm;
 pub mod soft;
 
 use crate::devices::Chipset;
 use crate::platform::Platform;
+
+/// The engine that is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EngineKind {
+    /// The software engine.
+    #[default]
+    Soft,
+    /// The host's KVM.
+    Kvm,
+    /// KVM if there is one and the guest can use it, else the software engine.
+    Auto,
+}
+
+/// The engine that runs a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Its name.
+    pub engine: &'static str,
+    /// Why that one, in a few words.
+    pub reason: String,
+    /// What may go wrong with it, in one line.
+    pub warning: Option<String>,
+}
+
+/// The reason of a [`Choice`] that was the user's.
+pub const ASKED_FOR: &str = "asked for";
 
 /// Why a slice ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +48,8 @@ pub enum Outcome {
     Event,
     /// As many instructions as were allowed have retired.
     InstructionLimit,
+    /// Nothing counts any more, and the slice was for as long as something does.
+    Uncounted,
     /// The processor shut down: triple fault.
     Shutdown,
 }
@@ -30,6 +61,8 @@ pub struct Limit {
     pub time: u64,
     /// Instructions that may retire.
     pub instructions: u64,
+    /// It also ends as soon as nothing counts what the processor does and no PMI is under way.
+    pub counted: bool,
 }
 
 /// What the processors share besides memory.

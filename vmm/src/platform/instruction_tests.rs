@@ -6,6 +6,7 @@ use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Payload};
 use crate::config::{self, Boot, Config, Limits};
 use crate::console::Console;
+use crate::engine::EngineKind;
 use crate::input::Script;
 use crate::machine::{End, Machine};
 
@@ -32,6 +33,7 @@ fn run(platform: &'static Platform, isa: Isa, cpus: u8, code: &[u8]) -> u32 {
         start_time: 0,
         skid: 0,
         script: Script::default(),
+        engine: EngineKind::Soft,
         limits: Limits::default(),
     };
     let limits = Limits { instructions: Some(10_000), ..Limits::default() };
@@ -229,6 +231,7 @@ fn a_64_bit_kernel_needs_long_mode() {
         start_time: 0,
         skid: 0,
         script: Script::default(),
+        engine: EngineKind::Soft,
         limits: Limits::default(),
     };
     for (platform, isa, runs) in [

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
 use vpmu::config::{self, Boot, Config, Limits};
 use vpmu::console::Console;
+use vpmu::engine::EngineKind;
 use vpmu::input::Script;
 use vpmu::machine::{End, Machine};
 use vpmu::platform::Isa;
@@ -72,6 +73,7 @@ impl Stepper {
             start_time: 0,
             skid: 0,
             script: Script::default(),
+            engine: EngineKind::Soft,
             limits: Limits::default(),
         };
         Self {

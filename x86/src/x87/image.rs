@@ -210,6 +210,34 @@ impl Fpu {
         image.0
     }
 
+    /// The x87 part of an image for another processor: as FXSAVE with REX.W lays it out, pointers
+    /// and opcode always there. The selectors of the pointers have no place in it.
+    #[must_use]
+    pub fn to_image(&self) -> [u8; FXSAVE_SIZE] {
+        let mut image = Fields(self.fxsave(true));
+        image.put(6, self.fop.to_le_bytes());
+        image.put(8, self.fip.to_le_bytes());
+        image.put(16, self.fdp.to_le_bytes());
+        image.0
+    }
+
+    /// Takes over what [`Fpu::to_image`] has. The selectors stay where the pointers do, and are zero
+    /// otherwise, as on processors that no longer save them.
+    pub fn set_image(&mut self, image: &[u8; FXSAVE_SIZE]) {
+        let (fip, fdp) = (self.fip, self.fdp);
+        self.fxrstor(image, true);
+        let image = Fields(image);
+        self.fop = image.word(6) & 0x7FF;
+        self.fip = u64::from_le_bytes(image.get(8));
+        self.fdp = u64::from_le_bytes(image.get(16));
+        if self.fip != fip {
+            self.fcs = 0;
+        }
+        if self.fdp != fdp {
+            self.fds = 0;
+        }
+    }
+
     /// The x87 part of FXRSTOR, from the first 160 bytes of the image. As on AMD's processors, the
     /// pointers and the opcode are loaded only if the image has an unmasked exception pending.
     pub fn fxrstor(&mut self, image: &[u8; FXSAVE_SIZE], wide: bool) {

@@ -8,8 +8,11 @@ use x86_cpu::{
     block::Translations,
     bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled},
     cpu::{Cpu, DescriptorTable, Features, Segment},
+    handover::Attempt,
     observe::{Counting, Cx, Facts, Observer},
     run::Exit,
+    stop::Exception,
+    unwind::Unwound,
 };
 
 use crate::memory::Memory;
@@ -359,6 +362,19 @@ impl Machine {
     /// A non-maskable interrupt between two instructions.
     pub(crate) fn nmi(&mut self) {
         self.with(|cpu, cx, _| cpu.nmi(cx)).unwrap();
+    }
+
+    /// Delivers an exception as if the instruction at RIP had raised it.
+    pub(crate) fn exception(&mut self, vector: u8, code: Option<u16>) {
+        self.with(|cpu, cx, _| cpu.exception(cx, Exception { vector, code })).unwrap();
+    }
+    /// Undoes the delivery of an exception.
+    pub(crate) fn unwind(&mut self, vector: u8) -> Option<Unwound> {
+        self.with(|cpu, cx, _| cpu.unwind(cx, vector))
+    }
+    /// Executes one instruction unless it faults.
+    pub(crate) fn attempt(&mut self) -> Attempt {
+        self.with(Cpu::attempt)
     }
 
     /// Runs to the HLT of a handler and gives its vector.

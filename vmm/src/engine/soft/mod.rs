@@ -52,6 +52,30 @@ impl Soft {
         Self::default()
     }
 
+    /// Does something with processor `id` that is not to be counted. `None`: there is none such.
+    pub(crate) fn act<T>(
+        &mut self,
+        vcpus: &mut [Vcpu],
+        id: usize,
+        board: &mut Board,
+        ram: &Ram,
+        act: impl FnOnce(&mut Cpu, &mut Cx<'_, Plain>, &mut Translations<Plain>) -> T,
+    ) -> Option<T> {
+        let threads_per_core = usize::from(board.platform.threads_per_core);
+        let (vcpu, mut siblings) = Siblings::split(vcpus, id, threads_per_core)?;
+        let running = Running { vcpu, siblings: &mut siblings, board, ram };
+        let (demand, pending) = (Demand::default(), Pending::default());
+        let plain = &mut self.plain;
+        let act = |cpu: &mut Cpu, cx: &mut Cx<'_, Plain>| act(cpu, cx, plain);
+        Some(observed(running, &demand, u64::MAX, pending, Plain, act))
+    }
+
+    /// Forgets all translated code: guest memory was written by somebody else.
+    pub fn forget(&mut self) {
+        self.plain.forget();
+        self.counting.forget();
+    }
+
     /// Runs processor `id` until the limit, or until the machine has to look at something.
     pub fn run(
         &mut self,
@@ -75,6 +99,9 @@ impl Soft {
             }
             if board.chipset.has_events() {
                 return Outcome::Event;
+            }
+            if limit.counted && !vcpu.is_counted(siblings) {
+                return Outcome::Uncounted;
             }
             let until = limit.time.min(deadline.max(vcpu.cpu.time + 1));
             if vcpu.waits_for_startup {

@@ -8,6 +8,7 @@ use x86_cpu::cpu::Cpu;
 use super::stretch::{Circumstances, MATCH, most_per_cycle};
 use crate::engine::Board;
 use crate::irq::Pending;
+use crate::msr::MsrSpace;
 use crate::platform::MsrBank;
 
 /// One processor with what belongs to it alone.
@@ -21,11 +22,13 @@ pub struct Vcpu {
     /// Model-specific registers that belong to nobody else.
     pub bank: MsrBank,
     /// What the time-stamp counter is ahead of virtual time.
-    pub(super) tsc_offset: u64,
+    pub(crate) tsc_offset: u64,
     /// Waits for a start-up IPI.
     pub waits_for_startup: bool,
     /// Cycles spent halted or waiting for a start-up IPI.
     pub halted_cycles: u64,
+    /// Cycles that passed while the host's processor had it.
+    pub native_cycles: u64,
     /// PMIs under way: the counts of retired instructions at which they reach the local APIC.
     pub(super) late: VecDeque<u64>,
     /// Scratch; empty between uses.
@@ -44,8 +47,19 @@ impl Vcpu {
             tsc_offset: 0,
             waits_for_startup: id != 0,
             halted_cycles: 0,
+            native_cycles: 0,
             late: VecDeque::new(),
             counts: SignalCounts::new(),
+        }
+    }
+
+    /// Its model-specific registers.
+    pub(crate) fn msrs<'a>(&'a mut self, board: &'a mut Board) -> MsrSpace<'a> {
+        MsrSpace {
+            lapic: board.chipset.irq.lapic_mut(self.id),
+            pmu: &mut self.pmu,
+            bank: &mut self.bank,
+            tsc_offset: &mut self.tsc_offset,
         }
     }
 
@@ -62,6 +76,17 @@ impl Vcpu {
             && !(pending.interrupt && self.cpu.interrupts_enabled())
     }
 
+    /// Whether something counts what it does, or a PMI is under way.
+    pub(super) fn is_counted(&self, siblings: &Siblings<'_>) -> bool {
+        self.has_counters_enabled() || siblings.demand().counting
+    }
+
+    /// Whether one of its own counters is enabled, or a PMI is under way.
+    #[must_use]
+    pub fn has_counters_enabled(&self) -> bool {
+        self.pmu.demand().counting || self.pmu.sibling_demand().counting || !self.late.is_empty()
+    }
+
     pub(super) fn takes_nmi(&self, pending: Pending) -> bool {
         pending.nmi && !self.cpu.nmi_blocked()
     }
@@ -71,6 +96,13 @@ impl Vcpu {
         let cycles = time.saturating_sub(self.cpu.time);
         self.cpu.pass(cycles);
         self.halted_cycles += cycles;
+    }
+
+    /// Until `time` the host's processor has had it.
+    pub(crate) fn was_native_until(&mut self, time: u64) {
+        let cycles = time.saturating_sub(self.cpu.time);
+        self.cpu.pass(cycles);
+        self.native_cycles += cycles;
     }
 
     pub(super) fn circumstances(&self, pending: Pending) -> Circumstances {

@@ -1,0 +1,252 @@
+//! The host's KVM: whether there is one, and what it can do.
+//!
+//! Everything that the engine asks of the host before the guest runs goes through [`Host`], so that
+//! a test can take a capability away and see what is said about it.
+
+use std::ffi::CString;
+use std::fmt::Display;
+use std::path::Path;
+
+use kvm_ioctls::{Kvm, VcpuFd, VmFd};
+use vmm_sys_util::errno;
+
+use crate::error::{Error, Result};
+
+/// Where KVM is.
+pub const DEVICE: &str = "/dev/kvm";
+/// `KVM_GET_API_VERSION`: the only one that ever was (KVM API documentation, section 4.1).
+const API_VERSION: i32 = 12;
+
+/// Something that a KVM may lack (KVM API documentation, `KVM_CHECK_EXTENSION`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capability {
+    /// `KVM_CAP_USER_MEMORY`: guest memory is memory of this process.
+    UserMemory,
+    /// `KVM_CAP_SET_TSS_ADDR`: room for the real-mode TSS of older processors.
+    SetTssAddr,
+    /// `KVM_CAP_EXT_CPUID`: CPUID as the personality has it.
+    ExtCpuid,
+    /// `KVM_CAP_X86_USER_SPACE_MSR`: RDMSR and WRMSR that KVM refuses end in this process.
+    UserSpaceMsr,
+    /// `KVM_CAP_X86_MSR_FILTER`: which ones KVM refuses.
+    MsrFilter,
+    /// `KVM_CAP_IMMEDIATE_EXIT`: a processor can be kept from entering the guest.
+    ImmediateExit,
+    /// `KVM_CAP_SET_GUEST_DEBUG`: breakpoints for the host.
+    SetGuestDebug,
+    /// `KVM_CAP_VCPU_EVENTS`: pending exceptions and interrupts can be moved.
+    VcpuEvents,
+    /// `KVM_CAP_DEBUGREGS`: debug registers can be moved.
+    DebugRegs,
+    /// `KVM_CAP_XSAVE`: x87 and SSE registers can be moved.
+    Xsave,
+    /// `KVM_CAP_SYNC_REGS`: registers can be moved in the page that is shared.
+    SyncRegs,
+}
+
+impl Capability {
+    /// All that the engine cannot do without, in the order in which they are looked for.
+    pub const ALL: [Self; 11] = [
+        Self::UserMemory,
+        Self::SetTssAddr,
+        Self::ExtCpuid,
+        Self::UserSpaceMsr,
+        Self::MsrFilter,
+        Self::ImmediateExit,
+        Self::SetGuestDebug,
+        Self::VcpuEvents,
+        Self::DebugRegs,
+        Self::Xsave,
+        Self::SyncRegs,
+    ];
+
+    /// Its number, its name, and the first Linux that has it.
+    const fn row(self) -> (u32, &'static str, &'static str) {
+        use kvm_bindings as kvm;
+        match self {
+            Self::UserMemory => (kvm::KVM_CAP_USER_MEMORY, "KVM_CAP_USER_MEMORY", "2.6.23"),
+            Self::SetTssAddr => (kvm::KVM_CAP_SET_TSS_ADDR, "KVM_CAP_SET_TSS_ADDR", "2.6.24"),
+            Self::ExtCpuid => (kvm::KVM_CAP_EXT_CPUID, "KVM_CAP_EXT_CPUID", "2.6.25"),
+            Self::UserSpaceMsr => {
+                (kvm::KVM_CAP_X86_USER_SPACE_MSR, "KVM_CAP_X86_USER_SPACE_MSR", "5.10")
+            }
+            Self::MsrFilter => (kvm::KVM_CAP_X86_MSR_FILTER, "KVM_CAP_X86_MSR_FILTER", "5.10"),
+            Self::ImmediateExit => (kvm::KVM_CAP_IMMEDIATE_EXIT, "KVM_CAP_IMMEDIATE_EXIT", "4.11"),
+            Self::SetGuestDebug => {
+                (kvm::KVM_CAP_SET_GUEST_DEBUG, "KVM_CAP_SET_GUEST_DEBUG", "2.6.29")
+            }
+            Self::VcpuEvents => (kvm::KVM_CAP_VCPU_EVENTS, "KVM_CAP_VCPU_EVENTS", "2.6.33"),
+            Self::DebugRegs => (kvm::KVM_CAP_DEBUGREGS, "KVM_CAP_DEBUGREGS", "2.6.35"),
+            Self::Xsave => (kvm::KVM_CAP_XSAVE, "KVM_CAP_XSAVE", "2.6.36"),
+            Self::SyncRegs => (kvm::KVM_CAP_SYNC_REGS, "KVM_CAP_SYNC_REGS", "4.17"),
+        }
+    }
+}
+
+/// An open KVM that has what the engine needs.
+#[derive(Debug)]
+pub struct Host {
+    kvm: Kvm,
+    /// Processors that it creates for one machine; more are refused.
+    max_vcpus: usize,
+}
+
+/// What a test takes away from a host.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lacking {
+    /// This capability.
+    pub capability: Option<Capability>,
+    /// The creation of this processor fails.
+    pub vcpu: Option<usize>,
+}
+
+impl Host {
+    /// Opens [`DEVICE`].
+    ///
+    /// # Errors
+    /// If it is not there, may not be opened, or lacks something; the text says what to do.
+    pub fn open() -> Result<Self> {
+        Self::open_at(Path::new(DEVICE), Lacking::default())
+    }
+
+    /// Opens a KVM device elsewhere, or one that lacks something.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn open_at(path: &Path, lacking: Lacking) -> Result<Self> {
+        let name = path.display();
+        let c_path = CString::new(path.as_os_str().as_encoded_bytes())
+            .map_err(|_| Error::Host(format!("{name} is no file name")))?;
+        let kvm = Kvm::new_with_path(c_path).map_err(|e| cannot_open(&name, e))?;
+        check(&name, kvm.get_api_version(), |capability| {
+            let (number, ..) = capability.row();
+            lacking.capability != Some(capability) && kvm.check_extension_raw(number.into()) > 0
+        })?;
+        let max_vcpus = lacking.vcpu.unwrap_or(kvm.get_max_vcpus());
+        Ok(Self { kvm, max_vcpus })
+    }
+
+    /// Processors that one machine can have.
+    #[must_use]
+    pub fn max_vcpus(&self) -> usize {
+        self.max_vcpus
+    }
+
+    /// The device itself.
+    #[must_use]
+    pub fn kvm(&self) -> &Kvm {
+        &self.kvm
+    }
+
+    /// Creates a machine without processors and memory.
+    ///
+    /// # Errors
+    /// If the host refuses.
+    pub fn create_vm(&self) -> Result<VmFd> {
+        self.kvm
+            .create_vm()
+            .map_err(|e| Error::Host(format!("KVM refuses to create a machine: {e}")))
+    }
+
+    /// Creates processor `id` of a machine.
+    ///
+    /// # Errors
+    /// If the host refuses.
+    pub fn create_vcpu(&self, vm: &VmFd, id: usize) -> Result<VcpuFd> {
+        let refused = |why: &dyn Display| {
+            Error::Host(format!("KVM refuses to create processor {id}: {why}; try a smaller --smp"))
+        };
+        if id >= self.max_vcpus {
+            return Err(refused(&format_args!("it has {} at most", self.max_vcpus)));
+        }
+        vm.create_vcpu(id as u64).map_err(|e| refused(&e))
+    }
+}
+
+/// Why the device cannot be opened, and what to do.
+fn cannot_open(name: &dyn Display, error: errno::Error) -> Error {
+    let what_to_do = match error.errno() {
+        libc::ENOENT => "load the kvm_intel or kvm_amd module",
+        libc::EACCES | libc::EPERM => "ask to be in the group that owns it",
+        _ => "see whether the host has KVM at all",
+    };
+    Error::Host(format!("cannot open {name}: {error}; {what_to_do}, or use --engine soft"))
+}
+
+/// Whether a KVM has what the engine needs.
+fn check(name: &dyn Display, version: i32, has: impl Fn(Capability) -> bool) -> Result<()> {
+    if version != API_VERSION {
+        return Err(Error::Host(format!(
+            "{name} is no KVM of API version {API_VERSION}: it answers {version}; use --engine soft"
+        )));
+    }
+    match Capability::ALL.into_iter().find(|&capability| !has(capability)) {
+        None => Ok(()),
+        Some(missing) => {
+            let (_, what, since) = missing.row();
+            Err(Error::Host(format!(
+                "{name} lacks {what}, which came with Linux {since}; boot a newer kernel, or use \
+                 --engine soft"
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one_line(error: &Error) -> String {
+        let text = error.to_string();
+        assert!(!text.contains('\n') && text.contains("--engine soft"), "{text}");
+        assert_eq!(error.status(), 6);
+        text
+    }
+
+    #[test]
+    fn a_device_that_cannot_be_opened_says_what_to_do() {
+        let error = Host::open_at(Path::new("/nonexistent/kvm"), Lacking::default()).unwrap_err();
+        let text = one_line(&error);
+        assert!(text.starts_with("cannot open /nonexistent/kvm: No such file"), "{text}");
+        assert!(text.contains("kvm_amd module"), "{text}");
+        let text = one_line(&cannot_open(&DEVICE, errno::Error::new(libc::EACCES)));
+        assert!(text.starts_with("cannot open /dev/kvm: Permission denied"), "{text}");
+        assert!(text.contains("group"), "{text}");
+    }
+
+    /// Any other file answers the request with an error.
+    #[test]
+    fn another_device_is_no_kvm() {
+        let error = Host::open_at(Path::new("/dev/null"), Lacking::default()).unwrap_err();
+        assert!(one_line(&error).starts_with("/dev/null is no KVM"), "{error}");
+    }
+
+    #[test]
+    fn each_capability_is_needed() {
+        assert!(check(&DEVICE, 12, |_| true).is_ok());
+        for missing in Capability::ALL {
+            let error = check(&DEVICE, 12, |capability| capability != missing).unwrap_err();
+            assert!(one_line(&error).contains(missing.row().1), "{error}");
+        }
+        assert!(one_line(&check(&DEVICE, 11, |_| true).unwrap_err()).contains("answers 11"));
+    }
+
+    /// On a real device; without one there is nothing that could lack anything.
+    #[test]
+    fn what_is_taken_away_is_missed() {
+        let open = |lacking| Host::open_at(Path::new(DEVICE), lacking);
+        match open(Lacking::default()) {
+            Err(error) => eprintln!("kvm: not available: {error}"),
+            Ok(_) => {
+                let capability = Some(Capability::MsrFilter);
+                let error = open(Lacking { capability, vcpu: None }).unwrap_err();
+                assert!(one_line(&error).contains("KVM_CAP_X86_MSR_FILTER"), "{error}");
+                let host = open(Lacking { capability: None, vcpu: Some(1) }).unwrap();
+                let vm = host.create_vm().unwrap();
+                assert!(host.create_vcpu(&vm, 0).is_ok());
+                let error = host.create_vcpu(&vm, 1).unwrap_err().to_string();
+                assert!(error.starts_with("KVM refuses to create processor 1: "), "{error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Getting a thread out of the guest.
+//!
+//! One of the modules with `unsafe`: it reaches into another thread.
+
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use kvm_ioctls::VcpuFd;
+use vmm_sys_util::signal::{SIGRTMIN, block_signal, register_signal_handler};
+
+use crate::error::{Error, Result};
+use crate::terminal;
+
+/// Does nothing: that it comes is enough to end `KVM_RUN`.
+extern "C" fn ignore<T>(_: i32, _: *mut T, _: *mut c_void) {}
+
+/// Makes the signal that kicks harmless elsewhere.
+///
+/// # Errors
+/// If the host refuses.
+pub(super) fn prepare() -> Result<()> {
+    register_signal_handler(SIGRTMIN(), ignore)
+        .map_err(|e| Error::Host(format!("cannot catch signal {}: {e}", SIGRTMIN())))
+}
+
+/// A thread that runs a processor, as others see it.
+#[derive(Debug)]
+pub(super) struct Kicker {
+    thread: libc::pthread_t,
+    immediate_exit: *const AtomicU8,
+}
+
+// SAFETY: the handle of a thread may be used from any other, and the byte is only accessed
+// atomically by all but the thread whose it is.
+unsafe impl Send for Kicker {}
+
+impl Kicker {
+    /// The running thread, which runs `vcpu`. It must drop this before it ends or gives up `vcpu`.
+    ///
+    /// Signals that ask the process to end go to other threads from here on.
+    pub(super) fn here(vcpu: &mut VcpuFd) -> Self {
+        for signal in terminal::SIGNALS {
+            // If it cannot be blocked, it is seen a little later.
+            let _ = block_signal(signal);
+        }
+        let immediate_exit = std::ptr::from_mut(&mut vcpu.get_kvm_run().immediate_exit);
+        // SAFETY: has no preconditions.
+        let thread = unsafe { libc::pthread_self() };
+        Self { thread, immediate_exit: immediate_exit.cast::<AtomicU8>() }
+    }
+
+    /// Ends the thread's `KVM_RUN`, or the next one at once.
+    pub(super) fn kick(&self) {
+        // SAFETY: the owner keeps the mapping and the thread alive as long as this. The kernel reads
+        // the byte at any time; a byte has the layout of its atomic.
+        unsafe {
+            (*self.immediate_exit).store(1, Ordering::Relaxed);
+            libc::pthread_kill(self.thread, SIGRTMIN());
+        }
+    }
+
+    /// The kick has been felt, or is wanted for the thread itself.
+    pub(super) fn set_immediate_exit(&self, value: bool) {
+        // SAFETY: as above.
+        unsafe { (*self.immediate_exit).store(value.into(), Ordering::Relaxed) }
+    }
+}

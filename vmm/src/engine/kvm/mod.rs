@@ -1,0 +1,274 @@
+//! The KVM engine: the same machine on the host's processors.
+//!
+//! Each processor has a thread of its own. All but the execution of instructions is behind one lock:
+//! the devices, the local APICs, the PMUs and the model-specific registers are the ones that the
+//! software engine has, asked in the same way.
+//!
+//! # Counting
+//!
+//! KVM cannot count what a processor of another make would. When a guest enables a counter, all
+//! processors' state moves to the software engine, which runs them, counted, until no counter is
+//! enabled. Then it moves back. Guest memory stays where it is.
+//!
+//! # Time
+//!
+//! Devices go by the host's monotonic clock, in cycles of the personality's clock; while the
+//! software engine has the guest, by its virtual time. Neither change of hands makes device time
+//! jump. The time-stamp counter is the host's, at the host's rate.
+
+mod clock;
+pub mod host;
+mod identity;
+mod kick;
+mod linear;
+pub mod probe;
+mod run_page;
+mod slots;
+mod state;
+mod transfer;
+mod trap;
+mod vcpu;
+mod wait;
+mod world;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kvm_bindings::{
+    KVM_CAP_X86_USER_SPACE_MSR, KVM_MSR_EXIT_REASON_FILTER, KVM_MSR_EXIT_REASON_INVAL,
+    KVM_MSR_EXIT_REASON_UNKNOWN, kvm_enable_cap,
+};
+use kvm_ioctls::{VcpuFd, VmFd};
+use vmm_sys_util::eventfd::EventFd;
+
+use self::host::Host;
+use self::state::Keeps;
+use self::vcpu::Thread;
+use self::world::{Shared, World};
+use super::{ASKED_FOR, Choice, EngineKind};
+use crate::boot::Payload;
+use crate::config::{Config, Limits};
+use crate::console::Console;
+use crate::error::{Error, Result};
+use crate::machine::{End, Machine};
+use crate::memory::Memory;
+use crate::platform::Platform;
+
+/// Where KVM may keep the three pages of its own that some hosts need for real mode: in the hole
+/// below 4 GiB, where nothing of the machine is.
+const TSS_ADDRESS: usize = 0xFFFB_D000;
+/// The main thread looks around at least so often.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// No processor is in the guest for longer without somebody looking where its handlers are.
+const VISIT: Duration = Duration::from_millis(20);
+/// How often it looks at the console while there is something to print: 200 times a second.
+const PRINTING: Duration = Duration::from_millis(5);
+
+/// The processors of a machine, in the host's KVM.
+pub struct Kvm {
+    vcpus: Vec<VcpuFd>,
+    keeps: Keeps,
+    _vm: VmFd,
+}
+
+impl Kvm {
+    /// What `config` asks for: KVM, with the processors and the memory of the machine, or `None` for
+    /// the software engine; and why.
+    ///
+    /// # Errors
+    /// If KVM is asked for and cannot be had.
+    pub fn choose(
+        config: &Config,
+        platform: &Platform,
+        memory: &mut Memory,
+    ) -> Result<(Option<Self>, Choice)> {
+        let choice = |engine, reason| Choice { engine, reason, warning: None };
+        match config.engine {
+            EngineKind::Soft => Ok((None, choice("soft", ASKED_FOR.into()))),
+            EngineKind::Kvm => {
+                let host = Host::open()?;
+                let leaks = probe::leaks(&host, platform)?;
+                let warning = leaks.first().map(|leak| format!("{leak}; see --engine soft"));
+                let kvm = Self::new(&host, config, platform, memory)?;
+                Ok((Some(kvm), Choice { warning, ..choice("kvm", ASKED_FOR.into()) }))
+            }
+            EngineKind::Auto => Ok(match Self::if_useful(config, platform, memory) {
+                Ok(kvm) => (Some(kvm), choice("kvm", format!("{} can be used", host::DEVICE))),
+                Err(error) => (None, choice("soft", error.to_string())),
+            }),
+        }
+    }
+
+    /// KVM, if this guest can use this host's.
+    fn if_useful(config: &Config, platform: &Platform, memory: &mut Memory) -> Result<Self> {
+        let host = Host::open()?;
+        // Other payloads know what they run on.
+        if matches!(config.payload, Payload::Kernel(_))
+            && let Some(leak) = probe::leaks(&host, platform)?.first()
+        {
+            return Err(Error::Host(format!("a kernel needs the CPUID it is promised: {leak}")));
+        }
+        Self::new(&host, config, platform, memory)
+    }
+
+    /// The processors and the memory of a machine on `host`.
+    ///
+    /// # Errors
+    /// If the host refuses.
+    pub fn new(
+        host: &Host,
+        config: &Config,
+        platform: &Platform,
+        memory: &mut Memory,
+    ) -> Result<Self> {
+        if config.limits.instructions.is_some() {
+            let text = "KVM cannot count all instructions: --max-instructions needs --engine soft";
+            return Err(Error::Usage(text.into()));
+        }
+        let refused = |what: &str, e: &dyn std::fmt::Display| {
+            Error::Host(format!("KVM refuses {what}: {e}; use --engine soft"))
+        };
+        let vm = host.create_vm()?;
+        vm.set_tss_address(TSS_ADDRESS).map_err(|e| refused("the address of its TSS", &e))?;
+        let reasons =
+            KVM_MSR_EXIT_REASON_FILTER | KVM_MSR_EXIT_REASON_UNKNOWN | KVM_MSR_EXIT_REASON_INVAL;
+        let user_space_msr = kvm_enable_cap {
+            cap: KVM_CAP_X86_USER_SPACE_MSR,
+            args: [reasons.into(), 0, 0, 0],
+            ..Default::default()
+        };
+        vm.enable_cap(&user_space_msr).map_err(|e| refused("exits for MSRs", &e))?;
+        identity::with_msr_filter(&platform.features, |default, ranges| {
+            vm.set_msr_filter(default, ranges)
+        })
+        .map_err(|e| refused("the MSR filter", &e))?;
+        let (ram, rom) = memory.mappings();
+        slots::register(&vm, ram, rom)?;
+        let create = |id| {
+            let vcpu = host.create_vcpu(&vm, id)?;
+            let cpuid = identity::cpuid(platform, id)
+                .ok_or_else(|| Error::Host("CPUID of this processor is too long".into()))?;
+            vcpu.set_cpuid2(&cpuid).map_err(|e| refused("the processor's CPUID", &e))?;
+            Ok(vcpu)
+        };
+        let vcpus = (0..usize::from(config.cpus)).map(create).collect::<Result<_>>()?;
+        let keeps = {
+            let vm = host.create_vm()?;
+            Keeps::of(&host.create_vcpu(&vm, 0)?)?
+        };
+        Ok(Self { vcpus, keeps, _vm: vm })
+    }
+
+    /// Runs the machine until the guest ends or is cut off. No thread is left behind.
+    ///
+    /// # Errors
+    /// If the console's output cannot be written, or the host cannot go on.
+    pub fn run(
+        &mut self,
+        machine: &mut Machine,
+        limits: Limits,
+        console: &mut Console,
+    ) -> Result<End> {
+        kick::prepare()?;
+        let main = EventFd::new(libc::EFD_NONBLOCK)
+            .map_err(|e| Error::Host(format!("no event descriptor: {e}")))?;
+        let to_main =
+            main.try_clone().map_err(|e| Error::Host(format!("no event descriptor: {e}")))?;
+        let shared = Shared::new(World::new(machine, to_main));
+        thread::scope(|scope| {
+            for (id, vcpu) in self.vcpus.iter_mut().enumerate() {
+                let thread = Thread::new(id, vcpu, &shared, self.keeps);
+                let spawned = thread::Builder::new()
+                    .name(format!("vcpu {id}"))
+                    .spawn_scoped(scope, || thread.run());
+                if let Err(e) = spawned {
+                    let error = Error::Host(format!("no thread for processor {id}: {e}"));
+                    let mut world = shared.lock();
+                    world.finish(Err(error));
+                    shared.unlock(world);
+                    break;
+                }
+            }
+            let end = attend(&shared, limits, console, &main);
+            let mut world = shared.lock();
+            world.finish(end);
+            shared.unlock(world);
+        });
+        let end = shared.lock().end.take();
+        end.unwrap_or_else(|| Err(Error::Host("the run has no end".into())))
+    }
+}
+
+/// The main thread: the console, the limits, and the devices while all processors are busy or asleep.
+fn attend(
+    shared: &Shared<'_>,
+    limits: Limits,
+    console: &mut Console,
+    main: &EventFd,
+) -> Result<End> {
+    let started = Instant::now();
+    let mut visited = started;
+    loop {
+        let mut world = shared.lock();
+        // While the software engine has the machine, the devices are its own business.
+        let native = world.conductor.is_none_or(|conductor| !conductor.takes_all);
+        if native {
+            world.settle();
+        }
+        let printing = world.machine.board.chipset.serial.has_output();
+        if let Some(end) = world.machine.look_outside(limits, started, console)? {
+            return Ok(end);
+        }
+        world.has_input = console.has_input();
+        // What was typed may have raised an interrupt.
+        if native {
+            world.settle();
+        } else {
+            world.notify = true;
+        }
+        if world.end.is_some() {
+            // It has been said already; this is not looked at.
+            return Ok(End::Halted);
+        }
+        let now = world.clock.now();
+        let (asleep, dead) = if native { world.asleep() } else { (false, false) };
+        let next = world.machine.next_event();
+        if asleep && !console.has_input() && next.is_none() || world.machine.is_dead_at(now, dead) {
+            return Ok(End::Halted);
+        }
+        if dead
+            && let Some(next) = next
+            && next > now
+        {
+            // Nothing but an NMI could end this, and nobody sees how long it takes.
+            world.clock.set(next);
+            continue;
+        }
+        let mut until = now.saturating_add(world.clock.cycles(PATIENCE));
+        if native && let Some(next) = next {
+            until = until.min(next);
+        }
+        if printing {
+            until = until.min(now.saturating_add(world.clock.cycles(PRINTING)));
+        }
+        if visited.elapsed() >= VISIT {
+            visited = Instant::now();
+            world.visit();
+        }
+        if !asleep {
+            let left = VISIT.saturating_sub(visited.elapsed());
+            until = until.min(now.saturating_add(world.clock.cycles(left)));
+        }
+        if let Some(limit) = limits.timeout {
+            let left = limit.saturating_sub(started.elapsed());
+            until = until.min(now.saturating_add(world.clock.cycles(left)));
+        }
+        world.main_until = until;
+        let time = world.clock.until(now, until);
+        shared.unlock(world);
+        wait::wait([Some(main), console.input_event()], time);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! Machines on the host's KVM, from the outside. On a host without one they say so and do nothing.
+
+use std::time::{Duration, Instant};
+
+use super::host::{Host, Lacking};
+use super::*;
+use crate::boot::memory::RamLayout;
+use crate::boot::{Image, Payload};
+use crate::config::{self, Boot};
+use crate::input::Script;
+use crate::platform::Isa;
+
+/// Code starts in real mode there.
+const REAL: u64 = 0x7C00;
+/// Code starts in 32-bit protected mode there, without an interrupt table.
+const PROTECTED: u64 = 0x10_0000;
+
+fn kvm_is_there() -> bool {
+    let why = Host::open().err();
+    if let Some(why) = &why {
+        eprintln!("kvm: not available: {why}");
+    }
+    why.is_none()
+}
+
+fn config(code: &[u8], address: u64, cpus: u8, timeout: Option<Duration>) -> Config {
+    let (personality, platform) = config::personality("k8").unwrap();
+    Config {
+        personality,
+        platform,
+        cpus,
+        ram: RamLayout::new(4 << 20, None).unwrap(),
+        boot: Boot::Direct,
+        payload: Payload::Flat {
+            image: Image { name: "test".into(), bytes: code.to_vec() },
+            address,
+        },
+        isa: Isa::Strict,
+        lvtpc_auto_mask: personality.lvtpc_auto_mask,
+        clock_hz: platform.clock_hz,
+        start_time: 0,
+        skid: 0,
+        script: Script::default(),
+        engine: EngineKind::Kvm,
+        limits: Limits { instructions: None, timeout },
+    }
+}
+
+fn run(config: &Config) -> (Machine, End) {
+    let mut machine = Machine::new(config).unwrap();
+    let mut console = Console::to("nowhere".into(), Box::new(std::io::sink()));
+    let end = machine.run(config.limits, &mut console).unwrap();
+    (machine, end)
+}
+
+/// How a guest ends that should end by itself soon.
+fn end_of(code: &[u8], address: u64, cpus: u8) -> End {
+    run(&config(code, address, cpus, Some(Duration::from_secs(20)))).1
+}
+
+/// MOV AL, 21; OUT F4h, AL: status 2 * 21 + 1.
+#[test]
+fn the_debug_exit_port_gives_the_status() {
+    if kvm_is_there() {
+        assert_eq!(end_of(&[0xB0, 21, 0xE6, 0xF4], REAL, 1), End::Exit(43));
+    }
+}
+
+/// CLI, HLT. Nothing is programmed that could end it: there is nothing to wait for.
+#[test]
+fn a_halt_for_good_is_noticed_at_once() {
+    if kvm_is_there() {
+        let started = Instant::now();
+        assert_eq!(end_of(&[0xFA, 0xF4], REAL, 4), End::Halted);
+        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    }
+}
+
+/// UD2 without an interrupt table: #UD, double fault, triple fault.
+#[test]
+fn a_triple_fault_is_reported() {
+    if kvm_is_there() {
+        assert_eq!(end_of(&[0x0F, 0x0B], PROTECTED, 1), End::TripleFault(0));
+    }
+}
+
+/// JMP to itself never leaves the guest; OUT 80h, AL and JMP back leave it all the time.
+#[test]
+fn the_time_limit_ends_every_loop() {
+    if !kvm_is_there() {
+        return;
+    }
+    for code in [&[0xEB, 0xFE][..], &[0xE6, 0x80, 0xEB, 0xFC]] {
+        let started = Instant::now();
+        let limit = Duration::from_millis(300);
+        let (_, end) = run(&config(code, REAL, 2, Some(limit)));
+        assert_eq!(end, End::Timeout);
+        assert!((limit..20 * limit).contains(&started.elapsed()), "{:?}", started.elapsed());
+    }
+}
+
+/// An event select with EN (BKDG 26094, section 10.2) counts five NOP, MOV and the WRMSR that ends
+/// it, as on the software engine; before and after, the host's processor has the guest.
+#[test]
+fn what_is_counted_is_counted_exactly() {
+    if !kvm_is_there() {
+        return;
+    }
+    let mov_eax = |value: u32| [&[0x66, 0xB8][..], &value.to_le_bytes()].concat();
+    let code = [
+        // MOV ECX, C001_0000h; XOR EDX, EDX.
+        &[0x66, 0xB9, 0x00, 0x00, 0x01, 0xC0, 0x66, 0x31, 0xD2][..],
+        &mov_eax(0x0043_00C0),
+        &[0x0F, 0x30, 0x90, 0x90, 0x90, 0x90, 0x90],
+        &mov_eax(0),
+        // WRMSR; NOP; MOV AL, 0; OUT F4h, AL.
+        &[0x0F, 0x30, 0x90, 0xB0, 0x00, 0xE6, 0xF4],
+    ];
+    let limit = Some(Duration::from_secs(20));
+    let (machine, end) = run(&config(&code.concat(), REAL, 1, limit));
+    let vcpu = &machine.vcpus()[0];
+    let counter = vcpu.pmu.rdpmc(0, pmu_model::RdpmcCaller::default());
+    assert_eq!((end, counter.ok()), (End::Exit(1), Some(7)));
+    // The software CPU has executed just these.
+    assert_eq!(vcpu.cpu.retired(), 7);
+    assert!(vcpu.native_cycles > 0);
+}
+
+/// The IRQ0 of the PIT (8254 channel 0, mode 2, a tick every 11932 cycles of 1.193182 MHz: 10 ms)
+/// ends HLT, five times; virtual time is real time meanwhile. Setting the mode raises the line once (8254
+/// data sheet, mode 2), so four periods pass.
+#[test]
+fn a_tick_ends_a_halt() {
+    if !kvm_is_there() {
+        return;
+    }
+    let out = |port: u8, value: u8| [0xB0, value, 0xE6, port];
+    let code = [
+        &[0xFA, 0x31, 0xC0, 0x8E, 0xD8, 0x8E, 0xD0, 0xBC, 0x00, 0x70][..], // CLI; DS, SS 0; SP 7000h
+        &[0xC7, 0x06, 0x20, 0x00, 0x00, 0x7D, 0xC7, 0x06, 0x22, 0x00, 0x00, 0x00], // vector 8: 0:7D00h
+        // 8259A: ICW1 to ICW4, vectors from 8, IRQ0 only.
+        &[out(0x20, 0x11), out(0x21, 8), out(0x21, 4), out(0x21, 1), out(0x21, 0xFE)].concat(),
+        &[out(0x43, 0x34), out(0x40, 0x9C), out(0x40, 0x2E)].concat(),
+        &[0xBB, 0x05, 0x00, 0xFB], // MOV BX, 5; STI
+        &[0xF4, 0x4B, 0x75, 0xFC], // HLT; DEC BX; JNZ to HLT
+        &out(0xF4, 0),
+    ];
+    let mut code = code.concat();
+    code.resize(0x100, 0x90);
+    // 7D00h: PUSH AX; MOV AL, 20h; OUT 20h, AL; POP AX; IRET.
+    code.extend([0x50, 0xB0, 0x20, 0xE6, 0x20, 0x58, 0xCF]);
+    let (machine, end) = run(&config(&code, REAL, 1, Some(Duration::from_secs(20))));
+    assert_eq!(end, End::Exit(1));
+    let milliseconds = machine.time() / (machine.clock_hz() / 1000);
+    assert!((40..5_000).contains(&milliseconds), "{milliseconds} ms");
+}
+
+/// Linux names a thread by what it was spawned as.
+#[test]
+fn no_thread_is_left() {
+    if !kvm_is_there() {
+        return;
+    }
+    // The name of a processor that no other test has.
+    let (_, end) = run(&config(&[0xFA, 0xF4], REAL, 7, None));
+    assert_eq!(end, End::Halted);
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    let names =
+        threads.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    let left: Vec<_> = names.filter(|name| name.trim() == "vcpu 6").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// And left the choice, the machine takes the other engine and says why.
+#[test]
+fn a_limit_of_instructions_is_refused() {
+    let mut config = config(&[0xFA, 0xF4], REAL, 1, None);
+    config.limits.instructions = Some(1);
+    if kvm_is_there() {
+        let error = Machine::new(&config).err().unwrap();
+        assert_eq!(error.status(), 2);
+        assert!(error.to_string().contains("--engine soft"), "{error}");
+    }
+    config.engine = EngineKind::Auto;
+    let machine = Machine::new(&config).unwrap();
+    assert_eq!(machine.choice().engine, "soft");
+    assert_ne!(machine.choice().reason, ASKED_FOR);
+}
+
+/// The second of two processors.
+#[test]
+fn a_processor_that_cannot_be_created_is_one_line() {
+    if !kvm_is_there() {
+        return;
+    }
+    let lacking = Lacking { capability: None, vcpu: Some(1) };
+    let host = Host::open_at(std::path::Path::new(host::DEVICE), lacking).unwrap();
+    let config = config(&[0xFA, 0xF4], REAL, 2, None);
+    let mut memory = Memory::new(&config.ram, None).unwrap();
+    let error = Kvm::new(&host, &config, config.platform, &mut memory).err().unwrap();
+    let text = error.to_string();
+    assert_eq!(error.status(), 6);
+    assert!(text.starts_with("KVM refuses to create processor 1: "), "{text}");
+    assert!(!text.contains('\n'), "{text}");
+}

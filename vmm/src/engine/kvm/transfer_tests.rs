@@ -1,0 +1,76 @@
+//! The state of the software CPU through a vCPU of this host's KVM, bit for bit.
+
+use kvm_ioctls::{Kvm, VmFd};
+
+use super::*;
+use crate::engine::kvm::state::tests::{Random, random_cpu, snapshot};
+
+/// A vCPU without memory; it says so where there is none.
+pub(in crate::engine::kvm) fn vcpu() -> Option<(VmFd, VcpuFd)> {
+    let made = Kvm::new().and_then(|kvm| {
+        let vm = kvm.create_vm()?;
+        vm.set_tss_address(0xfffb_d000)?;
+        let vcpu = vm.create_vcpu(0)?;
+        // All that the host has: KVM judges CR4 and EFER by it.
+        vcpu.set_cpuid2(&kvm.get_supported_cpuid(kvm_bindings::KVM_MAX_CPUID_ENTRIES)?)?;
+        Ok((vm, vcpu))
+    });
+    match made {
+        Ok(made) => Some(made),
+        Err(error) => {
+            eprintln!("kvm: not available: {error}; SKIPPED: this test needs /dev/kvm");
+            None
+        }
+    }
+}
+
+/// What this KVM keeps, by a vCPU of its own.
+pub(in crate::engine::kvm) fn keeps() -> Keeps {
+    let (_vm, vcpu) = vcpu().unwrap();
+    Keeps::of(&vcpu).unwrap()
+}
+
+#[test]
+fn a_vcpu_keeps_every_bit() {
+    let Some((_vm, mut vcpu)) = vcpu() else { return };
+    let keeps = keeps();
+    eprintln!("kvm: {keeps:?}; SKIPPED: states that it does not keep");
+    let mut kept = 0;
+    let mut random = Random(0x2718_2818_2845_9045);
+    for n in 0..400 {
+        let mut cpu = random_cpu(&mut random);
+        let before = snapshot(&cpu);
+        let mut state = State::from_kvm(&mut vcpu).unwrap();
+        state.set_from_cpu(&cpu);
+        if !keeps.holds(&cpu) {
+            continue;
+        }
+        state.to_kvm(&mut vcpu).unwrap_or_else(|e| panic!("{n}: {e}: {before:x?}"));
+        let back = State::from_kvm(&mut vcpu).unwrap_or_else(|e| panic!("{n}: {e}: {before:x?}"));
+        // Onto a processor that is in another state.
+        cpu = random_cpu(&mut random);
+        back.to_cpu(&mut cpu);
+        assert_eq!(snapshot(&cpu), before, "state {n}");
+        kept += 1;
+    }
+    // Long mode and real mode are half of the states.
+    assert!(kept >= 100, "{kept} states");
+}
+
+/// The time-stamp counter is left alone unless asked for.
+#[test]
+fn the_time_stamp_counter_goes_on() {
+    const AHEAD: u64 = 1 << 61;
+    let Some((_vm, mut vcpu)) = vcpu() else { return };
+    let keeps = keeps();
+    let mut state = State::from_kvm(&mut vcpu).unwrap();
+    let first = state.tsc;
+    state.set_tsc = Some(AHEAD);
+    state.to_kvm(&mut vcpu).unwrap();
+    let mut state = State::from_kvm(&mut vcpu).unwrap();
+    assert_eq!(state.tsc >= AHEAD, keeps.time_stamp_counter, "{first:#x}, {:#x}", state.tsc);
+    let second = state.tsc;
+    state.set_tsc = None;
+    state.to_kvm(&mut vcpu).unwrap();
+    assert!(second > first && State::from_kvm(&mut vcpu).unwrap().tsc > second);
+}

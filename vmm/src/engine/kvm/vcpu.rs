@@ -1,0 +1,487 @@
+//! The thread of one processor: into the guest, out of it, and what has to be done in between.
+
+use kvm_ioctls::VcpuFd;
+use x86_cpu::block::Translations;
+use x86_cpu::cpu::Cpu;
+use x86_cpu::handover::Attempt;
+use x86_cpu::observe::{Cx, Plain};
+
+use super::kick::Kicker;
+use super::run_page::{self, Exit};
+use super::state::{Keeps, State};
+use super::trap::{self, Trap};
+use super::world::{Conductor, Guard, Shared, World};
+use crate::error::{Error, Result};
+use crate::machine::{End, Slice};
+
+/// One processor, on its thread.
+pub(super) struct Thread<'s, 'm> {
+    id: usize,
+    fd: &'s mut VcpuFd,
+    shared: &'s Shared<'m>,
+    /// KVM has the processor's state; else the software CPU has it.
+    loaded: bool,
+    /// KVM waits for what the last exit asked for, and may go on asking.
+    unfinished: bool,
+    /// On its way, with what only KVM has in it. There since the first move.
+    state: Option<Box<State>>,
+    /// Where exceptions are caught that the guest does not deserve.
+    trap: Trap,
+    /// What of a state this KVM keeps.
+    keeps: Keeps,
+}
+
+/// Ends the run if the thread panics: nobody else would.
+struct Watch<'s, 'm>(&'s Shared<'m>, usize);
+
+impl Drop for Watch<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut world = self.0.lock();
+            if let Some(seat) = world.seats.get_mut(self.1) {
+                seat.kicker = None;
+                seat.inside = None;
+                seat.parked = true;
+            }
+            world.finish(Err(World::broken(self.1)));
+            self.0.unlock(world);
+        }
+    }
+}
+
+impl<'s, 'm> Thread<'s, 'm> {
+    /// The thread of processor `id`, whose state is with the software CPU.
+    pub(super) fn new(id: usize, fd: &'s mut VcpuFd, shared: &'s Shared<'m>, keeps: Keeps) -> Self {
+        let trap = Trap::new(fd);
+        Self { id, fd, shared, loaded: false, unfinished: false, state: None, trap, keeps }
+    }
+
+    /// Runs until the run ends; then the state is with the software CPU again.
+    pub(super) fn run(mut self) {
+        let shared = self.shared;
+        let kicker = Kicker::here(self.fd);
+        let _watch = Watch(shared, self.id);
+        let mut world = shared.lock();
+        world.seats[self.id].kicker = Some(kicker);
+        loop {
+            if world.end.is_some() {
+                break;
+            }
+            world = match self.turn(world) {
+                Ok(world) => world,
+                Err(error) => {
+                    let mut world = shared.lock();
+                    world.finish(Err(error));
+                    world
+                }
+            };
+        }
+        // The state is for the summary only; the run has ended whether or not it can be had.
+        if let Err(error) = self.save(&mut world) {
+            log::debug!("processor {}: {error}", self.id);
+        }
+        world.seats[self.id].kicker = None;
+        world.seats[self.id].parked = true;
+        world.announce();
+        shared.unlock(world);
+    }
+
+    /// One way into the guest and out of it, or one wait.
+    fn turn<'g>(&mut self, mut world: Guard<'g, 'm>) -> Result<Guard<'g, 'm>>
+    where
+        's: 'g,
+    {
+        let (id, shared) = (self.id, self.shared);
+        if world.is_stopped_for(id) {
+            return self.park(world);
+        }
+        let held = self.loaded || self.keeps.holds(&world.machine.vcpus[id].cpu);
+        if world.machine.is_counting() || !held {
+            return self.count(world);
+        }
+        if std::mem::take(&mut world.seats[id].initialised) {
+            self.finish(&mut world)?;
+            self.loaded = false;
+        }
+        if world.machine.vcpus[id].waits_for_startup {
+            return Ok(shared.wait(world, id));
+        }
+        world.settle();
+        if world.end.is_some() || world.seats[id].initialised {
+            return Ok(world);
+        }
+        self.load(&mut world)?;
+        if !self.offer_interrupts(&mut world)? {
+            return Ok(shared.wait(world, id));
+        }
+        self.trap.arm(self.fd, world.machine.memory.ram())?;
+        let pending = world.machine.board.chipset.irq.pending(id);
+        world.seats[id].enter(pending);
+        shared.unlock(world);
+        // Whatever comes of it, the lock is needed before anything else is done.
+        let entered = run_page::enter(self.fd);
+        let mut world = shared.lock();
+        let seat = &mut world.seats[id];
+        seat.inside = None;
+        if let Some(kicker) = &seat.kicker {
+            kicker.set_immediate_exit(false);
+        }
+        let next = dispatch(id, entered?, &mut world, &mut self.unfinished);
+        self.note_task_priority(&mut world);
+        self.follow(world, next)
+    }
+
+    /// Does what an exit means beyond an access to the machine.
+    fn follow<'g>(&mut self, mut world: Guard<'g, 'm>, next: Next) -> Result<Guard<'g, 'm>>
+    where
+        's: 'g,
+    {
+        match next {
+            Next::GoOn => {}
+            Next::Halted => {
+                let enabled = self.fd.get_kvm_run().if_flag != 0;
+                world.seats[self.id].halted = Some(enabled);
+                // There may be nothing left that could happen.
+                let (asleep, dead) = world.asleep();
+                if dead || asleep && world.machine.next_event().is_none() {
+                    world.wake_main();
+                }
+            }
+            Next::Shutdown => {
+                return self.on_soft(world, true, |_, _, cpu, cx, translations| {
+                    trap::shut_down(cpu, cx, translations)
+                });
+            }
+            Next::Emulate => {
+                return self.on_soft(world, true, |_, _, cpu, cx, translations| {
+                    trap::execute(cpu, cx, translations)
+                });
+            }
+            Next::Stopped(dr6) => {
+                return self.on_soft(world, false, |trap, state, cpu, cx, translations| {
+                    trap.stopped(dr6, state, cpu, cx, translations)
+                });
+            }
+        }
+        Ok(world)
+    }
+
+    /// The task priority may have changed in the guest.
+    fn note_task_priority(&mut self, world: &mut World<'_>) {
+        let cr8 = self.fd.get_kvm_run().cr8 as u8;
+        let lapic = world.machine.board.chipset.irq.lapic_mut(self.id);
+        if lapic.cr8() != cr8 & 15 {
+            lapic.set_cr8(cr8);
+        }
+    }
+
+    /// Gives the processor the NMI or the interrupt that it can take; whether it has anything to do
+    /// then.
+    fn offer_interrupts(&mut self, world: &mut World<'_>) -> Result<bool> {
+        let id = self.id;
+        let seat = &mut world.seats[id];
+        let irq = &mut world.machine.board.chipset.irq;
+        let refused = |e| Error::Host(format!("KVM refuses an NMI: {e}"));
+        let nmi_blocked = |fd: &VcpuFd| match fd.get_vcpu_events() {
+            Ok(events) => events.nmi.masked != 0,
+            Err(_) => false,
+        };
+        if irq.pending(id).nmi && !(seat.halted.is_some() && nmi_blocked(self.fd)) {
+            irq.take_nmi(id);
+            match run_page::events_to_come(self.fd) {
+                Some(events) => events.nmi.pending = 1,
+                None => self.fd.nmi().map_err(refused)?,
+            }
+            seat.halted = None;
+        }
+        let run = self.fd.get_kvm_run();
+        run.request_interrupt_window = 0;
+        if irq.pending(id).interrupt {
+            if run.ready_for_interrupt_injection != 0 && run.if_flag != 0 {
+                run.ready_for_interrupt_injection = 0;
+                let vector = irq.acknowledge(id);
+                seat.halted = None;
+                match run_page::events_to_come(self.fd) {
+                    Some(events) => (events.interrupt.injected, events.interrupt.nr) = (1, vector),
+                    None => run_page::interrupt(self.fd, vector)?,
+                }
+            }
+            let more = irq.pending(id).interrupt;
+            self.fd.get_kvm_run().request_interrupt_window = more.into();
+        }
+        self.fd.get_kvm_run().cr8 = irq.lapic(id).cr8().into();
+        Ok(seat.halted.is_none())
+    }
+
+    /// Lets KVM finish what the last exit began: until then RIP and the registers are not what they
+    /// will be.
+    fn finish(&mut self, world: &mut Guard<'_, 'm>) -> Result<()> {
+        while self.loaded && std::mem::take(&mut self.unfinished) {
+            self.fd.set_kvm_immediate_exit(1);
+            let entered = run_page::enter(self.fd);
+            // It may go on where it stopped: the second half of an access, a further iteration.
+            let next = entered.map(|exit| dispatch(self.id, exit, world, &mut self.unfinished));
+            self.fd.set_kvm_immediate_exit(0);
+            if next? == Next::Shutdown {
+                let end = End::TripleFault(self.id);
+                world.finish(Ok(end));
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the processor's state to the software CPU.
+    fn save(&mut self, world: &mut Guard<'_, 'm>) -> Result<()> {
+        if self.loaded {
+            self.move_out(world, false)?;
+            self.act(world, |_, state, cpu, cx, _| match state.deliver(cpu, cx) {
+                Ok(()) => Attempt::Done,
+                Err(_) => Attempt::Shutdown,
+            });
+        }
+        Ok(())
+    }
+
+    /// Moves the processor's state to the software CPU, as it is: what KVM was about to deliver is
+    /// still in the state. An exception is not if the exit was one of `failure`, which raises its own.
+    fn move_out(&mut self, world: &mut Guard<'_, 'm>, failure: bool) -> Result<()> {
+        self.finish(world)?;
+        let mut state = Box::new(State::from_kvm(self.fd)?);
+        if failure {
+            state.drop_exception();
+        }
+        let now = world.clock.now();
+        let id = self.id;
+        let halted = world.seats[id].halted.is_some();
+        let machine = &mut *world.machine;
+        let vcpu = &mut machine.vcpus[id];
+        state.to_cpu(&mut vcpu.cpu);
+        vcpu.cpu.halted = halted;
+        vcpu.was_native_until(now);
+        vcpu.tsc_offset = state.tsc.wrapping_sub(vcpu.cpu.time);
+        if state.take_nmi() {
+            machine.board.chipset.irq.lapic_mut(id).accept_nmi();
+        }
+        machine.soft.forget();
+        self.state = Some(state);
+        self.loaded = false;
+        Ok(())
+    }
+
+    /// Does something on the software CPU that is not counted.
+    fn act(
+        &mut self,
+        world: &mut World<'_>,
+        act: impl FnOnce(
+            &mut Trap,
+            &mut State,
+            &mut Cpu,
+            &mut Cx<'_, Plain>,
+            &mut Translations<Plain>,
+        ) -> Attempt,
+    ) {
+        let Self { id, trap, state: Some(state), .. } = self else { return };
+        let machine = &mut *world.machine;
+        let (vcpus, board) = (&mut machine.vcpus, &mut machine.board);
+        let what =
+            machine.soft.act(vcpus, *id, board, machine.memory.ram(), |cpu, cx, translations| {
+                act(trap, state, cpu, cx, translations)
+            });
+        if what == Some(Attempt::Shutdown) {
+            world.finish(Ok(End::TripleFault(*id)));
+        }
+    }
+
+    /// Moves the processor's state to KVM.
+    fn load(&mut self, world: &mut World<'_>) -> Result<()> {
+        if self.loaded {
+            return Ok(());
+        }
+        let mut state = match self.state.take() {
+            Some(state) => state,
+            None => Box::new(State::from_kvm(self.fd)?),
+        };
+        let vcpu = &world.machine.vcpus[self.id];
+        let cpu = &vcpu.cpu;
+        let retimed = std::mem::take(&mut world.seats[self.id].retimed);
+        state.set_tsc = retimed.then(|| cpu.time.wrapping_add(vcpu.tsc_offset));
+        state.set_from_cpu(cpu);
+        state.to_kvm(self.fd)?;
+        world.seats[self.id].halted = cpu.halted.then_some(cpu.interrupts_enabled());
+        // KVM says so at each exit only.
+        let run = self.fd.get_kvm_run();
+        run.if_flag = cpu.interrupts_enabled().into();
+        let ready = cpu.interrupts_enabled() && !cpu.interrupt_shadow();
+        run.ready_for_interrupt_injection = ready.into();
+        self.loaded = true;
+        Ok(())
+    }
+
+    /// Stops for another thread that needs the machine for itself.
+    fn park<'g>(&mut self, mut world: Guard<'g, 'm>) -> Result<Guard<'g, 'm>>
+    where
+        's: 'g,
+    {
+        let id = self.id;
+        if world.conductor.is_some_and(|conductor| conductor.takes_all) {
+            self.save(&mut world)?;
+        }
+        world.seats[id].parked = true;
+        world.announce();
+        // The next conductor may want more than this one.
+        while world.seats[id].parked && world.end.is_none() {
+            world = self.shared.wait(world, id);
+        }
+        Ok(world)
+    }
+
+    /// A counter is enabled, or KVM cannot hold what a processor has come to: the software engine has
+    /// all processors until that is over.
+    fn count<'g>(&mut self, mut world: Guard<'g, 'm>) -> Result<Guard<'g, 'm>>
+    where
+        's: 'g,
+    {
+        self.save(&mut world)?;
+        let id = self.id;
+        world.conductor = Some(Conductor { id, takes_all: true });
+        world.announce();
+        let parked = |world: &World<'_>| {
+            world.seats.iter().enumerate().all(|(other, seat)| other == id || seat.parked)
+        };
+        while !parked(&world) && world.end.is_none() {
+            world = self.shared.wait(world, id);
+        }
+        let now = world.clock.now();
+        world.machine.now = now;
+        world.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(now));
+        while world.end.is_none() {
+            let machine = &mut *world.machine;
+            let asleep = machine.is_asleep();
+            let dead = machine.is_dead(asleep);
+            let Some(until) = machine.horizon(asleep).filter(|_| !dead) else {
+                if dead || !world.has_input {
+                    world.finish(Ok(End::Halted));
+                } else {
+                    world = self.shared.wait(world, id);
+                }
+                continue;
+            };
+            // What this KVM cannot hold goes on here, counted or not.
+            let held = machine.vcpus.iter().all(|vcpu| self.keeps.holds(&vcpu.cpu));
+            match machine.slice(until, u64::MAX, held) {
+                Slice::Whole => {}
+                Slice::Uncounted => break,
+                Slice::Ended(end) => world.finish(Ok(end)),
+            }
+            world = self.shared.give_way(world);
+        }
+        let now = world.machine.now;
+        world.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(now));
+        world.clock.set(now);
+        for seat in &mut world.seats {
+            // The state that counts is with the software CPU already.
+            seat.initialised = false;
+            seat.retimed = true;
+        }
+        world.release();
+        Ok(world)
+    }
+
+    /// Does on the software CPU, while no other processor runs, what KVM cannot: it has stopped with
+    /// an emulation `failure` or at a breakpoint.
+    fn on_soft<'g>(
+        &mut self,
+        mut world: Guard<'g, 'm>,
+        failure: bool,
+        act: impl FnOnce(
+            &mut Trap,
+            &mut State,
+            &mut Cpu,
+            &mut Cx<'_, Plain>,
+            &mut Translations<Plain>,
+        ) -> Attempt,
+    ) -> Result<Guard<'g, 'm>>
+    where
+        's: 'g,
+    {
+        // The state first: an INIT that comes while others are waited for finds it.
+        self.move_out(&mut world, failure)?;
+        // Whoever is the conductor, nobody goes into the guest as long as there is one, and nobody
+        // has the machine but who has the lock.
+        let mine = Conductor { id: self.id, takes_all: false };
+        let conductor = *world.conductor.get_or_insert(mine);
+        world.announce();
+        while world.seats.iter().any(|seat| seat.inside.is_some()) && world.end.is_none() {
+            world = self.shared.wait(world, self.id);
+        }
+        if !world.seats[self.id].initialised && world.end.is_none() {
+            self.act(&mut world, act);
+        }
+        if conductor == mine {
+            world.release();
+        }
+        Ok(world)
+    }
+}
+
+/// What is left to do after an exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    GoOn,
+    Halted,
+    Shutdown,
+    Emulate,
+    /// A breakpoint, with this in DR6.
+    Stopped(u64),
+}
+
+/// Does to the machine what an exit asks for. `unfinished` is set if KVM may go on
+/// asking.
+fn dispatch(id: usize, exit: Exit<'_>, world: &mut World<'_>, unfinished: &mut bool) -> Next {
+    let now = world.clock.now();
+    let machine = &mut *world.machine;
+    let now = machine.board.device_time(now);
+    let chipset = &mut machine.board.chipset;
+    *unfinished = matches!(exit, Exit::Io { .. } | Exit::Mmio { .. });
+    match exit {
+        Exit::Io { port, size, input, data } => {
+            for operand in data.chunks_exact_mut(usize::from(size.max(1))) {
+                if input {
+                    let value = chipset.io_read(port, size, now).to_le_bytes();
+                    operand.copy_from_slice(&value[..operand.len()]);
+                } else {
+                    let mut value = [0; 4];
+                    value[..operand.len()].copy_from_slice(operand);
+                    chipset.io_write(port, size, u32::from_le_bytes(value), now);
+                }
+            }
+        }
+        Exit::Mmio { gpa, write, data } => {
+            let size = data.len() as u8;
+            if write {
+                let mut value = [0; 8];
+                value[..data.len()].copy_from_slice(data);
+                chipset.mmio_write(id, gpa, size, u64::from_le_bytes(value), now);
+            } else {
+                let value = chipset.mmio_read(id, gpa, size, now).to_le_bytes();
+                data.copy_from_slice(&value[..data.len()]);
+            }
+        }
+        Exit::Rdmsr { index, value, refused } => {
+            match machine.vcpus[id].msrs(&mut machine.board).read(now, index) {
+                Ok(read) => *value = read,
+                Err(_) => *refused = 1,
+            }
+        }
+        Exit::Wrmsr { index, value, refused } => {
+            let written = machine.vcpus[id].msrs(&mut machine.board).write(now, index, value);
+            *refused = written.is_err().into();
+        }
+        Exit::Halt => return Next::Halted,
+        Exit::Shutdown => return Next::Shutdown,
+        Exit::EmulationFailure => return Next::Emulate,
+        Exit::Debug(debug) => return Next::Stopped(debug.dr6),
+        Exit::Nothing => {}
+    }
+    Next::GoOn
+}

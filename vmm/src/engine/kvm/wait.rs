@@ -1,0 +1,38 @@
+//! Where the main thread waits: for the devices' next event, for somebody to type, for a processor.
+//!
+//! One of the modules with `unsafe`: it calls the host's `ppoll`, the one call that takes nanoseconds.
+
+#![allow(unsafe_code)]
+
+use std::os::fd::AsRawFd;
+use std::ptr;
+use std::time::Duration;
+
+use vmm_sys_util::eventfd::EventFd;
+
+/// Waits until one of the descriptors is signalled, a signal comes or the time is up. Takes the
+/// signals of the descriptors.
+pub(super) fn wait<const N: usize>(descriptors: [Option<&EventFd>; N], time: Duration) {
+    let mut polled = descriptors.map(|descriptor| libc::pollfd {
+        // Negative ones are ignored.
+        fd: descriptor.map_or(-1, AsRawFd::as_raw_fd),
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    let time = libc::timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    };
+    // SAFETY: `polled` has N elements, and the kernel writes no more than them; no signal mask.
+    let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), N as u64, &raw const time, ptr::null()) };
+    if ready > 0 {
+        for (polled, descriptor) in polled.iter().zip(descriptors) {
+            if polled.revents != 0
+                && let Some(descriptor) = descriptor
+            {
+                // It is readable, and nobody else reads it.
+                let _ = descriptor.read();
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! What the threads of a run share: the machine, behind one lock, and who does what in it.
+//!
+//! A processor's thread holds the lock at all times but while it is in the guest or has to wait.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use vmm_sys_util::eventfd::EventFd;
+
+use super::clock::Clock;
+use super::kick::Kicker;
+use crate::error::{Error, Result};
+use crate::irq::Pending;
+use crate::machine::{End, Machine};
+
+/// How long output may wait for the main thread, in fractions of a second: 5 ms.
+const OUTPUT_PATIENCE: u64 = 200;
+
+/// The lock and what wakes those who wait for something behind it.
+pub(super) struct Shared<'m> {
+    world: Mutex<World<'m>>,
+    /// Something has changed for a processor that waits.
+    changed: Condvar,
+    /// Threads that want the lock from one that keeps it for long.
+    wanted: AtomicUsize,
+}
+
+/// The machine and who does what in it.
+pub(super) struct World<'m> {
+    pub(super) machine: &'m mut Machine,
+    pub(super) clock: Clock,
+    pub(super) seats: Vec<Seat>,
+    /// The processor whose thread has stopped all others.
+    pub(super) conductor: Option<Conductor>,
+    /// How the run has ended.
+    pub(super) end: Option<Result<End>>,
+    /// Wakes the main thread.
+    pub(super) main: EventFd,
+    /// The virtual time until which it sleeps.
+    pub(super) main_until: u64,
+    /// Somebody may still type.
+    pub(super) has_input: bool,
+    /// The threads that wait are to be woken as soon as the lock is free.
+    pub(super) notify: bool,
+}
+
+/// A thread that has stopped all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Conductor {
+    /// Its processor.
+    pub(super) id: usize,
+    /// The others have to give their processors' state to the software CPU.
+    pub(super) takes_all: bool,
+}
+
+/// One processor's thread.
+#[derive(Debug, Default)]
+pub(super) struct Seat {
+    /// There while the thread is.
+    pub(super) kicker: Option<Kicker>,
+    /// It is in the guest, and entered it knowing of these interrupts.
+    pub(super) inside: Option<Pending>,
+    /// It has been in there since the main thread looked last.
+    seen_inside: bool,
+    /// It has been kicked and is on its way out.
+    pub(super) kicked: bool,
+    /// It waits for a change.
+    pub(super) waiting: bool,
+    /// It has stopped for the conductor.
+    pub(super) parked: bool,
+    /// HLT has been executed; whether maskable interrupts end it.
+    pub(super) halted: Option<bool>,
+    /// INIT: the state that KVM has of it is void.
+    pub(super) initialised: bool,
+    /// The time-stamp counter has been elsewhere.
+    pub(super) retimed: bool,
+}
+
+pub(super) type Guard<'g, 'm> = MutexGuard<'g, World<'m>>;
+
+impl<'m> Shared<'m> {
+    pub(super) fn new(world: World<'m>) -> Self {
+        Self { world: Mutex::new(world), changed: Condvar::new(), wanted: AtomicUsize::new(0) }
+    }
+
+    /// Takes the lock. After a panic of another thread the world is only looked at to end it.
+    pub(super) fn lock(&self) -> Guard<'_, 'm> {
+        self.wanted.fetch_add(1, Ordering::Relaxed);
+        let world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        self.wanted.fetch_sub(1, Ordering::Relaxed);
+        world
+    }
+
+    /// Gives the lock back and wakes those who have something to do now.
+    pub(super) fn unlock(&self, mut world: Guard<'_, 'm>) {
+        let notify = std::mem::take(&mut world.notify);
+        drop(world);
+        if notify {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Lets others have the lock for a moment if they want it.
+    pub(super) fn give_way<'g>(&'g self, world: Guard<'g, 'm>) -> Guard<'g, 'm> {
+        if self.wanted.load(Ordering::Relaxed) == 0 {
+            return world;
+        }
+        self.unlock(world);
+        while self.wanted.load(Ordering::Relaxed) > 0 {
+            thread::yield_now();
+        }
+        self.lock()
+    }
+
+    /// Waits as processor `id` until something has changed.
+    pub(super) fn wait<'g>(&'g self, mut world: Guard<'g, 'm>, id: usize) -> Guard<'g, 'm> {
+        world.seats[id].waiting = true;
+        if std::mem::take(&mut world.notify) {
+            self.changed.notify_all();
+        }
+        let mut world = self.changed.wait(world).unwrap_or_else(PoisonError::into_inner);
+        world.seats[id].waiting = false;
+        world
+    }
+}
+
+impl Seat {
+    /// The thread enters the guest, knowing of these interrupts.
+    pub(super) fn enter(&mut self, pending: Pending) {
+        self.inside = Some(pending);
+        self.seen_inside = false;
+        self.kicked = false;
+    }
+
+    /// Nobody is in it yet, and its processor's time-stamp counter is to be set.
+    pub(super) fn new() -> Self {
+        Self { retimed: true, ..Self::default() }
+    }
+
+    /// Takes the thread out of the guest.
+    fn kick(&mut self) {
+        if self.inside.is_some()
+            && !self.kicked
+            && let Some(kicker) = &self.kicker
+        {
+            self.kicked = true;
+            kicker.kick();
+        }
+    }
+}
+
+impl<'m> World<'m> {
+    /// The world before any thread is there. `main` wakes the main thread.
+    pub(super) fn new(machine: &'m mut Machine, main: EventFd) -> Self {
+        Self {
+            clock: Clock::new(machine.clock_hz(), machine.now),
+            seats: machine.vcpus.iter().map(|_| Seat::new()).collect(),
+            machine,
+            conductor: None,
+            end: None,
+            main,
+            main_until: 0,
+            has_input: false,
+            notify: false,
+        }
+    }
+
+    /// Tells all others that the roles have changed: takes them out of the guest, wakes them up.
+    pub(super) fn announce(&mut self) {
+        self.seats.iter_mut().for_each(Seat::kick);
+        self.notify = true;
+    }
+
+    /// Nobody is the conductor any more.
+    pub(super) fn release(&mut self) {
+        self.conductor = None;
+        self.seats.iter_mut().for_each(|seat| seat.parked = false);
+        self.announce();
+    }
+
+    /// Ends the run, if it has not ended yet.
+    pub(super) fn finish(&mut self, end: Result<End>) {
+        if self.end.is_none() {
+            self.end = Some(end);
+        }
+        self.wake_main();
+        self.announce();
+    }
+
+    /// Brings the devices up to now, and to the processors what concerns them. Called after anything
+    /// that may have changed what they see.
+    pub(super) fn settle(&mut self) {
+        let now = self.clock.now();
+        self.machine.now = now;
+        let next = self.machine.board.catch_up(now);
+        if self.machine.board.chipset.irq.has_signals() {
+            for id in self.machine.distribute_signals() {
+                if let Some(seat) = self.seats.get_mut(id) {
+                    seat.initialised = true;
+                    seat.halted = None;
+                }
+            }
+            self.announce();
+        }
+        if self.machine.board.chipset.has_events()
+            && let Some(end) = self.machine.take_event()
+        {
+            self.finish(Ok(end));
+        }
+        self.hurry_main(now, next);
+        for (id, seat) in self.seats.iter_mut().enumerate() {
+            let pending = self.machine.board.chipset.irq.pending(id);
+            if let Some(known) = seat.inside
+                && (pending.nmi && !known.nmi || pending.interrupt && !known.interrupt)
+            {
+                seat.kick();
+            }
+            self.notify |= seat.waiting
+                && seat.halted.is_some_and(|enabled| pending.nmi || pending.interrupt && enabled);
+        }
+    }
+
+    /// Whether a thread other than that of processor `id` has stopped all others.
+    pub(super) fn is_stopped_for(&self, id: usize) -> bool {
+        self.conductor.is_some_and(|conductor| conductor.id != id)
+    }
+
+    /// Whether no processor executes anything until something comes from outside; whether, beyond
+    /// that, no maskable interrupt can change it.
+    pub(super) fn asleep(&self) -> (bool, bool) {
+        let irq = &self.machine.board.chipset.irq;
+        let (mut asleep, mut masked) = (true, true);
+        for (id, (seat, vcpu)) in self.seats.iter().zip(&self.machine.vcpus).enumerate() {
+            if vcpu.waits_for_startup {
+                continue;
+            }
+            let pending = irq.pending(id);
+            match seat.halted {
+                Some(enabled) if !(pending.nmi || pending.interrupt && enabled) => {
+                    masked &= !enabled;
+                }
+                _ => asleep = false,
+            }
+        }
+        (asleep, asleep && masked)
+    }
+
+    /// Gets those out of the guest that have been in there since the last call: they are to look
+    /// where the guest's exception handlers are now.
+    pub(super) fn visit(&mut self) {
+        for seat in self.seats.iter_mut().filter(|seat| seat.inside.is_some()) {
+            if seat.seen_inside {
+                seat.kick();
+            }
+            seat.seen_inside = true;
+        }
+    }
+
+    /// Makes the main thread look at the world.
+    pub(super) fn wake_main(&mut self) {
+        self.main_until = 0;
+        // It cannot fail but for a full counter, which wakes as well.
+        let _ = self.main.write(1);
+    }
+
+    /// Wakes the main thread if it would sleep past `next` or past what is to be printed.
+    fn hurry_main(&mut self, now: u64, next: u64) {
+        let mut until = next;
+        if self.machine.board.chipset.serial.has_output() {
+            until = until.min(now.saturating_add(self.machine.clock_hz() / OUTPUT_PATIENCE));
+        }
+        if until < self.main_until {
+            self.wake_main();
+        }
+    }
+
+    /// An error of a processor's thread for which the machine is not to blame.
+    pub(super) fn broken(id: usize) -> Error {
+        Error::Host(format!("the thread of processor {id} has failed"))
+    }
+}
