@@ -50,14 +50,13 @@ fn the_files_are_whole() {
     }
 }
 
-/// With one exception: libpfm4 has mask 00h for `MMX_UOPS_EXEC`, of which the Intel SDM (volume 3,
-/// events of the P6 family) says mask 0Fh.
+/// Also `MMX_UOPS_EXEC`, for which libpfm4 has mask 00h and the Intel SDM (volume 3, events of the P6
+/// family) 0Fh: that is `MMX_UOPS_EXEC:ALL`.
 #[test]
 fn libpfm4_names_encode_to_libpfm4_values() {
     for personality in Personality::ALL {
         for line in lines(personality) {
             let Some(raw) = line.raw else { continue };
-            let raw = if line.name == "MMX_UOPS_EXEC" { raw | 0x0F00 } else { raw };
             let value = encode(personality, &format!("{}:int:en", line.name));
             assert_eq!(value, Ok(raw), "{} {}", personality.name, line.name);
         }
