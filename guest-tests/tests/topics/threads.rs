@@ -17,6 +17,7 @@ on_every_part!(
     two_overflows_are_one_interrupt,
     a_later_overflow_is_in_the_status,
     the_wrong_order_loses_the_next,
+    a_core_has_one_time_stamp_counter,
 );
 
 /// PERF_SPFLT_CONTROL: counters 0 and 1 obey SPFLT; the user's preference.
@@ -139,6 +140,33 @@ fn each_thread_counts_its_region(part: &'static Part) -> Result {
             (&format!("instructions{n}"), in_region(n) + 2),
             (&format!("branches{n}"), 100 * (n + 1)),
         ]);
+    }
+    Ok(())
+}
+
+/// IA32_TIME_STAMP_COUNTER is one per core (table 1-2): what thread 0 writes, its three siblings read,
+/// and the four threads of the other core do not.
+fn a_core_has_one_time_stamp_counter(part: &'static Part) -> Result {
+    const TIME_STAMP_COUNTER: u32 = 0x10;
+    const WRITTEN: u64 = 0x1234 << 32;
+    let image = Guest::assemble(part, |g| {
+        g.on_every_processor(2 * THREADS, |g| {
+            let mut others = g.create_label();
+            g.test(ebp, ebp)?;
+            g.jnz(others)?;
+            g.write_msr(TIME_STAMP_COUNTER, WRITTEN)?;
+            g.place(&mut others)?;
+            g.barrier()?;
+            g.rdtsc()?;
+            // The low half has gone on since.
+            g.xor(eax, eax)?;
+            leave(g, 0)
+        })?;
+        (0..2 * THREADS).try_for_each(|n| g.report_quad(&format!("tsc{n}"), SCRATCH + 8 * n))
+    })?;
+    let outcome = run_with(part, &image, Options { cpus: 2 * THREADS as u8, ..FOUR_THREADS });
+    for n in 0..2 * THREADS {
+        outcome.expect(&[(&format!("tsc{n}"), if n < THREADS { WRITTEN } else { 0 })]);
     }
     Ok(())
 }
