@@ -236,7 +236,7 @@ mod tests {
     fn what_is_taken_away_is_missed() {
         let open = |lacking| Host::open_at(Path::new(DEVICE), lacking);
         match open(Lacking::default()) {
-            Err(error) => eprintln!("kvm: not available: {error}"),
+            Err(error) => crate::engine::kvm::say(&format!("kvm: not available: {error}")),
             Ok(_) => {
                 let capability = Some(Capability::MsrFilter);
                 let error = open(Lacking { capability, vcpu: None }).unwrap_err();

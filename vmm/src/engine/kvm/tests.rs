@@ -18,7 +18,7 @@ const PROTECTED: u64 = 0x10_0000;
 fn kvm_is_there() -> bool {
     let why = Host::open().err();
     if let Some(why) = &why {
-        eprintln!("kvm: not available: {why}");
+        crate::engine::kvm::say(&format!("kvm: not available: {why}"));
     }
     why.is_none()
 }

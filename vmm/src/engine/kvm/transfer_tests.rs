@@ -18,7 +18,9 @@ pub(in crate::engine::kvm) fn vcpu() -> Option<(VmFd, VcpuFd)> {
     match made {
         Ok(made) => Some(made),
         Err(error) => {
-            eprintln!("kvm: not available: {error}; SKIPPED: this test needs /dev/kvm");
+            crate::engine::kvm::say(&format!(
+                "kvm: not available: {error}; SKIPPED: this test needs /dev/kvm"
+            ));
             None
         }
     }
@@ -34,7 +36,7 @@ pub(in crate::engine::kvm) fn keeps() -> Keeps {
 fn a_vcpu_keeps_every_bit() {
     let Some((_vm, mut vcpu)) = vcpu() else { return };
     let keeps = keeps();
-    eprintln!("kvm: {keeps:?}; SKIPPED: states that it does not keep");
+    crate::engine::kvm::say(&format!("kvm: {keeps:?}; SKIPPED: states that it does not keep"));
     let mut kept = 0;
     let mut random = Random(0x2718_2818_2845_9045);
     for n in 0..400 {

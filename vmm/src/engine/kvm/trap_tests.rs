@@ -398,7 +398,9 @@ fn has_16_bit_gates() -> bool {
     guest.run();
     let words = guest.cpu.gpr(4) == KERNEL_STACK - 0x100 - 6;
     if !words {
-        eprintln!("kvm: no 16-bit gates in protected mode; SKIPPED: RDPMC through them");
+        crate::engine::kvm::say(
+            "kvm: no 16-bit gates in protected mode; SKIPPED: RDPMC through them",
+        );
     }
     words
 }
@@ -760,7 +762,9 @@ fn a_guest_without_handlers() {
         guest.cpu.set_gpr(6, 0);
         guest.run();
         if guest.cpu.segment(seg::CS).base != 0 {
-            eprintln!("kvm: resets a processor that shuts down; SKIPPED: what it was about to do");
+            crate::engine::kvm::say(
+                "kvm: resets a processor that shuts down; SKIPPED: what it was about to do",
+            );
             return;
         }
         assert_eq!((guest.shutdowns, guest.pair(), guest.cpu.gpr(6)), (3, COUNTER, 1));
