@@ -92,16 +92,17 @@ impl<'s, 'm> Thread<'s, 'm> {
         's: 'g,
     {
         let (id, shared) = (self.id, self.shared);
+        // Before anything else moves the state, which is void.
+        if std::mem::take(&mut world.seats[id].initialised) {
+            self.finish(&mut world)?;
+            self.loaded = false;
+        }
         if world.is_stopped_for(id) {
             return self.park(world);
         }
         let held = self.loaded || self.keeps.holds(&world.machine.vcpus[id].cpu);
         if world.machine.is_counting() || !held {
             return self.count(world);
-        }
-        if std::mem::take(&mut world.seats[id].initialised) {
-            self.finish(&mut world)?;
-            self.loaded = false;
         }
         if world.machine.vcpus[id].waits_for_startup {
             return Ok(shared.wait(world, id));
@@ -378,10 +379,12 @@ impl<'s, 'm> Thread<'s, 'm> {
         let now = world.machine.now;
         world.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(now));
         world.clock.set(now);
-        for seat in &mut world.seats {
+        let World { seats, machine, .. } = &mut *world;
+        for (seat, vcpu) in seats.iter_mut().zip(&machine.vcpus) {
             // The state that counts is with the software CPU already.
             seat.initialised = false;
             seat.retimed = true;
+            seat.halted = vcpu.cpu.halted.then_some(vcpu.cpu.interrupts_enabled());
         }
         world.release();
         Ok(world)
@@ -407,17 +410,22 @@ impl<'s, 'm> Thread<'s, 'm> {
         // The state first: an INIT that comes while others are waited for finds it.
         self.move_out(&mut world, failure)?;
         // Whoever is the conductor, nobody goes into the guest as long as there is one, and nobody
-        // has the machine but who has the lock.
+        // has the machine but who has the lock. Another conductor may have finished meanwhile.
         let mine = Conductor { id: self.id, takes_all: false };
-        let conductor = *world.conductor.get_or_insert(mine);
-        world.announce();
-        while world.seats.iter().any(|seat| seat.inside.is_some()) && world.end.is_none() {
+        while world.end.is_none() {
+            if world.conductor.is_none() {
+                world.conductor = Some(mine);
+                world.announce();
+            }
+            if world.seats.iter().all(|seat| seat.inside.is_none()) {
+                break;
+            }
             world = self.shared.wait(world, self.id);
         }
         if !world.seats[self.id].initialised && world.end.is_none() {
             self.act(&mut world, act);
         }
-        if conductor == mine {
+        if world.conductor == Some(mine) {
             world.release();
         }
         Ok(world)
