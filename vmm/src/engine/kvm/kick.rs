@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use kvm_ioctls::VcpuFd;
-use vmm_sys_util::signal::{SIGRTMIN, block_signal, register_signal_handler};
+use vmm_sys_util::signal::{SIGRTMIN, block_signal, register_signal_handler, unblock_signal};
 
 use crate::error::{Error, Result};
 use crate::terminal;
@@ -45,6 +45,8 @@ impl Kicker {
             // If it cannot be blocked, it is seen a little later.
             let _ = block_signal(signal);
         }
+        // Whoever started this process may have blocked it. For a signal that exists this cannot fail.
+        let _ = unblock_signal(SIGRTMIN());
         let immediate_exit = std::ptr::from_mut(&mut vcpu.get_kvm_run().immediate_exit);
         // SAFETY: has no preconditions.
         let thread = unsafe { libc::pthread_self() };

@@ -137,6 +137,10 @@ impl<'s, 'm> Thread<'s, 'm> {
     where
         's: 'g,
     {
+        if world.seats[self.id].initialised {
+            // The processor that it was about is no more.
+            return Ok(world);
+        }
         match next {
             Next::GoOn => {}
             Next::Halted => {
