@@ -8,7 +8,7 @@ use vpmu::boot::{self, Payload};
 use vpmu::config::{self, Boot, Config, Limits};
 use vpmu::console::Console;
 use vpmu::devices::rtc;
-use vpmu::engine::EngineKind;
+use vpmu::engine::{Count, EngineKind};
 use vpmu::input::Script;
 use vpmu::machine::{End, Machine};
 use vpmu::platform::Isa;
@@ -41,6 +41,8 @@ pub(crate) fn time(payload: Payload, ram: u64) -> Result<(Run, End)> {
         skid: 0,
         script: Script::default(),
         engine: EngineKind::Soft,
+        count: Count::Exact,
+        hypervisor_bit: false,
         limits: Limits { timeout: None, instructions: None },
     };
     let mut console = Console::to("nowhere".into(), Box::new(io::sink()));

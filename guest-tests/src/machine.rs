@@ -11,7 +11,7 @@ use vpmu::config::{self, Boot, Config, Limits};
 use vpmu::console::Console;
 use vpmu::demo::Image;
 use vpmu::devices::rtc;
-use vpmu::engine::EngineKind;
+use vpmu::engine::{Count, EngineKind};
 use vpmu::input::Script;
 use vpmu::machine::{End, Machine};
 use vpmu::platform::Isa;
@@ -128,6 +128,8 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
         skid: options.skid,
         script: Script::default(),
         engine,
+        count: Count::Exact,
+        hypervisor_bit: false,
         limits: match engine {
             EngineKind::Soft => Limits { timeout: None, instructions: Some(MAX_INSTRUCTIONS) },
             _ => Limits { timeout: Some(MAX_TIME), instructions: None },

@@ -86,6 +86,8 @@ pub struct Pmu {
     pub(crate) stats: [CounterStats; MAX_COUNTERS],
     pub(crate) uncounted: UncountedSet,
     pub(crate) subscriptions: Subscriptions,
+    /// It asks an engine for what its counters count.
+    pub(crate) asks: bool,
     /// How often what is counted may have changed.
     pub(crate) programmings: u64,
     /// Unhalted clocks since then, not yet in the statistics.
@@ -97,7 +99,9 @@ pub struct Pmu {
 /// Equal if they hold the same and go on equally.
 impl PartialEq for Pmu {
     fn eq(&self, other: &Pmu) -> bool {
-        core::ptr::eq(self.personality, other.personality) && self.save() == other.save()
+        core::ptr::eq(self.personality, other.personality)
+            && self.asks == other.asks
+            && self.save() == other.save()
     }
 }
 
@@ -114,12 +118,19 @@ impl Pmu {
             stats: [CounterStats::new(); MAX_COUNTERS],
             uncounted: UncountedSet::default(),
             subscriptions: Subscriptions::NONE,
+            asks: true,
             programmings: 0,
             clocks: 0,
             increments: [0; MAX_COUNTERS],
         };
         pmu.clear_registers();
         pmu
+    }
+
+    /// A PMU after power-up that asks an engine for nothing, whatever is enabled: every register is
+    /// live, and the counters stand still but for [`Pmu::count`].
+    pub fn without_demand(personality: &'static Personality) -> Pmu {
+        Pmu { asks: false, ..Pmu::new(personality) }
     }
 
     /// Which processor's PMU this is.
@@ -130,7 +141,7 @@ impl Pmu {
     /// Resets. Warm reset and INIT keep the statistics: they belong to the run.
     pub fn reset(&mut self, kind: Reset) {
         match (kind, self.personality.init) {
-            (Reset::Cold, _) => *self = Pmu::new(self.personality),
+            (Reset::Cold, _) => *self = Pmu { asks: self.asks, ..Pmu::new(self.personality) },
             (Reset::Warm, _) => self.clear_registers(),
             (Reset::Init, InitRule::Keeps) => {}
         }
@@ -221,7 +232,7 @@ impl Pmu {
                 self.record_selection(counter, now);
             }
         }
-        self.subscriptions.recompile(self.personality, &self.selects);
+        self.subscriptions.recompile(self.personality, &self.selects, self.asks);
         self.programmings = self.programmings.wrapping_add(1);
     }
 
@@ -325,6 +336,16 @@ impl Pmu {
             if taking != 0 && n != 0 {
                 self.add(taking, n, &mut overflow);
             }
+        }
+        overflow.pmis
+    }
+
+    /// Adds `n` to one counter, of what somebody else has counted for it. Nothing is added to a
+    /// counter that is not enabled.
+    pub fn count(&mut self, counter: usize, n: u64) -> Pmis {
+        let mut overflow = self.overflow();
+        if counter < MAX_COUNTERS {
+            self.add(self.subscriptions.enabled & 1 << counter, n, &mut overflow);
         }
         overflow.pmis
     }

@@ -79,7 +79,7 @@ impl Pmu {
         }
     }
 
-    /// A PMU in a saved state.
+    /// A PMU in a saved state; it asks for what its counters count ([`Pmu::new`]).
     ///
     /// # Errors
     /// The state is of another version or personality, or no PMU of this personality can be in it.
@@ -109,7 +109,7 @@ impl Pmu {
         }
         let selects = Select::decode_all(personality, &state.registers);
         let mut subscriptions = Subscriptions::NONE;
-        subscriptions.recompile(personality, &selects);
+        subscriptions.recompile(personality, &selects, true);
         Ok(Pmu {
             personality,
             registers: state.registers,
@@ -118,6 +118,7 @@ impl Pmu {
             stats: state.stats,
             uncounted: state.uncounted,
             subscriptions,
+            asks: true,
             programmings: 0,
             clocks: 0,
             increments: [0; MAX_COUNTERS],

@@ -79,11 +79,12 @@ impl Subscriptions {
         sibling_demand: Demand { signals: SignalSet::EMPTY, per_cycle: false, counting: false },
     };
 
-    /// Compiles the selects anew.
+    /// Compiles the selects anew. A PMU that does not ask has no demand, whatever is enabled.
     pub(crate) fn recompile(
         &mut self,
         personality: &'static Personality,
         selects: &[Select; MAX_COUNTERS],
+        asks: bool,
     ) {
         // The tables by signal are long; only these entries are in use.
         for signal in &self.demand.signals {
@@ -95,10 +96,13 @@ impl Subscriptions {
         (self.demand, self.sibling_demand) = (Demand::default(), Demand::default());
         for (counter, select) in selects.iter().enumerate() {
             if select.enabled {
-                self.add(personality, counter, select);
+                self.enabled |= 1 << counter;
+                if asks {
+                    self.add(personality, counter, select);
+                }
             }
         }
-        if self.enabled != 0 {
+        if asks && self.enabled != 0 {
             self.demand.counting = true;
             self.demand.per_cycle = self.per_cycle != 0;
             self.demand.signals.insert(Signal::CyclesUnhalted);
@@ -120,10 +124,9 @@ impl Subscriptions {
         self.asked[..self.asked_len.min(MAX_ASKED)].get(n).copied()
     }
 
-    /// Adds one enabled counter.
+    /// Adds what one enabled counter asks for.
     fn add(&mut self, personality: &'static Personality, counter: usize, select: &Select) {
         let bit = 1 << counter;
-        self.enabled |= bit;
         for (cpl, counters) in self.at_cpl.iter_mut().enumerate() {
             *counters |= if select.cpls >> cpl & 1 != 0 { bit } else { 0 };
         }

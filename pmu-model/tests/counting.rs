@@ -2,7 +2,7 @@
 //!
 //! Source: AMD BKDG 26094, section 10.2. Sequences and sums were worked out by hand.
 
-use pmu_model::{MsrRead, MsrWrite, Personality, Pmis, Pmu, Signal, SignalCounts};
+use pmu_model::{MsrRead, MsrWrite, Personality, Pmis, Pmu, Reset, Signal, SignalCounts};
 
 const EVTSEL: u32 = 0xC001_0000;
 const PERFCTR: u32 = 0xC001_0004;
@@ -429,4 +429,43 @@ fn uncounted_selections_are_named() {
         pmu.uncounted().iter().map(|selected| selected.code(pmu.personality())).collect();
     codes.sort_unstable();
     assert_eq!(codes, [0x24, 0x41, 0x99, 0xF6]);
+}
+
+/// A PMU without demand has live registers and counts nothing that is fired; what somebody else has
+/// counted is added to enabled counters only, wraps at 48 bits and asserts with INT alone. INIT
+/// and a cold reset do not make it ask.
+#[test]
+fn without_demand_only_what_is_handed_over_counts() {
+    let mut pmu = Pmu::without_demand(Personality::by_name("k8").unwrap());
+    let on = 0xC0 | EN | USR | OS;
+    select(&mut pmu, 0, on | INT);
+    select(&mut pmu, 1, on | EDGE | cmask(1));
+    assert_eq!(pmu.read_msr(EVTSEL), MsrRead::Value(on | INT));
+    assert!(!pmu.demand().counting && pmu.demand().signals.is_empty());
+    assert_eq!(pmu.headroom(Signal::InsnRetired), None);
+    preset(&mut pmu, 0, 0xFFFF_FFFF_FFFE);
+    let batch = counts(&[(Signal::InsnRetired, 5), (Signal::CyclesUnhalted, 5)]);
+    assert!(pmu.fire(Signal::InsnRetired, 5, 0).is_empty());
+    assert!(pmu.advance(&batch, 0).is_empty());
+    assert!(pmu.advance_by(0, |_| 5).is_empty());
+    assert!(pmu.cycle(&batch, 0).is_empty());
+    assert_eq!((value(&pmu, 0), value(&pmu, 1)), (0xFFFF_FFFF_FFFE, 0));
+
+    assert_eq!(pmis(pmu.count(0, 1)), []);
+    assert_eq!(pmis(pmu.count(0, 4)), [0]);
+    assert_eq!(pmis(pmu.count(1, 1 << 48)), []);
+    assert_eq!(pmis(pmu.count(2, 1 << 48)), []);
+    assert_eq!(pmis(pmu.count(99, 1)), []);
+    assert_eq!((value(&pmu, 0), value(&pmu, 1), value(&pmu, 2)), (3, 0, 0));
+    select(&mut pmu, 0, 0);
+    assert_eq!(pmis(pmu.count(0, 1)), []);
+    assert_eq!(value(&pmu, 0), 3);
+    let total = pmu.counter_stats(0).unwrap().total();
+    assert_eq!((total.count, total.overflows, total.pmis), (5, 1, 1));
+
+    for kind in [Reset::Init, Reset::Warm, Reset::Cold] {
+        pmu.reset(kind);
+        select(&mut pmu, 3, on);
+        assert!(!pmu.demand().counting, "{kind:?}");
+    }
 }

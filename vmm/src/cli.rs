@@ -13,7 +13,7 @@ use crate::boot::{Image, Kernel, LinuxEntry, Payload};
 use crate::config::{Boot, Config, Limits};
 use crate::console::{Console, print};
 use crate::devices::rtc;
-use crate::engine::EngineKind;
+use crate::engine::{Count, EngineKind};
 use crate::error::{Error, Result, status};
 use crate::machine::{End, Machine};
 use crate::platform::Isa;
@@ -123,6 +123,12 @@ struct MachineArgs {
     /// What executes the guest.
     #[arg(long, value_enum, default_value = "soft")]
     engine: Engine,
+    /// Who counts for the performance counters.
+    #[arg(long, value_enum, default_value = "exact")]
+    count: Counting,
+    /// Set CPUID's hypervisor bit, function 1 ECX bit 31.
+    #[arg(long)]
+    hypervisor_bit: bool,
     /// Number of processors.
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..=i64::from(config::MAX_CPUS)))]
@@ -234,6 +240,27 @@ impl From<Engine> for EngineKind {
             Engine::Soft => Self::Soft,
             Engine::Kvm => Self::Kvm,
             Engine::Auto => Self::Auto,
+        }
+    }
+}
+
+/// As [`Count`].
+#[derive(Clone, Copy, ValueEnum)]
+enum Counting {
+    /// The software engine, exactly.
+    Exact,
+    /// The host's performance counters, what they can; needs --engine kvm and a host with a PMU.
+    Host,
+    /// Nobody: registers are live, counters stand still and never interrupt.
+    Off,
+}
+
+impl From<Counting> for Count {
+    fn from(counting: Counting) -> Self {
+        match counting {
+            Counting::Exact => Self::Exact,
+            Counting::Host => Self::Host,
+            Counting::Off => Self::Off,
         }
     }
 }
@@ -428,6 +455,8 @@ fn run(
         skid: args.skid,
         script: config::script(args.input.as_ref(), clock_hz)?,
         engine: args.engine.into(),
+        count: args.count.into(),
+        hypervisor_bit: args.hypervisor_bit,
         limits: Limits {
             timeout: args.timeout.map(Duration::from_secs),
             instructions: args.max_instructions,
@@ -523,6 +552,8 @@ mod tests {
             &["run", "--kernel", "k", "--frobnicate"],
             &["run", "--kernel", "k", "--isa", "avx"],
             &["run", "--kernel", "k", "--engine", "xen"],
+            &["run", "--kernel", "k", "--count", "some"],
+            &["run", "--kernel", "k", "--hypervisor-bit=on"],
             &["run", "--kernel", "k", "--lvtpc-automask", "maybe"],
             &["run", "--flat", "f@0", "--initrd", "i"],
             &["explain", "C0010000"],
@@ -532,6 +563,15 @@ mod tests {
             let text = line(arguments);
             assert!(!text.contains('\n') && text.ends_with("; see vpmu --help"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_wrong_way_to_count_is_answered_with_the_right_ones() {
+        let text = line(&["run", "--kernel", "k", "--count", "some"]);
+        assert!(text.contains("'some' for '--count"), "{text}");
+        assert!(text.contains("exact, host, off"), "{text}");
+        let text = line(&["run", "--kernel", "k", "--hypervisor-bit=on"]);
+        assert!(text.contains("--hypervisor-bit"), "{text}");
     }
 
     #[test]
@@ -554,6 +594,9 @@ mod tests {
             "run --cpu knc --isa distro --lvtpc-automask on --smp 8 --kernel k",
             "run --engine kvm --smp 2 --flat f@0x100000",
             "run --engine auto --kernel k",
+            "run --count off --hypervisor-bit --flat f@0",
+            "run --engine kvm --count host --kernel k",
+            "exec --count exact -- ls",
             "run --cpu p6 --isa strict --lvtpc-automask off --flat f@0",
             "run --cpu p55c --boot firmware --smp 2 --demo sampling",
             "run --boot direct --kernel k",

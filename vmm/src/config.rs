@@ -7,7 +7,7 @@ use pmu_model::{Personality, nearest};
 
 use crate::boot::memory::{RamLayout, host_memory, parse_size};
 use crate::boot::{Image, Payload};
-use crate::engine::EngineKind;
+use crate::engine::{Count, EngineKind};
 use crate::error::{Error, Result};
 use crate::input::Script;
 use crate::platform::{Isa, Platform};
@@ -56,6 +56,10 @@ pub struct Config {
     pub script: Script,
     /// What executes the guest.
     pub engine: EngineKind,
+    /// Who counts for the counters.
+    pub count: Count,
+    /// Whether CPUID shows the hypervisor bit.
+    pub hypervisor_bit: bool,
     /// When the run is cut off.
     pub limits: Limits,
 }

@@ -11,7 +11,7 @@ use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Kernel, LinuxEntry, Payload};
 
 use crate::config;
-use crate::engine::EngineKind;
+use crate::engine::{Count, EngineKind};
 use crate::platform::{Isa, Platform};
 
 const HLT: u8 = 0xF4;
@@ -52,6 +52,8 @@ fn machine(cpu: &str, isa: Isa, cpus: u8, boot: Boot, payload: &Payload) -> Mach
         skid: 0,
         script: Script::default(),
         engine: EngineKind::Soft,
+        count: Count::Exact,
+        hypervisor_bit: false,
         limits: Limits::default(),
     })
     .unwrap()

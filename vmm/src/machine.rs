@@ -11,7 +11,7 @@
 
 use std::time::{Duration, Instant};
 
-use pmu_model::{Pmu, Reset};
+use pmu_model::Reset;
 use x86_cpu::cpu::{Cpu, DescriptorTable, Segment, efer};
 use x86_cpu::insn::seg;
 
@@ -23,7 +23,7 @@ use crate::devices::acpi_pm::TimerWidth;
 use crate::devices::{Chipset, ChipsetConfig, ChipsetEvent};
 use crate::engine::kvm::Kvm;
 use crate::engine::soft::{Soft, Vcpu};
-use crate::engine::{Board, Choice, Limit, Outcome};
+use crate::engine::{Board, Choice, Count, Limit, Outcome};
 use crate::error::{Error, Result, status};
 use crate::input::Script;
 use crate::irq::VcpuSignal;
@@ -107,6 +107,7 @@ pub struct Machine {
     pub(crate) memory: Memory,
     pub(crate) vcpus: Vec<Vcpu>,
     choice: Choice,
+    count: Count,
     clock_hz: u64,
     signature: u32,
     /// Where the next slice begins.
@@ -125,7 +126,10 @@ impl Machine {
     /// # Errors
     /// If the payload cannot be loaded or not be run by this processor, or the host has no memory.
     pub fn new(config: &Config) -> Result<Self> {
-        let platform = config.isa.apply(config.platform);
+        let mut platform = config.isa.apply(config.platform);
+        if config.hypervisor_bit {
+            platform.show_hypervisor();
+        }
         let rom = match config.boot {
             Boot::Direct => None,
             Boot::Firmware => Some(Rom { address: firmware::map::ROM, image: firmware::IMAGE }),
@@ -172,7 +176,7 @@ impl Machine {
             let mut cpu = Cpu::new(platform.features);
             cpu.alignment = platform.alignment;
             cpu.reset(signature);
-            Vcpu::new(id, cpu, Pmu::new(config.personality), bank.clone())
+            Vcpu::new(id, cpu, config.count.pmu(config.personality), bank.clone())
         };
         let mut vcpus: Vec<_> = (0..usize::from(config.cpus)).map(vcpu).collect();
         if let Some(first) = vcpus.first_mut()
@@ -187,6 +191,7 @@ impl Machine {
             memory,
             vcpus,
             choice,
+            count: config.count,
             clock_hz: config.clock_hz,
             signature,
             now: 0,
@@ -218,6 +223,12 @@ impl Machine {
     #[must_use]
     pub fn choice(&self) -> &Choice {
         &self.choice
+    }
+
+    /// Who counts for the counters.
+    #[must_use]
+    pub fn count(&self) -> Count {
+        self.count
     }
 
     /// Runs until the guest ends or is cut off.
@@ -519,6 +530,8 @@ mod tests {
             skid: 0,
             script: Script::default(),
             engine: EngineKind::Soft,
+            count: Count::Exact,
+            hypervisor_bit: false,
             limits,
         };
         let mut machine = Machine::new(&config).unwrap();

@@ -7,13 +7,14 @@ use std::path::Path;
 
 use pmu_model::explain::selection_words;
 use pmu_model::{
-    Availability, CounterStats, EventDef, Personality, PmiRule, Pmu, RdpmcCaller, Select, Selected,
-    Selection, Tally,
+    Availability, CounterStats, EventDef, Fidelity, Personality, PmiRule, Pmu, RdpmcCaller, Select,
+    Selected, Selection, Tally,
 };
 use serde::Serialize;
 
-use crate::engine::ASKED_FOR;
+use crate::engine::kvm::host_events;
 use crate::engine::soft::Vcpu;
+use crate::engine::{ASKED_FOR, Count};
 use crate::error::{Error, Result};
 use crate::machine::{End, Machine};
 
@@ -27,6 +28,8 @@ pub struct Summary {
     pub engine: &'static str,
     /// Why that.
     pub engine_reason: String,
+    /// Who counted.
+    pub counting: Count,
     /// How the run ended, in one word.
     pub end: &'static str,
     /// Exit status that stands for it.
@@ -91,9 +94,21 @@ pub struct SelectionSummary {
     /// How often the counter's PM pin toggled, where that is all that it can do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pin_toggles: Option<u64>,
+    /// How well the host's event matches, if it is the host that counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostMatch>,
     /// Counts.
     #[serde(flatten)]
     pub tally: Tally,
+}
+
+/// How well an event of the host stands for one of the personality.
+#[derive(Debug, Serialize)]
+pub struct HostMatch {
+    /// In one word.
+    pub fidelity: Fidelity,
+    /// Why no better; empty if exact.
+    pub note: &'static str,
 }
 
 /// An event that does not wholly count.
@@ -116,11 +131,14 @@ impl Summary {
             cpu: personality.name,
             engine: machine.choice().engine,
             engine_reason: machine.choice().reason.clone(),
+            counting: machine.count(),
             end: end.name(),
             status: end.status(),
             clock_hz: machine.clock_hz(),
             cycles: machine.time(),
-            vcpus: vcpus.map(|(id, vcpu)| vcpu_summary(personality, id, vcpu)).collect(),
+            vcpus: vcpus
+                .map(|(id, vcpu)| vcpu_summary(personality, machine.count(), id, vcpu))
+                .collect(),
         }
     }
 
@@ -152,21 +170,28 @@ impl Summary {
         if self.engine != "soft" || self.engine_reason != ASKED_FOR {
             let _ = writeln!(text, "engine: {} ({})", self.engine, self.engine_reason);
         }
+        match self.counting {
+            Count::Exact => {}
+            Count::Host => text
+                .push_str("counting: host (by the host's counters, while the guest runs on KVM)\n"),
+            Count::Off => text.push_str("counting: off (all counters stood still)\n"),
+        }
         for vcpu in &self.vcpus {
-            write_vcpu(&mut text, vcpu);
+            write_vcpu(&mut text, self.counting, vcpu);
         }
         text
     }
 }
 
-fn write_vcpu(text: &mut String, vcpu: &VcpuSummary) {
+fn write_vcpu(text: &mut String, counting: Count, vcpu: &VcpuSummary) {
     let VcpuSummary { id, instructions, cycles, halted_cycles, native_cycles, .. } = vcpu;
     let _ = write!(
         text,
         "vcpu {id}: {instructions} instructions, {cycles} cycles, {halted_cycles} halted"
     );
     if *native_cycles > 0 {
-        let _ = write!(text, "; {native_cycles} cycles on the host's processor, not counted");
+        let counted = if counting == Count::Host { "" } else { ", not counted" };
+        let _ = write!(text, "; {native_cycles} cycles on the host's processor{counted}");
     }
     text.push('\n');
     if vcpu.counters.iter().any(|counter| !counter.selections.is_empty()) {
@@ -181,6 +206,10 @@ fn write_vcpu(text: &mut String, vcpu: &VcpuSummary) {
             write_row(text, counter.index, &selection.tally, &selection.words);
             if let Some(toggles) = selection.pin_toggles {
                 let _ = writeln!(text, "      pin PM{} toggled {toggles} times", counter.index);
+            }
+            if let Some(HostMatch { fidelity, note }) = &selection.host {
+                let sep = if note.is_empty() { "" } else { ": " };
+                let _ = writeln!(text, "      {} on the host{sep}{note}", fidelity.name());
             }
         }
         if counter.others != Tally::default() {
@@ -210,7 +239,12 @@ fn write_row(text: &mut String, counter: usize, tally: &Tally, words: &str) {
     );
 }
 
-fn vcpu_summary(personality: &'static Personality, id: usize, vcpu: &Vcpu) -> VcpuSummary {
+fn vcpu_summary(
+    personality: &'static Personality,
+    counting: Count,
+    id: usize,
+    vcpu: &Vcpu,
+) -> VcpuSummary {
     VcpuSummary {
         id,
         instructions: vcpu.cpu.retired(),
@@ -218,13 +252,18 @@ fn vcpu_summary(personality: &'static Personality, id: usize, vcpu: &Vcpu) -> Vc
         halted_cycles: vcpu.halted_cycles,
         native_cycles: vcpu.native_cycles,
         counters: (0..personality.counters)
-            .map(|index| counter_summary(personality, index, &vcpu.pmu))
+            .map(|index| counter_summary(personality, counting, index, &vcpu.pmu))
             .collect(),
-        uncounted: vcpu.pmu.uncounted().iter().map(|what| uncounted(personality, what)).collect(),
+        uncounted: uncounted_by(counting, personality, &vcpu.pmu),
     }
 }
 
-fn counter_summary(personality: &'static Personality, index: usize, pmu: &Pmu) -> CounterSummary {
+fn counter_summary(
+    personality: &'static Personality,
+    counting: Count,
+    index: usize,
+    pmu: &Pmu,
+) -> CounterSummary {
     let stats = pmu.counter_stats(index);
     let selections = stats.as_ref().map_or(&[][..], CounterStats::selections);
     CounterSummary {
@@ -241,6 +280,7 @@ fn counter_summary(personality: &'static Personality, index: usize, pmu: &Pmu) -
             .map(|selection| SelectionSummary {
                 select: selection.word,
                 words: selection_words(personality, index, selection.word),
+                host: host_match(counting, personality, index, selection),
                 pin_toggles: pin_toggles(personality, index, selection),
                 tally: selection.tally,
             })
@@ -257,6 +297,44 @@ fn pin_toggles(
 ) -> Option<u64> {
     let select = Select::from_word(personality, selection.word, counter);
     (personality.pmi == PmiRule::PinsOnly).then(|| selection.tally.pin_toggles(&select))
+}
+
+/// How well the host's event matches that was counted under one selection; `None` if it was not.
+fn host_match(
+    counting: Count,
+    personality: &'static Personality,
+    counter: usize,
+    selection: &Selection,
+) -> Option<HostMatch> {
+    let select = Select::from_word(personality, selection.word, counter);
+    let row = host_events::find(host_events::TABLE, personality, counter, &select)
+        .filter(|_| counting == Count::Host)?;
+    Some(HostMatch { fidelity: row.fidelity, note: row.note })
+}
+
+/// What was enabled and does not count, all of it or in part.
+fn uncounted_by(counting: Count, personality: &'static Personality, pmu: &Pmu) -> Vec<Uncounted> {
+    let reason = match counting {
+        Count::Exact => {
+            return pmu.uncounted().iter().map(|what| uncounted(personality, what)).collect();
+        }
+        Count::Host => "on the host, no event means the same: counts zero",
+        Count::Off => "counting is off: counts zero",
+    };
+    let mut rows: Vec<Uncounted> = Vec::new();
+    for counter in 0..personality.counters {
+        let stats = pmu.counter_stats(counter);
+        for selection in stats.as_ref().map_or(&[][..], CounterStats::selections) {
+            let select = Select::from_word(personality, selection.word, counter);
+            let event = personality.event(select.event, select.umask, counter);
+            let name = event.map_or("", |event| event.name);
+            let counts = host_match(counting, personality, counter, selection).is_some();
+            if !counts && !rows.iter().any(|row| (row.code, row.event) == (select.event, name)) {
+                rows.push(Uncounted { code: select.event, event: name, reason });
+            }
+        }
+    }
+    rows
 }
 
 fn uncounted(personality: &'static Personality, selected: Selected) -> Uncounted {
@@ -316,6 +394,28 @@ mod tests {
         write_file(&path, "second").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "second");
         fs::remove_file(&path).unwrap();
+    }
+
+    /// Section 10.2: C0h with E (bit 18), 41h (a cache) and 76h, with EN, OS and USR. Of these, hosts
+    /// have cycles.
+    #[test]
+    fn what_the_host_does_not_count_is_named_and_the_rest_judged() {
+        let k8 = Personality::by_name("k8").unwrap();
+        let mut pmu = Pmu::without_demand(k8);
+        for (index, value) in (0xC001_0000..).zip([0x47_00C0, 0x43_0041, 0x43_0076]) {
+            pmu.write_msr(index, value);
+        }
+        let codes = |counting| {
+            uncounted_by(counting, k8, &pmu).iter().map(|row| row.code).collect::<Vec<_>>()
+        };
+        assert_eq!(codes(Count::Host), [0xC0, 0x41]);
+        assert_eq!(codes(Count::Off), [0xC0, 0x41, 0x76]);
+        let fidelity = |counting, index| {
+            let summary = counter_summary(k8, counting, index, &pmu);
+            summary.selections[0].host.as_ref().map(|host| host.fidelity)
+        };
+        assert_eq!(fidelity(Count::Host, 2), Some(Fidelity::Modelled));
+        assert_eq!((fidelity(Count::Host, 0), fidelity(Count::Off, 2)), (None, None));
     }
 
     /// Section 10.2: C0h is live and has no unit mask; 41h needs a cache.

@@ -5,9 +5,11 @@
 //! KVM runs each processor on a thread of its own; the machine is behind a lock then, and while a
 //! counter is enabled the software engine has it.
 
+mod count;
 pub mod kvm;
 pub mod soft;
 
+pub use self::count::Count;
 use crate::devices::Chipset;
 use crate::platform::Platform;
 

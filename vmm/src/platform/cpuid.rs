@@ -40,8 +40,6 @@ pub struct CpuidContext {
     pub apic_id: u8,
     /// `APIC_BASE` bit 11: while clear, CPUID hides the APIC.
     pub apic_enabled: bool,
-    /// Whether to show the hypervisor bit, function 1 ECX bit 31.
-    pub hypervisor: bool,
 }
 
 /// A function that does not look at ECX.

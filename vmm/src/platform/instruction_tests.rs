@@ -6,7 +6,7 @@ use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Payload};
 use crate::config::{self, Boot, Config, Limits};
 use crate::console::Console;
-use crate::engine::EngineKind;
+use crate::engine::{Count, EngineKind};
 use crate::input::Script;
 use crate::machine::{End, Machine};
 
@@ -34,6 +34,8 @@ fn run(platform: &'static Platform, isa: Isa, cpus: u8, code: &[u8]) -> u32 {
         skid: 0,
         script: Script::default(),
         engine: EngineKind::Soft,
+        count: Count::Exact,
+        hypervisor_bit: false,
         limits: Limits::default(),
     };
     let limits = Limits { instructions: Some(10_000), ..Limits::default() };
@@ -232,6 +234,8 @@ fn a_64_bit_kernel_needs_long_mode() {
         skid: 0,
         script: Script::default(),
         engine: EngineKind::Soft,
+        count: Count::Exact,
+        hypervisor_bit: false,
         limits: Limits::default(),
     };
     for (platform, isa, runs) in [

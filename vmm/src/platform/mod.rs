@@ -99,15 +99,17 @@ impl Platform {
         if matches!(function, FUNCTION_1 | EXTENDED_1) && !context.apic_enabled {
             result.edx &= !APIC;
         }
-        if function == FUNCTION_1 {
-            if self.cpuid_apic_id {
-                result.ebx |= u32::from(context.apic_id) << 24;
-            }
-            if context.hypervisor {
-                result.ecx |= HYPERVISOR;
-            }
+        if function == FUNCTION_1 && self.cpuid_apic_id {
+            result.ebx |= u32::from(context.apic_id) << 24;
         }
         result
+    }
+
+    /// Sets the hypervisor bit. There are no functions of a hypervisor.
+    pub fn show_hypervisor(&mut self) {
+        for leaf in self.cpuid.to_mut().iter_mut().filter(|leaf| leaf.function == FUNCTION_1) {
+            leaf.result.ecx |= HYPERVISOR;
+        }
     }
 
     /// The function that answers for `function`: itself, or the highest basic one.

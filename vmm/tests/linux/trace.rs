@@ -8,7 +8,7 @@ use std::rc::Rc;
 use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
 use vpmu::config::{self, Boot, Config, Limits};
 use vpmu::console::Console;
-use vpmu::engine::EngineKind;
+use vpmu::engine::{Count, EngineKind};
 use vpmu::input::Script;
 use vpmu::machine::{End, Machine};
 use vpmu::platform::Isa;
@@ -74,6 +74,8 @@ impl Stepper {
             skid: 0,
             script: Script::default(),
             engine: EngineKind::Soft,
+            count: Count::Exact,
+            hypervisor_bit: false,
             limits: Limits::default(),
         };
         Self {

@@ -12,11 +12,7 @@ use crate::platform::{CpuidContext, Platform};
 /// KVM answers for other functions by the vendor: zeros for AMD, the highest basic function for
 /// Intel, as the platforms do.
 pub(super) fn cpuid(platform: &Platform, id: usize) -> Option<CpuId> {
-    let context = CpuidContext {
-        apic_id: u8::try_from(id).unwrap_or(u8::MAX),
-        apic_enabled: true,
-        hypervisor: false,
-    };
+    let context = CpuidContext { apic_id: u8::try_from(id).unwrap_or(u8::MAX), apic_enabled: true };
     let rows = platform.cpuid.iter().map(|leaf| {
         let index = leaf.subleaf.unwrap_or(0);
         let result = platform.cpuid(leaf.function, index, context);
@@ -89,6 +85,22 @@ mod tests {
         // No hypervisor bit, no hypervisor leaves.
         assert_eq!(leaf.ecx >> 31, 0);
         assert!(cpuid.as_slice().iter().all(|leaf| leaf.function >> 28 != 4));
+    }
+
+    /// KVM is told nothing else with the bit (CPUID function 1, ECX bit 31).
+    #[test]
+    fn the_hypervisor_bit_is_all_that_shows_one() {
+        for platform in Platform::ALL {
+            let mut shown = (*platform).clone();
+            shown.show_hypervisor();
+            let (plain, shown) = (cpuid(platform, 0).unwrap(), cpuid(&shown, 0).unwrap());
+            assert_eq!(plain.as_slice().len(), shown.as_slice().len());
+            for (plain, shown) in plain.as_slice().iter().zip(shown.as_slice()) {
+                let bit = if plain.function == 1 { 1 << 31 } else { 0 };
+                assert_eq!(plain.ecx >> 31, 0, "{}", platform.name);
+                assert_eq!(*shown, kvm_cpuid_entry2 { ecx: plain.ecx | bit, ..*plain });
+            }
+        }
     }
 
     /// SYSENTER came with the Pentium II, SYSCALL with the K6, long mode with the K8.

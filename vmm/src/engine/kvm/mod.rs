@@ -8,7 +8,8 @@
 //!
 //! KVM cannot count what a processor of another make would. When a guest enables a counter, all
 //! processors' state moves to the software engine, which runs them, counted, until no counter is
-//! enabled. Then it moves back. Guest memory stays where it is.
+//! enabled. Then it moves back. Guest memory stays where it is. With `--count host` the host's own
+//! counters do what they can instead, and with `--count off` nobody counts: nothing moves then.
 //!
 //! # Time
 //!
@@ -18,6 +19,8 @@
 
 mod clock;
 pub mod host;
+mod host_counter;
+pub mod host_events;
 mod identity;
 mod kick;
 mod linear;
@@ -45,7 +48,7 @@ use self::host::Host;
 use self::state::Keeps;
 use self::vcpu::Thread;
 use self::world::{Shared, World};
-use super::{ASKED_FOR, Choice, EngineKind};
+use super::{ASKED_FOR, Choice, Count, EngineKind};
 use crate::boot::Payload;
 use crate::config::{Config, Limits};
 use crate::console::Console;
@@ -68,6 +71,8 @@ const PRINTING: Duration = Duration::from_millis(5);
 pub struct Kvm {
     vcpus: Vec<VcpuFd>,
     keeps: Keeps,
+    /// The host's events that count, if any do.
+    host_events: Option<&'static [host_events::Row]>,
     _vm: VmFd,
 }
 
@@ -83,6 +88,13 @@ impl Kvm {
         memory: &mut Memory,
     ) -> Result<(Option<Self>, Choice)> {
         let choice = |engine, reason| Choice { engine, reason, warning: None };
+        if config.count == Count::Host {
+            if config.engine == EngineKind::Soft {
+                let text = "--count host needs --engine kvm: the software engine counts by itself";
+                return Err(Error::Usage(text.into()));
+            }
+            host_counter::check()?;
+        }
         match config.engine {
             EngineKind::Soft => Ok((None, choice("soft", ASKED_FOR.into()))),
             EngineKind::Kvm => {
@@ -94,6 +106,7 @@ impl Kvm {
             }
             EngineKind::Auto => Ok(match Self::if_useful(config, platform, memory) {
                 Ok(kvm) => (Some(kvm), choice("kvm", format!("{} can be used", host::DEVICE))),
+                Err(error) if config.count == Count::Host => return Err(error),
                 Err(error) => (None, choice("soft", error.to_string())),
             }),
         }
@@ -156,7 +169,8 @@ impl Kvm {
             let vm = host.create_vm()?;
             Keeps::of(&host.create_vcpu(&vm, 0)?)?
         };
-        Ok(Self { vcpus, keeps, _vm: vm })
+        let host_events = (config.count == Count::Host).then_some(host_events::TABLE);
+        Ok(Self { vcpus, keeps, host_events, _vm: vm })
     }
 
     /// Runs the machine until the guest ends or is cut off. No thread is left behind.
@@ -177,7 +191,7 @@ impl Kvm {
         let shared = Shared::new(World::new(machine, to_main));
         thread::scope(|scope| {
             for (id, vcpu) in self.vcpus.iter_mut().enumerate() {
-                let thread = Thread::new(id, vcpu, &shared, self.keeps);
+                let thread = Thread::new(id, vcpu, &shared, self.keeps, self.host_events);
                 let spawned = thread::Builder::new()
                     .name(format!("vcpu {id}"))
                     .spawn_scoped(scope, || thread.run());

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use pmu_model::MsrRead;
+
 use super::host::{Host, Lacking};
 use super::*;
 use crate::boot::memory::RamLayout;
@@ -9,6 +11,7 @@ use crate::boot::{Image, Payload};
 use crate::config::{self, Boot};
 use crate::input::Script;
 use crate::platform::Isa;
+use crate::summary::Summary;
 
 /// Code starts in real mode there.
 const REAL: u64 = 0x7C00;
@@ -42,6 +45,8 @@ fn config(code: &[u8], address: u64, cpus: u8, timeout: Option<Duration>) -> Con
         skid: 0,
         script: Script::default(),
         engine: EngineKind::Kvm,
+        count: Count::Exact,
+        hypervisor_bit: false,
         limits: Limits { instructions: None, timeout },
     }
 }
@@ -202,4 +207,172 @@ fn a_processor_that_cannot_be_created_is_one_line() {
     assert_eq!(error.status(), 6);
     assert!(text.starts_with("KVM refuses to create processor 1: "), "{text}");
     assert!(!text.contains('\n'), "{text}");
+}
+
+/// MOV ECX, `index`; MOV EAX, MOV EDX, `value`; WRMSR. In 16-bit code, 66h goes before 32-bit operands.
+fn write_msr(prefix: &[u8], index: u32, value: u64) -> Vec<u8> {
+    [(0xB9, index), (0xB8, value as u32), (0xBA, (value >> 32) as u32)]
+        .iter()
+        .flat_map(|(opcode, operand)| [prefix, &[*opcode], &operand.to_le_bytes()].concat())
+        .chain([0x0F, 0x30])
+        .collect()
+}
+
+/// With counting off, registers keep what is written (BKDG 26094, section 10.2: EN bit 22, INT bit 20,
+/// 48 bits, the reserved bits 63:32 of an event select read as zero), RDPMC included, and a counter
+/// one short of its overflow stays there; on KVM, the software CPU executes the RDPMC and nothing else.
+/// The summary says why all counts are zero.
+#[test]
+fn with_counting_off_registers_are_live_and_counters_stand_still() {
+    const LAST: u64 = (1 << 48) - 1;
+    let code = [
+        &write_msr(&[0x66], 0xC001_0004, LAST)[..],
+        &write_msr(&[0x66], 0xC001_0000, 0x0053_00C0),
+        &[0x90; 5],
+        // XOR ECX, ECX; RDPMC; MOV EBX, EAX; MOV ESI, EDX; MOV AL, 0; OUT F4h, AL.
+        &[0x66, 0x31, 0xC9, 0x0F, 0x33, 0x66, 0x89, 0xC3, 0x66, 0x89, 0xD6, 0xB0, 0x00, 0xE6, 0xF4],
+    ];
+    let mut config = config(&code.concat(), REAL, 1, Some(Duration::from_secs(20)));
+    config.count = Count::Off;
+    for engine in [EngineKind::Soft, EngineKind::Kvm] {
+        config.engine = engine;
+        if engine == EngineKind::Kvm && !kvm_is_there() {
+            continue;
+        }
+        let (machine, end) = run(&config);
+        assert_eq!(end, End::Exit(1), "{engine:?}");
+        let vcpu = &machine.vcpus()[0];
+        let (ebx, esi) = (vcpu.cpu.gpr(3) as u32, vcpu.cpu.gpr(6) as u32);
+        assert_eq!((ebx, esi), (0xFFFF_FFFF, 0xFFFF), "{engine:?}");
+        assert_eq!(vcpu.pmu.read_msr(0xC001_0000), MsrRead::Value(0x0053_00C0));
+        assert_eq!(vcpu.pmu.read_msr(0xC001_0004), MsrRead::Value(LAST));
+        let total = vcpu.pmu.counter_stats(0).unwrap().total();
+        assert_eq!((total.count, total.overflows, total.pmis), (0, 0, 0));
+        assert!(!vcpu.has_counters_enabled());
+        if engine == EngineKind::Kvm {
+            assert_eq!(vcpu.cpu.retired(), 1);
+        }
+        let summary = Summary::new(config.personality, &machine, end);
+        let row = &summary.vcpus[0].uncounted[0];
+        assert_eq!((row.code, row.event), (0xC0, "RETIRED_INSTRUCTIONS"));
+        assert!(summary.json().unwrap().contains("\"counting\": \"off\""));
+        assert!(summary.table().contains("counting: off "));
+    }
+}
+
+/// The other way to count belongs to KVM and to hosts with a PMU; elsewhere it is refused at once.
+#[test]
+fn the_hosts_counters_are_refused_where_they_are_not() {
+    let mut config = config(&[0xF4], REAL, 1, None);
+    config.count = Count::Host;
+    config.engine = EngineKind::Soft;
+    let error = Machine::new(&config).err().unwrap();
+    let text = error.to_string();
+    assert_eq!(error.status(), 2);
+    assert!(text.starts_with("--count host") && text.contains("--engine kvm"), "{text}");
+    assert!(!text.contains('\n'), "{text}");
+    config.engine = EngineKind::Kvm;
+    if let Err(expected) = host_counter::check() {
+        for engine in [EngineKind::Kvm, EngineKind::Auto] {
+            config.engine = engine;
+            let error = Machine::new(&config).err().unwrap();
+            assert_eq!((error.status(), error.to_string()), (6, expected.to_string()));
+        }
+    } else {
+        say("perf: this host has a PMU");
+    }
+}
+
+/// The whole way of `--count host`, from the WRMSR that enables a counter to the NMI that its overflow
+/// brings, with the clock of the thread for the cycles: that is what hosts without a PMU have. LVTPC
+/// (SDM volume 3, local vector table): FEE0_0340h, delivery mode 100b is NMI.
+#[test]
+fn a_counter_of_the_host_overflows_into_an_nmi() {
+    const CODE: u64 = PROTECTED;
+    const IDT: u64 = CODE + 0x100;
+    const HANDLER: u64 = CODE + 0x200;
+    /// Linux boot protocol: `__BOOT_CS`.
+    const CODE_SELECTOR: u16 = 0x10;
+    /// Nanoseconds to the overflow.
+    const PERIOD: u64 = 30_000_000;
+    if !kvm_is_there() || !host_counter::tests::there_is_a_clock() {
+        return;
+    }
+    let mut code = [
+        // LIDT [pointer], behind the table; MOV DWORD [FEE0_0340h], 400h.
+        &[0x0F, 0x01, 0x1D][..],
+        &(IDT as u32 + 0x80).to_le_bytes(),
+        &[0xC7, 0x05, 0x40, 0x03, 0xE0, 0xFE, 0x00, 0x04, 0x00, 0x00],
+        // MOV ESP, below the code.
+        &[0xBC],
+        &(CODE as u32 - 0x100).to_le_bytes(),
+        &write_msr(&[], 0xC001_0004, (1 << 48) - PERIOD),
+        &write_msr(&[], 0xC001_0000, 0x0053_0076),
+        // JMP to itself.
+        &[0xEB, 0xFE],
+    ]
+    .concat();
+    code.resize((IDT - CODE) as usize, 0);
+    // Gate 2: present 32-bit interrupt gate, the boot code's segment.
+    code.extend([[0; 8]; 2].concat());
+    code.extend([(HANDLER as u16).to_le_bytes(), CODE_SELECTOR.to_le_bytes()].concat());
+    code.extend([[0x00, 0x8E], ((HANDLER >> 16) as u16).to_le_bytes()].concat());
+    code.resize((IDT - CODE) as usize + 0x80, 0);
+    code.extend(0x17_u16.to_le_bytes());
+    code.extend((IDT as u32).to_le_bytes());
+    code.resize((HANDLER - CODE) as usize, 0);
+    code.extend(write_msr(&[], 0xC001_0000, 0));
+    // MOV AL, 0; OUT F4h, AL.
+    code.extend([0xB0, 0x00, 0xE6, 0xF4]);
+
+    let mut config = config(&code, CODE, 1, Some(Duration::from_secs(20)));
+    config.engine = EngineKind::Soft;
+    let mut machine = Machine::new(&config).unwrap();
+    machine.vcpus[0].pmu = Count::Host.pmu(config.personality);
+    let host = Host::open().unwrap();
+    let mut kvm = Kvm::new(&host, &config, config.platform, &mut machine.memory).unwrap();
+    kvm.host_events = Some(host_counter::tests::WITH_TASK_CLOCK);
+    let mut console = Console::to("nowhere".into(), Box::new(std::io::sink()));
+    let end = kvm.run(&mut machine, config.limits, &mut console).unwrap();
+    drop(kvm);
+
+    let vcpu = &machine.vcpus()[0];
+    let total = vcpu.pmu.counter_stats(0).unwrap().total();
+    assert_eq!((end, total.overflows, total.pmis), (End::Exit(1), 1, 1));
+    // What comes after the overflow is the skid.
+    let MsrRead::Value(counter) = vcpu.pmu.read_msr(0xC001_0004) else { panic!("readable") };
+    assert_eq!(total.count, PERIOD + counter);
+    assert!(machine.time() > 0 && vcpu.cpu.retired() == 0);
+}
+
+/// CPUID function 1, ECX bit 31: zero on processors, one under hypervisors that show themselves.
+#[test]
+fn the_hypervisor_bit_is_there_if_asked_for() {
+    // MOV EAX, 1; CPUID; MOV EBX, ECX; MOV AL, 0; OUT F4h, AL.
+    let code = [
+        &[0x66, 0xB8, 0x01, 0x00, 0x00, 0x00, 0x0F, 0xA2][..],
+        &[0x66, 0x89, 0xCB, 0xB0, 0x00, 0xE6, 0xF4],
+    ];
+    let mut config = config(&code.concat(), REAL, 1, Some(Duration::from_secs(20)));
+    for engine in [EngineKind::Soft, EngineKind::Kvm] {
+        config.engine = engine;
+        if engine == EngineKind::Kvm {
+            if !kvm_is_there() {
+                continue;
+            }
+            if let Some(leak) =
+                probe::leaks(&Host::open().unwrap(), config.platform).unwrap().first()
+            {
+                say(&format!("kvm: the hypervisor bit is not tested: {leak}"));
+                continue;
+            }
+        }
+        for shown in [false, true] {
+            config.hypervisor_bit = shown;
+            let (machine, end) = run(&config);
+            assert_eq!(end, End::Exit(1));
+            let ecx = machine.vcpus()[0].cpu.gpr(3) as u32;
+            assert_eq!(ecx >> 31 != 0, shown, "{engine:?}");
+        }
+    }
 }

@@ -6,6 +6,8 @@ use x86_cpu::cpu::Cpu;
 use x86_cpu::handover::Attempt;
 use x86_cpu::observe::{Cx, Plain};
 
+use super::host_counter::HostCounters;
+use super::host_events::Row;
 use super::kick::Kicker;
 use super::run_page::{self, Exit};
 use super::state::{Keeps, State};
@@ -29,6 +31,8 @@ pub(super) struct Thread<'s, 'm> {
     trap: Trap,
     /// What of a state this KVM keeps.
     keeps: Keeps,
+    /// The host's counters that count for it.
+    counters: HostCounters,
 }
 
 /// Ends the run if the thread panics: nobody else would.
@@ -51,9 +55,26 @@ impl Drop for Watch<'_, '_> {
 
 impl<'s, 'm> Thread<'s, 'm> {
     /// The thread of processor `id`, whose state is with the software CPU.
-    pub(super) fn new(id: usize, fd: &'s mut VcpuFd, shared: &'s Shared<'m>, keeps: Keeps) -> Self {
+    pub(super) fn new(
+        id: usize,
+        fd: &'s mut VcpuFd,
+        shared: &'s Shared<'m>,
+        keeps: Keeps,
+        host_events: Option<&'static [Row]>,
+    ) -> Self {
         let trap = Trap::new(fd);
-        Self { id, fd, shared, loaded: false, unfinished: false, state: None, trap, keeps }
+        let counters = HostCounters::new(host_events);
+        Self {
+            id,
+            fd,
+            shared,
+            loaded: false,
+            unfinished: false,
+            state: None,
+            trap,
+            keeps,
+            counters,
+        }
     }
 
     /// Runs until the run ends; then the state is with the software CPU again.
@@ -116,6 +137,8 @@ impl<'s, 'm> Thread<'s, 'm> {
             return Ok(shared.wait(world, id));
         }
         self.trap.arm(self.fd, world.machine.memory.ram())?;
+        let World { machine, told, .. } = &mut *world;
+        self.counters.follow(&machine.vcpus[id].pmu, told)?;
         let pending = world.machine.board.chipset.irq.pending(id);
         world.seats[id].enter(pending);
         shared.unlock(world);
@@ -127,6 +150,11 @@ impl<'s, 'm> Thread<'s, 'm> {
         if let Some(kicker) = &seat.kicker {
             kicker.set_immediate_exit(false);
         }
+        let World { machine, told, .. } = &mut *world;
+        let (vcpu, irq) = (&mut machine.vcpus[id], &mut machine.board.chipset.irq);
+        self.counters.settle(&mut vcpu.pmu, told, |pmis| {
+            pmis.iter().for_each(|_| _ = irq.pmi(id));
+        })?;
         let next = dispatch(id, entered?, &mut world, &mut self.unfinished);
         self.note_task_priority(&mut world);
         self.follow(world, next)

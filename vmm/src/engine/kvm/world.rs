@@ -9,6 +9,7 @@ use std::thread;
 use vmm_sys_util::eventfd::EventFd;
 
 use super::clock::Clock;
+use super::host_counter::Told;
 use super::kick::Kicker;
 use crate::error::{Error, Result};
 use crate::irq::Pending;
@@ -43,6 +44,8 @@ pub(super) struct World<'m> {
     pub(super) has_input: bool,
     /// The threads that wait are to be woken as soon as the lock is free.
     pub(super) notify: bool,
+    /// What has been said about `--count host`.
+    pub(super) told: Told,
 }
 
 /// A thread that has stopped all others.
@@ -163,6 +166,7 @@ impl<'m> World<'m> {
             main_until: 0,
             has_input: false,
             notify: false,
+            told: Told::default(),
         }
     }
 

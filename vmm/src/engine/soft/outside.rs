@@ -210,7 +210,6 @@ impl Bus for Outside<'_, '_> {
         let context = CpuidContext {
             apic_id: initial_apic_id(self.id),
             apic_enabled: lapic.hardware_enabled(),
-            hypervisor: false,
         };
         let result = self.board.platform.cpuid(leaf, subleaf, context);
         CpuidResult { eax: result.eax, ebx: result.ebx, ecx: result.ecx, edx: result.edx }
