@@ -306,6 +306,10 @@ impl State {
         for (bytes, word) in image.chunks_exact_mut(4).zip(words) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
+        let own = cpu.fpu.to_image();
+        if is_without_pointers(&image, &own) {
+            image = own;
+        }
         cpu.fpu.set_image(&image);
         cpu.simd.mxcsr = words[MXCSR_WORD];
         for (xmm, words) in cpu.simd.xmm.iter_mut().zip(words[XMM_WORD..].chunks_exact(4)) {
@@ -330,6 +334,16 @@ impl State {
         }
         words[XSTATE_BV_WORD] |= X87_AND_SSE;
     }
+}
+
+/// Whether an x87 `image` is the processor's `own`, but for the last instruction's opcode and
+/// addresses, which are zero. AMD's processors save these only while an exception is pending (AMD64 APM
+/// volume 2, section 11.4.4): such a host drops them when it goes over to another thread.
+fn is_without_pointers(image: &[u8; FXSAVE_SIZE], own: &[u8; FXSAVE_SIZE]) -> bool {
+    let (pointers, mxcsr) = (6..24, 24..32);
+    let differs = |n: &usize| image[*n] != own[*n] && !mxcsr.contains(n);
+    image[pointers.clone()].iter().all(|&byte| byte == 0)
+        && !(0..pointers.start).chain(pointers.end..FXSAVE_SIZE).any(|n| differs(&n))
 }
 
 /// A segment register as KVM has it. One that cannot be used is so by a null selector.

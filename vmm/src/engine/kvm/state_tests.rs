@@ -206,6 +206,27 @@ fn there_and_back_nothing_has_changed() {
     }
 }
 
+/// A host by AMD gives opcode and addresses of the last x87 instruction back as zeros if no exception
+/// is pending (AMD64 APM volume 2, section 11.4.4). They are the guest's still, unless it has
+/// executed another one.
+#[test]
+fn x87_pointers_outlast_a_host_that_drops_them() {
+    let mut cpu = Cpu::new(Features::K8);
+    (cpu.fpu.fip, cpu.fpu.fdp, cpu.fpu.fop) = (0x1234, 0x5678, 0x1D9);
+    let mut state = State::default();
+    state.set_from_cpu(&cpu);
+    // FXSAVE: FOP at 6, RIP at 8, RDP at 16.
+    state.xsave[1] &= 0xFFFF;
+    state.xsave[2..6].fill(0);
+    let before = snapshot(&cpu);
+    state.to_cpu(&mut cpu);
+    assert_eq!(snapshot(&cpu), before);
+    // ST0 at 32: the guest has loaded another number.
+    state.xsave[8] ^= 1;
+    state.to_cpu(&mut cpu);
+    assert_eq!((cpu.fpu.fip, cpu.fpu.fdp, cpu.fpu.fop), (0, 0, 0));
+}
+
 /// And KVM's structures come back as they were.
 #[test]
 fn kvm_gets_back_what_it_gave() {
