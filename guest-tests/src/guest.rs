@@ -26,14 +26,16 @@ pub const LVTPC: i32 = 0x340;
 pub const LVT_NMI: u32 = 4 << 8;
 /// LVT mask bit.
 pub const LVT_MASKED: u32 = 1 << 16;
-const EOI: i32 = 0xB0;
+/// End of interrupt register.
+pub const EOI: i32 = 0xB0;
 
 /// INT n that comes back from CPL 3.
 const RETURN_VECTOR: u8 = 0x80;
 
 // Variables of the frame. `processors` has some from 10h on.
 const RECOVER: u32 = program::DATA;
-const FAULT: u32 = program::DATA + 0x04;
+/// What came of [`Guest::attempt`]: [`NO_FAULT`], or 100h plus the vector.
+pub const FAULT: u32 = program::DATA + 0x04;
 const ERROR_CODE: u32 = program::DATA + 0x08;
 const PMIS: u32 = program::DATA + 0x0C;
 const LOG: u32 = program::DATA + 0x100;
@@ -193,13 +195,22 @@ impl Guest {
     /// # Errors
     /// If an instruction cannot be encoded.
     pub fn probe(&mut self, name: &str, body: impl FnOnce(&mut Self) -> Result) -> Result {
+        self.attempt(body)?;
+        self.report_word(name, FAULT)
+    }
+
+    /// [`Self::probe`] that reports nothing and changes no register: what came of it is at
+    /// [`FAULT`].
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn attempt(&mut self, body: impl FnOnce(&mut Self) -> Result) -> Result {
         let mut after = self.create_label();
         self.mov(dword_ptr(FAULT), 0)?;
         self.store_address(dword_ptr(RECOVER), after)?;
         body(self)?;
         self.place(&mut after)?;
-        self.mov(dword_ptr(RECOVER), 0)?;
-        self.report_word(name, FAULT)
+        self.mov(dword_ptr(RECOVER), 0)
     }
 
     /// Reports the error code of the last fault that [`Self::probe`] recovered from.
@@ -266,7 +277,7 @@ impl Guest {
             for register in registers {
                 self.push(register)?;
             }
-            self.again()?;
+            self.allow_another()?;
             self.mov(eax, dword_ptr(PMIS))?;
             self.mov(ecx, eax)?;
             self.and(ecx, (LOG_ENTRIES - 1) as i32)?;
@@ -288,8 +299,12 @@ impl Guest {
         self.place(&mut over)
     }
 
-    /// What the handler of a PMI has to do on this part before there can be another.
-    fn again(&mut self) -> Result {
+    /// What the handler of a PMI has to do on this part before there can be another. Changes EAX,
+    /// ECX, EDX and EDI.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn allow_another(&mut self) -> Result {
         if self.part.registers == Registers::Knc {
             self.write_msr(GLOBAL_OVF_CTRL, 3)?;
         }

@@ -63,6 +63,12 @@ pub struct Part {
     pub exceptional: Exceptional,
     /// Lowest CPL that USR counts; OS counts those below.
     pub user_level: u8,
+    /// Whether it has MMX.
+    pub mmx: bool,
+    /// Whether it has SSE.
+    pub sse: bool,
+    /// Whether it has SSE2.
+    pub sse2: bool,
     /// Whether an overflow can interrupt.
     pub pmi: bool,
     /// Whether the delivery of a PMI masks LVTPC.
@@ -101,6 +107,9 @@ const fn p6(name: &'static str, masks_lvtpc: bool) -> Part {
         width: 40,
         exceptional: INTEL,
         user_level: 1,
+        mmx: false,
+        sse: false,
+        sse2: false,
         pmi: true,
         masks_lvtpc,
         instructions: event(0xC0),
@@ -124,6 +133,9 @@ const fn amd(name: &'static str) -> Part {
         width: 48,
         exceptional: AMD,
         user_level: 1,
+        mmx: true,
+        sse: false,
+        sse2: false,
         pmi: true,
         masks_lvtpc: false,
         instructions: event(0xC0),
@@ -147,6 +159,9 @@ pub const P55C: Part = Part {
     width: 40,
     exceptional: PENTIUM,
     user_level: 3,
+    mmx: true,
+    sse: false,
+    sse2: false,
     pmi: false,
     masks_lvtpc: false,
     instructions: event(0x16),
@@ -163,15 +178,15 @@ pub const P55C: Part = Part {
 /// Pentium Pro.
 pub const PPRO: Part = p6("ppro", false);
 /// Pentium II.
-pub const PII: Part = p6("pii", false);
+pub const PII: Part = Part { mmx: true, ..p6("pii", false) };
 /// Pentium III.
-pub const P6: Part = p6("p6", false);
+pub const P6: Part = Part { mmx: true, sse: true, ..p6("p6", false) };
 /// Pentium M.
-pub const PM: Part = p6("pm", true);
+pub const PM: Part = Part { mmx: true, sse: true, sse2: true, ..p6("pm", true) };
 /// Athlon.
 pub const K7: Part = amd("k7");
 /// Opteron.
-pub const K8: Part = amd("k8");
+pub const K8: Part = Part { sse: true, sse2: true, ..amd("k8") };
 /// Knights Corner.
 pub const KNC: Part = Part {
     name: "knc",
@@ -180,6 +195,9 @@ pub const KNC: Part = Part {
     width: 40,
     exceptional: INTEL,
     user_level: 1,
+    mmx: false,
+    sse: false,
+    sse2: false,
     pmi: true,
     masks_lvtpc: false,
     instructions: event(0x16),

@@ -1,6 +1,6 @@
 //! More than one processor.
 
-use iced_x86::code_asm::{dword_ptr, ebp, ecx, edi, esi};
+use iced_x86::code_asm::{dword_ptr, eax, ebp, ecx, edi, edx, esi};
 use vpmu::demo::program::{DATA, LAPIC, LAPIC_ID, TRAMPOLINE, TRAMPOLINE_BYTES};
 
 use crate::{Guest, Result};
@@ -75,6 +75,52 @@ impl Guest {
         self.barriers += 1;
         self.lock().inc(dword_ptr(place))?;
         self.wait_for(place)
+    }
+
+    /// [`Self::barrier`] that can be met at again and again: `place` is zero at the start, and every
+    /// processor adds to EDI, zero at the start too. Within [`Self::on_every_processor`].
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn meet(&mut self, place: u32) -> Result {
+        let processors = self.processors as i32;
+        self.add(edi, processors)?;
+        self.lock().inc(dword_ptr(place))?;
+        let wait = self.here()?;
+        self.cmp(dword_ptr(place), edi)?;
+        self.jb(wait)
+    }
+
+    /// Does `body` on processor `n` alone. Within [`Self::on_every_processor`].
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn on_processor(&mut self, n: u32, body: impl FnOnce(&mut Self) -> Result) -> Result {
+        let mut over = self.create_label();
+        self.cmp(ebp, n as i32)?;
+        self.jne(over)?;
+        body(self)?;
+        self.place(&mut over)
+    }
+
+    /// Leaves EDX:EAX at `place` plus eight times the number of the processor. Within
+    /// [`Self::on_every_processor`].
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn leave(&mut self, place: u32) -> Result {
+        self.mov(dword_ptr(ebp * 8 + place), eax)?;
+        self.mov(dword_ptr(ebp * 8 + (place + 4)), edx)
+    }
+
+    /// Reports what [`Self::leave`] left at `place`, as `name` and the number of the processor.
+    /// Changes EAX and EDX.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn report_left(&mut self, name: &str, place: u32) -> Result {
+        (0..self.processors)
+            .try_for_each(|n| self.report_quad(&format!("{name}{n}"), place + 8 * n))
     }
 
     /// Spins until the word at `place` has the number of the processors.

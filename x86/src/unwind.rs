@@ -91,7 +91,9 @@ impl Cpu {
                 }
             }
         }
-        let same_flags = (self.rflags() ^ before.rflags) & !handler.cleared == 0;
+        // Not every host's delivery leaves AC alone.
+        let changed = handler.cleared | flags::AC;
+        let same_flags = (self.rflags() ^ before.rflags) & !changed == 0;
         let words = if self.v8086() { 9 } else { 5 };
         (same_flags && self.frame_began_there(cx, &handler, &before, code.is_some(), words))
             .then_some(Unwound { exception: Exception { vector, code }, proven })

@@ -1,12 +1,9 @@
 //! Which topics do not apply to which parts, and why.
 
-use std::io::Write;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use guest_tests::{Part, Result, on_engine};
+use guest_tests::Part;
 use vpmu::engine::EngineKind;
-use vpmu::engine::kvm::host::Host;
+
+use crate::{Case, cases};
 
 /// A topic that makes no sense on some parts.
 struct Exception {
@@ -58,6 +55,9 @@ const EXCEPTIONS: &[Exception] = &[
     not("cycles::masked_and_pending", &["p55c", "knc"], NO_MASKED),
     not("cycles::edges_at_one_level", &["p55c", "knc"], NO_MASKED),
     not("cycles::instructions_per_cycle", &["p55c"], NO_CMASK),
+    not("kernel_mode_float::mmx", &["ppro", "knc"], "no MMX"),
+    not("kernel_mode_float::sse", &["p55c", "ppro", "pii", "k7", "knc"], "no SSE"),
+    not("kernel_mode_float::sse2", &["p55c", "ppro", "pii", "p6", "k7", "knc"], "no SSE2"),
     not("lvtpc", &["p55c"], NO_INT),
     not("lvtpc::delivery_does_not_mask", &["pm"], "delivery masks"),
     not(
@@ -79,10 +79,16 @@ const EXCEPTIONS: &[Exception] = &[
         &["knc", "pm"],
         "one interrupt until the handler acts",
     ),
+    not("pmi_in_halt::a_pmi_behind_the_waking_handler", &["p55c"], NO_INT),
+    not("pmi_in_halt::another_thread_overflows_it", NOT_KNC, "one thread a core"),
+    not("pmi_priority", &["p55c"], NO_INT),
     not("registers::global_registers", &["p55c", "k7", "k8"], "no global registers"),
     not("registers::global_registers", P6_FAMILY, "no global registers"),
     not("demo::the_table_adds_up", &["p55c"], NO_INT),
     not("skid", &["p55c"], NO_INT),
+    not("smp::pmis_go_to_their_own", &["p55c"], NO_INT),
+    not("there_and_back::a_pmi_waits_across", &["p55c"], NO_INT),
+    not("threads::spflt_sets_the_preference", NOT_KNC, "no SPFLT"),
     not("threads::spflt_selects_a_region", NOT_KNC, "no SPFLT"),
     not("threads::each_thread_counts_its_region", NOT_KNC, "no SPFLT"),
     not("threads::a_counter_for_all_threads", NOT_KNC, "one thread a core"),
@@ -92,79 +98,55 @@ const EXCEPTIONS: &[Exception] = &[
     not("threads::a_core_has_one_time_stamp_counter", NOT_KNC, "one thread a core"),
 ];
 
-/// Topics that make no sense on KVM, and why.
-const NOT_ON_KVM: &[(&str, &str)] = &[
-    ("demo::two_runs_are_equal", "time outside of counting is the host's"),
-    ("threads::a_core_has_one_time_stamp_counter", "the time-stamp counters are the host's"),
+/// Topics that make no sense on one of the engines.
+const OF_ONE_ENGINE: &[(&str, EngineKind, &str)] = &[
+    ("demo::two_runs_are_equal", EngineKind::Kvm, "time outside of counting is the host's"),
+    (
+        "threads::a_core_has_one_time_stamp_counter",
+        EngineKind::Kvm,
+        "the time-stamp counters are the host's",
+    ),
+    ("engines_agree", EngineKind::Soft, "KVM is compared with it"),
+    ("smp::exceptions_of_the_host_at_once", EngineKind::Soft, "no host raises exceptions for it"),
 ];
 
-fn not_on_kvm(file: &str, topic: &str) -> bool {
-    NOT_ON_KVM.iter().any(|(known, _)| known.split_once("::") == Some((file, topic)))
+impl Case {
+    /// Whether it is of `file::topic`, or of any topic of `file`.
+    fn is_of(&self, topic: &str) -> bool {
+        match topic.split_once("::") {
+            Some(known) => known == (self.file, self.topic.name),
+            None => topic == self.file,
+        }
+    }
 }
 
-/// The entry that says that `topic` of `file` does not apply to `part`.
-fn exception(file: &str, topic: &str, part: &str) -> Option<&'static Exception> {
-    EXCEPTIONS.iter().find(|exception| {
-        let same = match exception.topic.split_once("::") {
-            Some(known) => known == (file, topic),
-            None => exception.topic == file,
-        };
-        same && exception.parts.contains(&part)
+/// Why `case` makes no sense, if it does not.
+pub(crate) fn why_not(case: &Case) -> Option<&'static str> {
+    let of_part = EXCEPTIONS
+        .iter()
+        .find(|exception| exception.parts.contains(&case.part.name) && case.is_of(exception.topic))
+        .map(|exception| exception.why);
+    of_part.or_else(|| {
+        OF_ONE_ENGINE
+            .iter()
+            .find(|(topic, engine, _)| *engine == case.kind && case.is_of(topic))
+            .map(|(_, _, why)| *why)
     })
 }
 
-/// Runs `body` on the engine and for the part that the modules at `path` are called after, unless
-/// `topic` does not apply to them or this host has no such engine.
-pub(crate) fn test(path: &str, topic: &str, body: fn(&'static Part) -> Result) -> Result {
-    let mut modules = path.rsplit("::");
-    let (Some(part), Some(engine), Some(file)) = (modules.next(), modules.next(), modules.next())
-    else {
-        panic!("{path} is no part of a topic");
-    };
-    if exception(file, topic, part).is_some() {
-        return Ok(());
-    }
-    let engine = match engine {
-        "soft" => EngineKind::Soft,
-        "kvm" if not_on_kvm(file, topic) || !kvm_is_there() => return Ok(()),
-        "kvm" => EngineKind::Kvm,
-        other => panic!("{other} is no engine"),
-    };
-    on_engine(engine, || body(Part::by_name(part)))
-}
-
-/// Whether this host has KVM. If not, says why, once, and then how many tests have done without.
-fn kvm_is_there() -> bool {
-    static WHY_NOT: OnceLock<Option<String>> = OnceLock::new();
-    static SKIPPED: AtomicUsize = AtomicUsize::new(0);
-    let why_not = WHY_NOT.get_or_init(|| {
-        let why = Host::open().err()?.to_string();
-        say(&format!("kvm: not available: {why}\n"));
-        Some(why)
-    });
-    if why_not.is_some() {
-        let skipped = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
-        say(&format!("kvm: {skipped} skipped\n"));
-    }
-    why_not.is_none()
-}
-
-/// Past the test harness, which would keep it to itself.
-fn say(text: &str) {
-    std::io::stderr().write_all(text.as_bytes()).expect("stderr");
-}
-
-#[test]
-fn what_does_not_apply() {
-    let mut text = String::from("topics that do not apply:\n");
-    for Exception { topic, parts, why } in EXCEPTIONS {
+/// Checks that each entry names a topic and parts that there are.
+///
+/// # Panics
+/// If not.
+pub(crate) fn check() {
+    let is_known = |topic: &str| cases().any(|case| case.is_of(topic));
+    for Exception { topic, parts, .. } in EXCEPTIONS {
+        assert!(is_known(topic), "{topic} is no topic");
         for part in *parts {
             assert!(Part::ALL.iter().any(|known| known.name == *part), "{part} is no part");
         }
-        text += &format!("  {topic} on {}: {why}\n", parts.join(", "));
     }
-    for (topic, why) in NOT_ON_KVM {
-        text += &format!("  {topic} on KVM: {why}\n");
+    for (topic, _, _) in OF_ONE_ENGINE {
+        assert!(is_known(topic), "{topic} is no topic");
     }
-    say(&text);
 }

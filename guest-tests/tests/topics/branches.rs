@@ -9,7 +9,7 @@ use iced_x86::code_asm::{dword_ptr, eax, ecx, edi, edx, esi, fword_ptr, word_ptr
 
 const KERNEL_CS: i32 = 0x08;
 
-on_every_part!(
+topics!(
     nothing,
     a_loop,
     calls_and_returns,

@@ -6,7 +6,7 @@ use guest_tests::part::event;
 use guest_tests::{Guest, Part, Result, SCRATCH, run};
 use iced_x86::code_asm::{byte_ptr, dr0, dr1, dr2, dr3, dr7, dword_ptr, eax, ebx, ecx};
 
-on_every_part!(matches_without_enabling);
+topics!(matches_without_enabling);
 
 /// DR7 with nothing enabled: R/W0 write, LEN0 4; R/W1 read or write, LEN1 4; R/W2 (0) execution;
 /// R/W3 read or write, LEN3 1. Bit 10 is always one.

@@ -11,7 +11,7 @@ use iced_x86::code_asm::{
     qword_ptr, ss, st0, st1, word_ptr, xmm0, xmm1,
 };
 
-on_every_part!(
+topics!(
     clflush_and_cpuid,
     floating_point_and_media,
     fast_flags,

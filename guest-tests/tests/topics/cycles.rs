@@ -7,7 +7,7 @@ use guest_tests::guest::EFLAGS_CLEAR;
 use guest_tests::msr::{CMASK_1, CMASK_2, EDGE, INV, OS, USR};
 use guest_tests::{DISABLING, Guest, PMI_VECTOR, Part, Result, run};
 
-on_every_part!(
+topics!(
     masked_cycles,
     masked_throughout,
     masked_and_pending,

@@ -4,7 +4,7 @@ use guest_tests::part::Registers;
 use guest_tests::{Part, Result, run};
 use vpmu::demo;
 
-on_every_part!(the_table_adds_up, totals_add_up, two_runs_are_equal);
+topics!(the_table_adds_up, totals_add_up, two_runs_are_equal);
 
 const PERIOD: u64 = 10_007;
 

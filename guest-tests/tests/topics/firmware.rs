@@ -10,7 +10,7 @@ use guest_tests::{Guest, Options, Part, Result, SCRATCH, run_with};
 use iced_x86::code_asm::{dword_ptr, ebp, ecx};
 use vpmu::config::Boot;
 
-on_every_part!(self_test_of_one, self_test_of_two, self_test_of_four);
+topics!(self_test_of_one, self_test_of_two, self_test_of_four);
 
 /// Number and name, ascending but for P6, whose manual has the event selects first.
 fn registers(part: &Part) -> &'static [(u32, &'static str)] {

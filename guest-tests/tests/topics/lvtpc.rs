@@ -1,13 +1,13 @@
 //! The local vector table entry of the performance counters (APM volume 2, section 16.4.3; SDM Vol.
 //! 3A, "Local Vector Table").
 
-use guest_tests::guest::{LVT_MASKED, LVT_NMI, LVTPC};
+use guest_tests::guest::{EOI, LVT_MASKED, LVT_NMI, LVTPC};
 use guest_tests::msr::{INT, OS};
 use guest_tests::{Guest, PMI_VECTOR, Part, Result, SCRATCH, run};
 use iced_x86::code_asm::{dword_ptr, eax, edi};
 use vpmu::demo::program::LAPIC;
 
-on_every_part!(a_masked_entry_loses_the_interrupt, delivery_does_not_mask, delivery_masks);
+topics!(a_masked_entry_loses_the_interrupt, delivery_does_not_mask, delivery_masks);
 
 /// Counter 0 overflows with the second NOP.
 fn overflow(g: &mut Guest) -> Result {
@@ -17,8 +17,6 @@ fn overflow(g: &mut Guest) -> Result {
     g.nop()?;
     g.stop(0)
 }
-
-const EOI: i32 = 0xB0;
 
 fn report_lvtpc(g: &mut Guest, name: &str) -> Result {
     g.mov(edi, LAPIC)?;

@@ -1,54 +1,134 @@
 //! Bare-metal guests, one topic a file. Each programs the PMU as a driver would, and each
 //! expectation is counted by hand beside the guest it belongs to.
 //!
-//! A topic is a function over the part; [`on_every_part`] makes a test of it for every engine and
-//! part, called as in `overflow::soft::k8::counters_are_independent`. What does not apply to a part is listed in
-//! [`applicability`].
+//! A topic is a function over the part. It is a test on every engine and every part, called as in
+//! `overflow::kvm::k8::counters_are_independent`; where it does not apply ([`applicability`]), the
+//! test is ignored and the reason stands in its line.
 
-/// Makes tests of topics: a module an engine, in it a module a part, in it one test a topic.
-macro_rules! on_every_part {
+mod applicability;
+
+use std::process::ExitCode;
+
+use guest_tests::{Part, Result, on_engine};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use vpmu::engine::EngineKind;
+use vpmu::engine::kvm::host::Host;
+
+/// What is tested of a part.
+struct Topic {
+    name: &'static str,
+    test: fn(&'static Part) -> Result,
+}
+
+/// Lists the topics of a file, by the names of their functions.
+macro_rules! topics {
     ($($topic:ident),+ $(,)?) => {
-        on_every_part!(@engines (soft kvm) ($($topic)+));
-    };
-    (@engines ($($engine:ident)+) $topics:tt) => {
-        $(
-            mod $engine {
-                on_every_part!(@parts (p55c ppro pii p6 pm k7 k8 knc) $topics);
-            }
-        )+
-    };
-    (@parts ($($part:ident)+) $topics:tt) => {
-        $(
-            mod $part {
-                on_every_part!(@tests $topics);
-            }
-        )+
-    };
-    (@tests ($($topic:ident)+)) => {
-        $(
-            #[test]
-            fn $topic() -> guest_tests::Result {
-                crate::applicability::test(module_path!(), stringify!($topic), super::super::$topic)
-            }
-        )+
+        pub(crate) const TOPICS: &[crate::Topic] =
+            &[$(crate::Topic { name: stringify!($topic), test: $topic }),+];
     };
 }
 
-mod applicability;
-mod branches;
-mod breakpoints;
-mod classes;
-mod cycles;
-mod demo;
-mod firmware;
-mod lvtpc;
-mod overflow;
-mod p55c;
-mod p6;
-mod pmi;
-mod privilege;
-mod rdpmc;
-mod registers;
-mod silent;
-mod skid;
-mod threads;
+/// Lists the files.
+macro_rules! files {
+    ($($file:ident),+ $(,)?) => {
+        $(mod $file;)+
+        const FILES: &[(&str, &[Topic])] = &[$((stringify!($file), $file::TOPICS)),+];
+    };
+}
+
+files!(
+    branches,
+    breakpoints,
+    classes,
+    cycles,
+    demo,
+    engines_agree,
+    firmware,
+    kernel_mode_float,
+    lvtpc,
+    msr_storm,
+    overflow,
+    p55c,
+    p6,
+    pmi,
+    pmi_in_halt,
+    pmi_priority,
+    privilege,
+    rdpmc,
+    registers,
+    silent,
+    skid,
+    smp,
+    there_and_back,
+    threads,
+);
+
+/// The engines, by the names that tests have for them.
+const ENGINES: [(&str, EngineKind); 2] = [("soft", EngineKind::Soft), ("kvm", EngineKind::Kvm)];
+
+/// Why a test on KVM is ignored that applies.
+const NO_KVM: &str = "kvm: not available";
+
+/// A test: a topic on an engine and a part.
+struct Case {
+    file: &'static str,
+    topic: &'static Topic,
+    engine: &'static str,
+    kind: EngineKind,
+    part: &'static Part,
+}
+
+impl Case {
+    fn name(&self) -> String {
+        format!("{}::{}::{}::{}", self.file, self.engine, self.part.name, self.topic.name)
+    }
+
+    fn run(&self) -> std::result::Result<Completion, Failed> {
+        on_engine(self.kind, || (self.topic.test)(self.part))?;
+        Ok(Completion::Completed)
+    }
+
+    /// The trial of it. It is ignored if there is a reason `why_not`: while it runs, so that the
+    /// reason is printed, or by a flag for those who only `list` tests.
+    fn trial(self, why_not: Option<&'static str>, list: bool) -> Trial {
+        let (name, flag) = (self.name(), list && why_not.is_some());
+        let run = move || match why_not {
+            Some(reason) => Ok(Completion::ignored_with(reason)),
+            None => self.run(),
+        };
+        Trial::ignorable_test(name, run).with_ignored_flag(flag)
+    }
+}
+
+fn cases() -> impl Iterator<Item = Case> {
+    FILES.iter().flat_map(|&(file, topics)| {
+        ENGINES.into_iter().flat_map(move |(engine, kind)| {
+            Part::ALL.iter().flat_map(move |part| {
+                topics.iter().map(move |topic| Case { file, topic, engine, kind, part })
+            })
+        })
+    })
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    // Those who list tests, and those who ask for what is ignored, go by the flag.
+    let list = arguments.list || arguments.ignored;
+    let no_kvm = Host::open().err();
+    let mut without_kvm = 0;
+    let mut trials = vec![Trial::test("applicability::every_entry_is_of_use", || {
+        applicability::check();
+        Ok(())
+    })];
+    for case in cases() {
+        let lacks_kvm = case.kind == EngineKind::Kvm && no_kvm.is_some();
+        let why_not = applicability::why_not(&case).or(lacks_kvm.then_some(NO_KVM));
+        let trial = case.trial(why_not, list);
+        without_kvm += u32::from(why_not == Some(NO_KVM) && !arguments.is_filtered_out(&trial));
+        trials.push(trial);
+    }
+    if let Some(why) = no_kvm.filter(|_| !arguments.list) {
+        eprintln!("{NO_KVM}: {why}\nkvm: {without_kvm} tests are ignored");
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}

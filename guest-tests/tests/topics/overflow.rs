@@ -3,7 +3,7 @@
 use guest_tests::msr::OS;
 use guest_tests::{DISABLING, Guest, Part, Result, run};
 
-on_every_part!(a_negative_preset_counts_up_to_zero, counters_are_independent);
+topics!(a_negative_preset_counts_up_to_zero, counters_are_independent);
 
 /// A counter preset to minus n is zero after n, and goes on.
 fn a_negative_preset_counts_up_to_zero(part: &'static Part) -> Result {

@@ -8,7 +8,7 @@ use guest_tests::{DISABLING, Guest, Part, Result, run};
 use iced_x86::code_asm::{eax, ecx};
 use vpmu::summary::Summary;
 
-on_every_part!(
+topics!(
     counter_control,
     clocks_and_occurrences,
     twins_differ_by_counter,

@@ -7,7 +7,7 @@ use guest_tests::part::event;
 use guest_tests::{Guest, Part, Result, SCRATCH, run};
 use iced_x86::code_asm::{dword_ptr, ecx};
 
-on_every_part!(one_enable_bit, event_2eh_without_a_unit_mask, writes_extend_the_sign);
+topics!(one_enable_bit, event_2eh_without_a_unit_mask, writes_extend_the_sign);
 
 const INSTRUCTIONS: u64 = 0xC0;
 

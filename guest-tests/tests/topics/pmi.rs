@@ -7,7 +7,7 @@ use guest_tests::msr::{INT, OS, USR};
 use guest_tests::{Guest, PMI_VECTOR, Part, Result, run};
 use iced_x86::code_asm::{eax, ecx};
 
-on_every_part!(
+topics!(
     the_next_instruction_is_interrupted,
     behind_a_taken_branch_is_its_target,
     at_cpl_3,

@@ -8,7 +8,7 @@ use guest_tests::msr::{OS, USR};
 use guest_tests::{DISABLING, Guest, Part, Result, run};
 use iced_x86::code_asm::ecx;
 
-on_every_part!(a_loop_at_cpl_3, an_exception_at_cpl_3, levels_between);
+topics!(a_loop_at_cpl_3, an_exception_at_cpl_3, levels_between);
 
 fn a_loop_at_cpl_3(part: &'static Part) -> Result {
     let (instructions, branches) = (part.instructions, part.branches);

@@ -1,12 +1,12 @@
 //! RDPMC (Intel MMX Technology manual, section 6.3; APM volume 3): which counters there are, who may
 //! read them, and what is read.
 
-use guest_tests::guest::{EFLAGS_CLEAR, FAULT_GP, NO_FAULT};
+use guest_tests::guest::{EFLAGS_CLEAR, FAULT, FAULT_GP, NO_FAULT};
 use guest_tests::msr::OS;
 use guest_tests::{Guest, Part, Result, run};
-use iced_x86::code_asm::{cr4, eax, ecx, esi};
+use iced_x86::code_asm::{cr4, eax, ecx, edx, esi};
 
-on_every_part!(every_counter_and_no_other, who_may_read, what_is_read);
+topics!(every_counter_and_no_other, at_cpl_3, who_may_read, what_is_read);
 
 const CR4_PCE: i32 = 1 << 8;
 
@@ -40,6 +40,56 @@ fn every_counter_and_no_other(part: &'static Part) -> Result {
     }
     for (name, _) in outside {
         outcome.expect(&[(name, FAULT_GP), (&format!("{name}.code"), 0)]);
+    }
+    Ok(())
+}
+
+/// With CR4.PCE as at CPL 0: each counter, written or never touched, and nothing else; all 32 bits
+/// of ECX count, and 31, the fast read of the Pentium 4, is as good as any. Without, nothing.
+fn at_cpl_3(part: &'static Part) -> Result {
+    const PRESET: u64 = 0x0012_3456_789A;
+    let last = part.counters - 1;
+    let outside: Vec<u32> = (0..part.counters)
+        .map(|n| 1 << 31 | n)
+        .chain([last + 1, 1 << 4 | last, 1 << 30, 0xFFFF, part.perfctr(0), u32::MAX])
+        .collect();
+    let image = Guest::assemble(part, |g| {
+        g.write_msr(part.perfctr(last), part.written(PRESET))?;
+        for (level, pce) in [("open", true), ("closed", false)] {
+            if !pce {
+                g.mov(eax, cr4)?;
+                g.and(eax, !CR4_PCE)?;
+                g.mov(cr4, eax)?;
+            }
+            g.at_cpl3(EFLAGS_CLEAR, |g| {
+                for n in 0..part.counters {
+                    g.mov(eax, u32::MAX)?;
+                    g.mov(edx, eax)?;
+                    g.attempt(|g| g.read_pmc(n))?;
+                    g.report(&format!("{level}.{n}"))?;
+                    g.report_word(&format!("{level}.{n}.fault"), FAULT)?;
+                }
+                outside.iter().try_for_each(|&index| {
+                    probe_rdpmc(g, &format!("{level}.{index:x}.fault"), index)
+                })
+            })?;
+        }
+        Ok(())
+    })?;
+    let outcome = run(part, &image);
+    for n in 0..part.counters {
+        let value = if n == last { part.written(PRESET) } else { 0 };
+        outcome.expect(&[
+            (&format!("open.{n}"), value),
+            (&format!("open.{n}.fault"), NO_FAULT),
+            (&format!("closed.{n}"), u64::MAX),
+            (&format!("closed.{n}.fault"), FAULT_GP),
+        ]);
+    }
+    for index in outside {
+        for level in ["open", "closed"] {
+            outcome.expect(&[(&format!("{level}.{index:x}.fault"), FAULT_GP)]);
+        }
     }
     Ok(())
 }

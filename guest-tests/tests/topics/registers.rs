@@ -7,7 +7,7 @@ use guest_tests::part::Registers;
 use guest_tests::{Guest, Part, Result, run};
 use iced_x86::code_asm::{eax, ecx};
 
-on_every_part!(
+topics!(
     reset_leaves_all_zero,
     reserved_bits_are_ignored,
     registers_are_apart,

@@ -6,7 +6,7 @@ use guest_tests::part::{Event, Registers, event};
 use guest_tests::{Guest, Part, Result, SCRATCH, run};
 use iced_x86::code_asm::{dword_ptr, ecx};
 
-on_every_part!(they_count_nothing);
+topics!(they_count_nothing);
 
 const P55C: &[(&str, Event)] = &[
     ("data_tlb_miss", event(0x02)),

@@ -4,7 +4,7 @@ use guest_tests::guest::{LVT_NMI, LVTPC};
 use guest_tests::msr::{INT, OS};
 use guest_tests::{Guest, Options, Part, Result, run_with};
 
-on_every_part!(that_many_instructions_later);
+topics!(that_many_instructions_later);
 
 fn that_many_instructions_later(part: &'static Part) -> Result {
     let image = Guest::assemble(part, |g| {

@@ -1,7 +1,7 @@
 //! The threads of a Knights Corner core (Intel 327357-001): SPFLT (1.4.2, 1.4.3.5), the thread mode
 //! of bit 21 (table 1-5), and the handler of figure 1-2.
 
-use guest_tests::guest::{EFLAGS_CLEAR, EFLAGS_IF, FAULT_UD, LVTPC, NO_FAULT};
+use guest_tests::guest::{EFLAGS_CLEAR, EFLAGS_IF, EOI, FAULT_UD, LVTPC, NO_FAULT};
 use guest_tests::msr::{
     ALL_THREADS, GLOBAL_CTRL, GLOBAL_OVF_CTRL, GLOBAL_STATUS, INT, OS, SPFLT_CONTROL, USR,
 };
@@ -9,8 +9,9 @@ use guest_tests::{DISABLING, Guest, Options, PMI_VECTOR, Part, Result, SCRATCH, 
 use iced_x86::code_asm::{dword_ptr, eax, ebp, ebx, ecx, edi, edx};
 use vpmu::config::Boot;
 
-on_every_part!(
+topics!(
     spflt_is_an_instruction,
+    spflt_sets_the_preference,
     spflt_selects_a_region,
     each_thread_counts_its_region,
     a_counter_for_all_threads,
@@ -25,8 +26,6 @@ const OBEY: u64 = 3;
 const USER_PREFERENCE: u64 = 1 << 63;
 const THREADS: u32 = 4;
 const FOUR_THREADS: Options = Options { cpus: THREADS as u8, skid: 0, boot: Boot::Direct };
-const EOI: i32 = 0xB0;
-
 /// SPFLT EAX: counts from here on, or no longer. Two instructions.
 fn spflt(g: &mut Guest, on: bool) -> Result {
     g.mov(eax, u32::from(on))?;
@@ -34,14 +33,73 @@ fn spflt(g: &mut Guest, on: bool) -> Result {
     g.db(&[0xC5, 0xFB, 0xAE, 0xF0])
 }
 
-/// There on Knights Corner at every level, an undefined opcode everywhere else.
+/// DELAY EAX: waits for some cycles.
+fn delay(g: &mut Guest) -> Result {
+    g.mov(eax, 3)?;
+    // VEX.L0.F3.0F AE /6.
+    g.db(&[0xC5, 0xFA, 0xAE, 0xF0])
+}
+
+/// There on Knights Corner at every level, as DELAY is; undefined opcodes everywhere else.
 fn spflt_is_an_instruction(part: &'static Part) -> Result {
     let expected = if part.name == "knc" { NO_FAULT } else { FAULT_UD };
     let image = Guest::assemble(part, |g| {
-        g.probe("system", |g| spflt(g, true))?;
-        g.at_cpl3(EFLAGS_CLEAR, |g| g.probe("user", |g| spflt(g, true)))
+        g.probe("spflt.0", |g| spflt(g, true))?;
+        g.probe("delay.0", delay)?;
+        for cpl in 1..=3 {
+            g.at_cpl(cpl, EFLAGS_CLEAR, |g| {
+                g.probe(&format!("spflt.{cpl}"), |g| spflt(g, true))?;
+                g.probe(&format!("delay.{cpl}"), delay)
+            })?;
+        }
+        Ok(())
     })?;
-    run(part, &image).expect(&[("system", expected), ("user", expected)]);
+    let outcome = run(part, &image);
+    for cpl in 0..=3 {
+        outcome.expect(&[(&format!("spflt.{cpl}"), expected), (&format!("delay.{cpl}"), expected)]);
+    }
+    Ok(())
+}
+
+/// The preference is bit 0 of the operand, whoever executes SPFLT and whatever is in the other bits;
+/// the operand stays as it is, and DELAY changes nothing.
+fn spflt_sets_the_preference(part: &'static Part) -> Result {
+    const OPERANDS: [u32; 6] = [1, 0, 3, 2, u32::MAX, u32::MAX - 1];
+    let image = Guest::assemble(part, |g| {
+        for operand in OPERANDS {
+            for cpl in [0, 3] {
+                let body = |g: &mut Guest| {
+                    g.mov(ecx, operand)?;
+                    // VEX.L0.F2.0F AE /6 with ECX.
+                    g.db(&[0xC5, 0xFB, 0xAE, 0xF1])?;
+                    g.mov(edx, ecx)?;
+                    delay(g)?;
+                    g.report(&format!("kept.{cpl}.{operand:x}"))
+                };
+                if cpl == 0 {
+                    body(g)?;
+                } else {
+                    g.at_cpl(cpl, EFLAGS_CLEAR, body)?;
+                }
+                g.read_msr(SPFLT_CONTROL)?;
+                g.report(&format!("control.{cpl}.{operand:x}"))?;
+                // The other way round for the next one.
+                g.write_msr(SPFLT_CONTROL, u64::from(!operand & 1) << 63 | OBEY)?;
+            }
+        }
+        Ok(())
+    })?;
+    let outcome = run(part, &image);
+    for (n, operand) in OPERANDS.into_iter().enumerate() {
+        for cpl in [0, 3] {
+            let preference = u64::from(operand & 1) << 63;
+            let obey = if (n, cpl) == (0, 0) { 0 } else { OBEY };
+            outcome.expect(&[
+                (&format!("control.{cpl}.{operand:x}"), preference | obey),
+                (&format!("kept.{cpl}.{operand:x}"), u64::from(operand) << 32 | 3),
+            ]);
+        }
+    }
     Ok(())
 }
 
@@ -97,16 +155,6 @@ fn in_region(thread: u64) -> u64 {
     3 + 2 * 100 * (thread + 1)
 }
 
-/// Leaves EDX:EAX at SCRATCH, eight bytes a thread, from `offset` on.
-fn leave(g: &mut Guest, offset: u32) -> Result {
-    g.mov(dword_ptr(ebp * 8 + (SCRATCH + offset)), eax)?;
-    g.mov(dword_ptr(ebp * 8 + (SCRATCH + offset + 4)), edx)
-}
-
-fn report_threads(g: &mut Guest, name: &str, offset: u32) -> Result {
-    (0..THREADS).try_for_each(|n| g.report_quad(&format!("{name}{n}"), SCRATCH + offset + 8 * n))
-}
-
 /// Each of four threads has counters of its own and a preference of its own.
 fn each_thread_counts_its_region(part: &'static Part) -> Result {
     let image = Guest::assemble(part, |g| {
@@ -127,12 +175,12 @@ fn each_thread_counts_its_region(part: &'static Part) -> Result {
             g.stop(1)?;
             for n in 0..2 {
                 g.read_pmc(n)?;
-                leave(g, 0x100 * n)?;
+                g.leave(SCRATCH + 0x100 * n)?;
             }
             Ok(())
         })?;
-        report_threads(g, "instructions", 0)?;
-        report_threads(g, "branches", 0x100)
+        g.report_left("instructions", SCRATCH)?;
+        g.report_left("branches", SCRATCH + 0x100)
     })?;
     let outcome = run_with(part, &image, FOUR_THREADS);
     for n in 0..u64::from(THREADS) {
@@ -160,9 +208,9 @@ fn a_core_has_one_time_stamp_counter(part: &'static Part) -> Result {
             g.rdtsc()?;
             // The low half has gone on since.
             g.xor(eax, eax)?;
-            leave(g, 0)
+            g.leave(SCRATCH)
         })?;
-        (0..2 * THREADS).try_for_each(|n| g.report_quad(&format!("tsc{n}"), SCRATCH + 8 * n))
+        g.report_left("tsc", SCRATCH)
     })?;
     let outcome = run_with(part, &image, Options { cpus: 2 * THREADS as u8, ..FOUR_THREADS });
     for n in 0..2 * THREADS {
@@ -186,12 +234,12 @@ fn a_counter_for_all_threads(part: &'static Part) -> Result {
             g.stop(1)?;
             for n in 0..2 {
                 g.read_pmc(n)?;
-                leave(g, 0x100 * n)?;
+                g.leave(SCRATCH + 0x100 * n)?;
             }
             Ok(())
         })?;
-        report_threads(g, "all", 0)?;
-        report_threads(g, "own", 0x100)
+        g.report_left("all", SCRATCH)?;
+        g.report_left("own", SCRATCH + 0x100)
     })?;
     // With INT 80h.
     let own = |n| in_region(n) + 1;

@@ -131,6 +131,22 @@ fn from_protected_mode() {
     }
 }
 
+/// A KVM that interprets code at CPL 0 clears AC when it delivers an exception, which the manual has
+/// it leave alone. The frame has it.
+#[test]
+fn from_a_delivery_that_clears_ac() {
+    for access in [INTERRUPT32, TRAP32] {
+        let mut m = Machine::protected();
+        m.set_gate(GP, access.into(), 0);
+        m.cpu.set_rflags(2 | AC);
+        m.exception(GP, Some(0));
+        m.cpu.set_rflags(m.cpu.rflags() & !AC);
+        let exception = Exception { vector: GP, code: Some(0) };
+        assert_eq!(m.unwind(GP), Some(Unwound { exception, proven: true }));
+        assert_eq!(m.cpu.rflags(), 2 | AC | RF);
+    }
+}
+
 /// The segment registers of a virtual-8086 task are in the frame as well.
 #[test]
 fn from_virtual_8086_mode() {

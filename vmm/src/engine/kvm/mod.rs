@@ -165,10 +165,7 @@ impl Kvm {
             Ok(vcpu)
         };
         let vcpus = (0..usize::from(config.cpus)).map(create).collect::<Result<_>>()?;
-        let keeps = {
-            let vm = host.create_vm()?;
-            Keeps::of(&host.create_vcpu(&vm, 0)?)?
-        };
+        let keeps = probe::keeps(host)?;
         let host_events = (config.count == Count::Host).then_some(host_events::TABLE);
         Ok(Self { vcpus, keeps, host_events, _vm: vm })
     }

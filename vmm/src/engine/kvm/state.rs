@@ -57,7 +57,7 @@ pub(super) const CORE_MSRS: [u32; 8] = [
     0x176,       // SYSENTER_EIP
 ];
 
-/// What of a state a KVM keeps. One with VMX or SVM beneath keeps everything.
+/// What of a state a KVM keeps, and of its promises. One with VMX or SVM beneath keeps everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Keeps {
     /// CR0.PG outside long mode.
@@ -66,6 +66,8 @@ pub(super) struct Keeps {
     pub virtual_8086: bool,
     /// A value written to the time-stamp counter.
     pub time_stamp_counter: bool,
+    /// That `KVM_RUN` comes back as soon as an interrupt can be taken, if it is asked to.
+    pub interrupt_window: bool,
 }
 
 impl Keeps {

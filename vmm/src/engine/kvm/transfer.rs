@@ -118,12 +118,12 @@ impl State {
 }
 
 impl Keeps {
-    /// Tries it out on a vCPU that is there for nothing else: the pagetable kind of KVM cannot run it
-    /// after that.
+    /// Tries out what it keeps on a vCPU that is there for nothing else: the pagetable kind of KVM
+    /// cannot run it after that. Whether there is an `interrupt_window` is known already.
     ///
     /// # Errors
     /// If KVM refuses to be asked.
-    pub(super) fn of(vcpu: &VcpuFd) -> Result<Self> {
+    pub(super) fn of(vcpu: &VcpuFd, interrupt_window: bool) -> Result<Self> {
         const PAGED: u64 = 0x8001_0011;
         const PROTECTED: u64 = 0x11;
         const VM: u64 = 1 << 17;
@@ -145,7 +145,7 @@ impl Keeps {
         vcpu.set_msrs(&tsc).map_err(no("MSRs"))?;
         vcpu.get_msrs(&mut tsc).map_err(no("MSRs"))?;
         let time_stamp_counter = tsc.as_slice().first().is_some_and(|entry| entry.data >= AHEAD);
-        Ok(Self { legacy_paging, virtual_8086, time_stamp_counter })
+        Ok(Self { legacy_paging, virtual_8086, time_stamp_counter, interrupt_window })
     }
 }
 

@@ -3,6 +3,8 @@
 use kvm_ioctls::{Kvm, VmFd};
 
 use super::*;
+use crate::engine::kvm::host::Host;
+use crate::engine::kvm::probe;
 use crate::engine::kvm::state::tests::{Random, random_cpu, snapshot};
 
 /// A vCPU without memory; it says so where there is none.
@@ -26,10 +28,9 @@ pub(in crate::engine::kvm) fn vcpu() -> Option<(VmFd, VcpuFd)> {
     }
 }
 
-/// What this KVM keeps, by a vCPU of its own.
+/// What this KVM keeps, by vCPUs of its own.
 pub(in crate::engine::kvm) fn keeps() -> Keeps {
-    let (_vm, vcpu) = vcpu().unwrap();
-    Keeps::of(&vcpu).unwrap()
+    probe::keeps(&Host::open().unwrap()).unwrap()
 }
 
 #[test]

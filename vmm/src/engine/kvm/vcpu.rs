@@ -31,6 +31,8 @@ pub(super) struct Thread<'s, 'm> {
     trap: Trap,
     /// What of a state this KVM keeps.
     keeps: Keeps,
+    /// The task priority with which the guest was entered.
+    cr8: u8,
     /// The host's counters that count for it.
     counters: HostCounters,
 }
@@ -73,6 +75,7 @@ impl<'s, 'm> Thread<'s, 'm> {
             state: None,
             trap,
             keeps,
+            cr8: 0,
             counters,
         }
     }
@@ -132,9 +135,16 @@ impl<'s, 'm> Thread<'s, 'm> {
         if world.end.is_some() || world.seats[id].initialised {
             return Ok(world);
         }
+        if self.would_miss_interrupt(&world) {
+            return self.count(world);
+        }
         self.load(&mut world)?;
         if !self.offer_interrupts(&mut world)? {
             return Ok(shared.wait(world, id));
+        }
+        if self.fd.get_kvm_run().request_interrupt_window != 0 && !self.keeps.interrupt_window {
+            // There are two: this one is taken along to where the other is not missed.
+            self.fd.set_kvm_immediate_exit(1);
         }
         self.trap.arm(self.fd, world.machine.memory.ram())?;
         let World { machine, told, .. } = &mut *world;
@@ -199,12 +209,12 @@ impl<'s, 'm> Thread<'s, 'm> {
         Ok(world)
     }
 
-    /// The task priority may have changed in the guest.
+    /// CR8 may have changed in the guest. If it has not, the exit may have been a write to the task
+    /// priority register of the local APIC, of which KVM's CR8 knows nothing.
     fn note_task_priority(&mut self, world: &mut World<'_>) {
         let cr8 = self.fd.get_kvm_run().cr8 as u8;
-        let lapic = world.machine.board.chipset.irq.lapic_mut(self.id);
-        if lapic.cr8() != cr8 & 15 {
-            lapic.set_cr8(cr8);
+        if cr8 != self.cr8 {
+            world.machine.board.chipset.irq.lapic_mut(self.id).set_cr8(cr8);
         }
     }
 
@@ -242,8 +252,22 @@ impl<'s, 'm> Thread<'s, 'm> {
             let more = irq.pending(id).interrupt;
             self.fd.get_kvm_run().request_interrupt_window = more.into();
         }
-        self.fd.get_kvm_run().cr8 = irq.lapic(id).cr8().into();
+        self.cr8 = irq.lapic(id).cr8();
+        self.fd.get_kvm_run().cr8 = self.cr8.into();
         Ok(seat.halted.is_none())
+    }
+
+    /// Whether an interrupt waits for IF on a KVM that would not say when it is set.
+    fn would_miss_interrupt(&mut self, world: &World<'_>) -> bool {
+        if self.keeps.interrupt_window || world.seats[self.id].halted.is_some() {
+            return false;
+        }
+        let run = self.fd.get_kvm_run();
+        let ready = match self.loaded {
+            true => run.if_flag != 0 && run.ready_for_interrupt_injection != 0,
+            false => takes_interrupts(&world.machine.vcpus[self.id].cpu),
+        };
+        !ready && world.machine.board.chipset.irq.pending(self.id).interrupt
     }
 
     /// Lets KVM finish what the last exit began: until then RIP and the registers are not what they
@@ -344,8 +368,7 @@ impl<'s, 'm> Thread<'s, 'm> {
         // KVM says so at each exit only.
         let run = self.fd.get_kvm_run();
         run.if_flag = cpu.interrupts_enabled().into();
-        let ready = cpu.interrupts_enabled() && !cpu.interrupt_shadow();
-        run.ready_for_interrupt_injection = ready.into();
+        run.ready_for_interrupt_injection = takes_interrupts(cpu).into();
         self.loaded = true;
         Ok(())
     }
@@ -399,8 +422,13 @@ impl<'s, 'm> Thread<'s, 'm> {
                 }
                 continue;
             };
-            // What this KVM cannot hold goes on here, counted or not.
-            let held = machine.vcpus.iter().all(|vcpu| self.keeps.holds(&vcpu.cpu));
+            // What this KVM cannot hold, or would not say, goes on here, counted or not.
+            let irq = &machine.board.chipset.irq;
+            let held = machine.vcpus.iter().enumerate().all(|(id, vcpu)| {
+                let waits = || irq.pending(id).interrupt && !takes_interrupts(&vcpu.cpu);
+                self.keeps.holds(&vcpu.cpu)
+                    && (self.keeps.interrupt_window || vcpu.cpu.halted || !waits())
+            });
             match machine.slice(until, u64::MAX, held) {
                 Slice::Whole => {}
                 Slice::Uncounted => break,
@@ -462,6 +490,11 @@ impl<'s, 'm> Thread<'s, 'm> {
         }
         Ok(world)
     }
+}
+
+/// Whether a processor takes a maskable interrupt before its next instruction.
+fn takes_interrupts(cpu: &Cpu) -> bool {
+    cpu.interrupts_enabled() && !cpu.interrupt_shadow()
 }
 
 /// What is left to do after an exit.

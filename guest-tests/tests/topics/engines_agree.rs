@@ -1,0 +1,264 @@
+//! Every event that counts, as many at once as there are counters, over one program with a bit of
+//! everything: both engines report the same numbers, to the last digit.
+
+use guest_tests::guest::EFLAGS_CLEAR;
+use guest_tests::msr::{CLOCKS, OS, USR};
+use guest_tests::part::{Event, Registers};
+use guest_tests::{Guest, PMI_VECTOR, Part, Result, SCRATCH, on_engine, run};
+use iced_x86::code_asm::{
+    al, byte_ptr, dr0, dr1, dr7, ds, dword_ptr, dx, eax, ebx, ecx, edi, edx, es, esi, fs, mm0, mm1,
+    qword_ptr, st0, st1, xmm0, xmm1, xmmword_ptr,
+};
+use vpmu::config;
+use vpmu::demo::program::KERNEL_CS;
+use vpmu::engine::EngineKind;
+
+topics!(to_the_last_digit);
+
+const CR4_OSFXSR: i32 = 1 << 9;
+const ICR: i32 = 0x300;
+/// Fixed delivery, asserted, to the sender.
+const TO_SELF: u32 = 1 << 18 | 1 << 14;
+
+/// An event by code, unit mask and flag, and the counters that have it as a mask.
+struct Live {
+    select: u64,
+    counters: u8,
+}
+
+/// The events that count. Which ones is not in question here, so that the table is the model's own.
+fn live(part: &Part) -> Vec<Live> {
+    let (personality, _) = config::personality(part.name).expect("a known processor");
+    let events = personality.events.iter();
+    let counting = events.filter(|e| ["live", "partial"].contains(&e.availability().name()));
+    counting
+        .flat_map(|e| {
+            let select = u64::from(e.code) | u64::from(e.default_umask) << 8;
+            let twice = part.registers == Registers::P55c;
+            let selects = [Some(u64::from(e.code) | CLOCKS).filter(|_| twice), Some(select)];
+            selects.into_iter().flatten().map(|select| Live { select, counters: e.counters })
+        })
+        .map(|live| match part.registers {
+            // CESR has no unit mask.
+            Registers::P55c => Live { select: live.select & (0x3F | CLOCKS), ..live },
+            _ => live,
+        })
+        .collect()
+}
+
+/// Deals the events out: groups of one for each counter, as far as there is one for it.
+fn groups(part: &Part) -> Vec<Vec<(u32, u64)>> {
+    let mut left = live(part);
+    let mut groups = Vec::new();
+    while !left.is_empty() {
+        let mut group = Vec::new();
+        for n in 0..part.counters {
+            if let Some(at) = left.iter().position(|live| live.counters >> n & 1 != 0) {
+                group.push((n, left.remove(at).select));
+            }
+        }
+        assert!(!group.is_empty(), "an event is of no counter");
+        groups.push(group);
+    }
+    groups
+}
+
+fn to_the_last_digit(part: &'static Part) -> Result {
+    let groups = groups(part);
+    let image = Guest::assemble(part, |g| {
+        if part.sse {
+            g.set_cr4(CR4_OSFXSR)?;
+        }
+        let (mut program, mut over) = (g.create_label(), g.create_label());
+        g.jmp(over)?;
+        g.place(&mut program)?;
+        everything(g)?;
+        g.ret()?;
+        g.place(&mut over)?;
+        for group in &groups {
+            for &(n, select) in group {
+                g.start(n, Event { code: select, counter: n }, USR | OS, 0)?;
+            }
+            g.call(program)?;
+            for &(n, _) in group {
+                g.stop(n)?;
+            }
+            for &(n, select) in group {
+                g.read_pmc(n)?;
+                g.report(&format!("{select:x}.{n}"))?;
+            }
+        }
+        Ok(())
+    })?;
+    let soft = on_engine(EngineKind::Soft, || run(part, &image));
+    let kvm = on_engine(EngineKind::Kvm, || run(part, &image));
+    assert_eq!(soft.serial, kvm.serial);
+    let counts: Vec<_> = soft.serial.lines().filter_map(|line| line.split_once('=')).collect();
+    assert_eq!(counts.len(), groups.iter().map(Vec::len).sum::<usize>());
+    // The program has something of most of them in it.
+    let none = counts.iter().filter(|(_, value)| value.bytes().all(|digit| digit == b'0')).count();
+    assert!(none * 2 < counts.len(), "{none} of {} are zero", counts.len());
+    Ok(())
+}
+
+/// A bit of everything that there is on the part.
+fn everything(g: &mut Guest) -> Result {
+    integer(g)?;
+    transfers(g)?;
+    strings_and_ports(g)?;
+    system(g)?;
+    floating_point(g)?;
+    g.at_cpl3(EFLAGS_CLEAR, |g| {
+        integer(g)?;
+        strings(g)?;
+        floating_point(g)?;
+        g.attempt(|g| g.ud2())?;
+        g.attempt(|g| g.hlt())?;
+        g.xor(ecx, ecx)?;
+        g.rdpmc()
+    })
+}
+
+fn integer(g: &mut Guest) -> Result {
+    g.mov(ebx, SCRATCH)?;
+    g.mov(ecx, 25)?;
+    let next = g.here()?;
+    g.mov(eax, dword_ptr(ebx + ecx * 4))?;
+    g.imul_3(eax, ecx, 77)?;
+    g.add(dword_ptr(ebx + ecx * 4), eax)?;
+    g.xor(edx, edx)?;
+    g.div(ecx)?;
+    g.mov(dword_ptr(ebx + ecx * 4 + 1), edx)?; // misaligned
+    g.lock().xadd(dword_ptr(ebx), eax)?;
+    g.xchg(dword_ptr(ebx + 8), eax)?;
+    g.bswap(eax)?;
+    g.push(eax)?;
+    g.pop(edx)?;
+    g.test(ecx, 3)?;
+    let mut skip = g.create_label();
+    g.jz(skip)?;
+    g.inc(edx)?;
+    g.place(&mut skip)?;
+    g.dec(ecx)?;
+    g.jnz(next)
+}
+
+fn transfers(g: &mut Guest) -> Result {
+    let (mut function, mut over) = (g.create_label(), g.create_label());
+    g.call(function)?;
+    g.address(eax, function)?;
+    g.call(eax)?;
+    g.jmp(over)?;
+    g.place(&mut function)?;
+    g.ret()?;
+    g.place(&mut over)?;
+    let mut there = g.create_label();
+    g.push(i32::from(KERNEL_CS))?;
+    g.push_address(there)?;
+    g.retf()?;
+    g.place(&mut there)
+}
+
+fn strings(g: &mut Guest) -> Result {
+    g.cld()?;
+    g.mov(esi, SCRATCH)?;
+    g.mov(edi, SCRATCH + 0x200)?;
+    g.mov(ecx, 9)?;
+    g.rep().movsd()?;
+    g.mov(ecx, 5)?;
+    g.rep().stosb()?;
+    g.mov(edi, SCRATCH)?;
+    g.mov(ecx, 100)?;
+    g.repne().scasb()
+}
+
+fn strings_and_ports(g: &mut Guest) -> Result {
+    /// POST codes: nobody minds them.
+    const PORT: i32 = 0x80;
+    strings(g)?;
+    g.out(PORT, al)?;
+    g.mov(edx, PORT)?;
+    g.out(dx, eax)?;
+    g.mov(ecx, 4)?;
+    g.mov(esi, SCRATCH)?;
+    g.rep().outsb()
+}
+
+fn system(g: &mut Guest) -> Result {
+    g.mov(eax, 0x10)?;
+    g.mov(fs, eax)?;
+    g.push(ds)?;
+    g.pop(es)?;
+    // Breakpoints that are not enabled: a write to SCRATCH, an access next to it.
+    g.mov(eax, SCRATCH)?;
+    g.mov(dr0, eax)?;
+    g.add(eax, 4)?;
+    g.mov(dr1, eax)?;
+    g.mov(eax, 0x400 | 0b1101 << 16 | 0b1111 << 20)?;
+    g.mov(dr7, eax)?;
+    g.mov(dword_ptr(SCRATCH), 1)?;
+    g.mov(eax, dword_ptr(SCRATCH + 4))?;
+    g.wbinvd()?;
+    g.invlpg(byte_ptr(SCRATCH))?;
+    g.xor(eax, eax)?;
+    g.cpuid()?;
+    g.attempt(|g| g.ud2())?;
+    g.attempt(|g| g.read_msr(0x7FFF_FFFF))?;
+    // An interrupt, at once and to end a halt.
+    g.sti()?;
+    g.nop()?;
+    g.write_lapic(ICR, TO_SELF | u32::from(PMI_VECTOR))?;
+    g.nop()?;
+    g.cli()?;
+    g.write_lapic(ICR, TO_SELF | u32::from(PMI_VECTOR))?;
+    g.nop()?;
+    g.sti()?;
+    g.hlt()?;
+    g.cli()
+}
+
+fn floating_point(g: &mut Guest) -> Result {
+    let part = g.part;
+    g.fninit()?;
+    g.fld1()?;
+    g.fldpi()?;
+    g.fadd_2(st0, st1)?;
+    g.fmul_2(st0, st1)?;
+    g.fsqrt()?;
+    g.fdivp(st1, st0)?;
+    g.fst(dword_ptr(SCRATCH + 0x41))?; // misaligned
+    g.fistp(qword_ptr(SCRATCH + 0x48))?;
+    if part.mmx {
+        g.movq(mm0, qword_ptr(SCRATCH))?;
+        g.pcmpeqd(mm1, mm1)?;
+        g.paddusb(mm0, mm1)?;
+        g.pmaddwd(mm1, mm0)?;
+        g.packuswb(mm1, mm0)?;
+        g.punpcklbw(mm0, mm1)?;
+        g.psllw(mm0, 3)?;
+        g.movq(qword_ptr(SCRATCH + 8), mm0)?;
+        g.emms()?;
+    }
+    if part.registers == Registers::Amd {
+        g.pfadd(mm0, mm1)?;
+        g.femms()?;
+        g.prefetchw(byte_ptr(SCRATCH))?;
+    }
+    if part.sse {
+        g.prefetchnta(byte_ptr(SCRATCH))?;
+        g.movups(xmm0, xmmword_ptr(SCRATCH + 4))?;
+        g.xorps(xmm1, xmm1)?;
+        g.addps(xmm1, xmm0)?;
+        g.mulss(xmm1, xmm0)?;
+        g.comiss(xmm1, xmm0)?;
+        g.movups(xmmword_ptr(SCRATCH + 0x80), xmm1)?;
+    }
+    if part.sse2 {
+        g.cvtsi2sd(xmm0, ecx)?;
+        g.addsd(xmm0, xmm0)?;
+        g.paddq(xmm1, xmm0)?;
+        g.clflush(byte_ptr(SCRATCH))?;
+        g.mfence()?;
+    }
+    Ok(())
+}
