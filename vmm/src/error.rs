@@ -69,6 +69,7 @@ impl From<BootError> for Error {
         let text = error.to_string();
         match error {
             BootError::MemorySize { .. } | BootError::Unsupported(_) => Self::Usage(text),
+            BootError::HostMemory { .. } => Self::Host(text),
             BootError::Read { .. }
             | BootError::Format { .. }
             | BootError::Damaged { .. }

@@ -103,3 +103,52 @@ pub trait Bus {
     /// lead to, ignoring the exception as under IGNNE# if it is still pending.
     fn ferr(&mut self);
 }
+
+#[cfg(test)]
+pub(crate) mod unconnected {
+    use super::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled};
+
+    /// For tests of instructions that concern nobody outside the processor: there is neither memory
+    /// beyond RAM nor a port, and whoever asks for one has gone wrong. FERR# is counted.
+    #[derive(Default)]
+    pub(crate) struct Unconnected {
+        pub(crate) ferr: u32,
+    }
+
+    impl Bus for Unconnected {
+        fn mmio_read(&mut self, _: u64, gpa: u64, _: usize) -> u64 {
+            panic!("a read outside RAM, at {gpa:#x}")
+        }
+        fn mmio_write(&mut self, _: u64, gpa: u64, _: usize, _: u64) {
+            panic!("a write outside RAM, at {gpa:#x}")
+        }
+        fn io_read(&mut self, _: u64, port: u16, _: usize) -> u32 {
+            panic!("a read of port {port:#x}")
+        }
+        fn io_write(&mut self, _: u64, port: u16, _: usize, _: u32) {
+            panic!("a write to port {port:#x}")
+        }
+        fn rdmsr(&mut self, _: u64, _: u32) -> Result<u64, Refused> {
+            Err(Refused)
+        }
+        fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<After, Refused> {
+            Err(Refused)
+        }
+        fn rdpmc(&mut self, _: RdpmcRequest, _: Option<Unsettled<'_>>) -> Result<u64, Refused> {
+            Err(Refused)
+        }
+        fn cpuid(&mut self, _: u32, _: u32) -> CpuidResult {
+            CpuidResult::default()
+        }
+        fn tsc(&mut self, time: u64) -> u64 {
+            time
+        }
+        fn cr8(&mut self) -> u8 {
+            0
+        }
+        fn set_cr8(&mut self, _: u64, _: u8) {}
+        fn ferr(&mut self) {
+            self.ferr += 1;
+        }
+    }
+}

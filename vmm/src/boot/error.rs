@@ -45,6 +45,13 @@ pub enum BootError {
         /// Why not.
         problem: String,
     },
+    /// The host does not give guest memory.
+    HostMemory {
+        /// How much was asked for.
+        size: String,
+        /// What the host said.
+        why: String,
+    },
     /// A combination of options or a property of the input that is not supported.
     Unsupported(String),
 }
@@ -61,6 +68,9 @@ impl fmt::Display for BootError {
                 write!(f, "{what} ({size} bytes) does not fit into {place}")
             }
             Self::MemorySize { given, problem } => write!(f, "memory size {given}: {problem}"),
+            Self::HostMemory { size, why } => {
+                write!(f, "memory size {size}: the host refuses it: {why}")
+            }
             Self::Unsupported(what) => f.write_str(what),
         }
     }

@@ -92,15 +92,23 @@ impl RamLayout {
         regions
     }
 
-    /// Reserves the host memory.
+    /// Reserves the host memory. The host gives a page when the guest first writes to it; that it
+    /// may not have them all is said in the log.
     ///
     /// # Errors
     /// If the host refuses the mapping.
     pub fn allocate(&self) -> Result<GuestRam> {
-        GuestRam::from_ranges(&self.regions()).map_err(|e| BootError::MemorySize {
-            given: show_size(self.size()),
-            problem: format!("the host refuses it: {e}"),
-        })
+        if let Some(free) = meminfo("MemAvailable:")
+            && self.size() > free
+        {
+            log::warn!(
+                "memory size {}: this host has {} to spare now; it ends vpmu if the guest uses more",
+                show_size(self.size()),
+                show_size(free)
+            );
+        }
+        GuestRam::from_ranges(&self.regions())
+            .map_err(|e| BootError::HostMemory { size: show_size(self.size()), why: e.to_string() })
     }
 
     /// The memory map for the guest: RAM, EBDA, firmware tables.
@@ -146,11 +154,16 @@ pub fn parse_size(text: &str) -> Result<u64> {
 
 /// Bytes of physical memory of the host, or `None` where `/proc/meminfo` does not say.
 pub fn host_memory() -> Option<u64> {
-    meminfo_total(&std::fs::read_to_string("/proc/meminfo").ok()?)
+    meminfo("MemTotal:")
 }
 
-fn meminfo_total(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+/// A field of the host's `/proc/meminfo`, in bytes.
+fn meminfo(field: &str) -> Option<u64> {
+    meminfo_field(&std::fs::read_to_string("/proc/meminfo").ok()?, field)
+}
+
+fn meminfo_field(meminfo: &str, field: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|l| l.strip_prefix(field))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }
@@ -225,7 +238,9 @@ mod tests {
 
     #[test]
     fn meminfo_is_in_kib() {
-        assert_eq!(meminfo_total("MemTotal:       2048 kB\nMemFree: 1 kB\n"), Some(2 << 20));
-        assert_eq!(meminfo_total("MemFree: 1 kB\n"), None);
+        let text = "MemTotal:       2048 kB\nMemFree: 1 kB\n";
+        assert_eq!(meminfo_field(text, "MemTotal:"), Some(2 << 20));
+        assert_eq!(meminfo_field(text, "MemFree:"), Some(1 << 10));
+        assert_eq!(meminfo_field(text, "MemAvailable:"), None);
     }
 }

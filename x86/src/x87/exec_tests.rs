@@ -8,7 +8,7 @@ use iced_x86::{Code, CpuidFeature, Decoder, DecoderOptions};
 
 use super::{Fpu, lower};
 use crate::block::Translations;
-use crate::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled};
+use crate::bus::unconnected::Unconnected;
 use crate::cpu::{Cpu, Features, Segment, cr0};
 use crate::insn::{gpr, seg};
 use crate::lower::Lowering;
@@ -21,45 +21,6 @@ const HANDLERS: u64 = 0x500;
 const DATA: u64 = 0x3000;
 const SIZE: usize = 0x20000;
 const HLT: u8 = 0xF4;
-
-/// No devices; counts FERR#.
-#[derive(Default)]
-struct Nothing {
-    ferr: u32,
-}
-
-impl Bus for Nothing {
-    fn mmio_read(&mut self, _: u64, _: u64, _: usize) -> u64 {
-        0
-    }
-    fn mmio_write(&mut self, _: u64, _: u64, _: usize, _: u64) {}
-    fn io_read(&mut self, _: u64, _: u16, _: usize) -> u32 {
-        0
-    }
-    fn io_write(&mut self, _: u64, _: u16, _: usize, _: u32) {}
-    fn rdmsr(&mut self, _: u64, _: u32) -> Result<u64, Refused> {
-        Err(Refused)
-    }
-    fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<After, Refused> {
-        Err(Refused)
-    }
-    fn rdpmc(&mut self, _: RdpmcRequest, _: Option<Unsettled<'_>>) -> Result<u64, Refused> {
-        Err(Refused)
-    }
-    fn cpuid(&mut self, _: u32, _: u32) -> CpuidResult {
-        CpuidResult::default()
-    }
-    fn tsc(&mut self, _: u64) -> u64 {
-        0
-    }
-    fn cr8(&mut self) -> u8 {
-        0
-    }
-    fn set_cr8(&mut self, _: u64, _: u8) {}
-    fn ferr(&mut self) {
-        self.ferr += 1;
-    }
-}
 
 /// What a program left.
 struct Outcome {
@@ -91,7 +52,7 @@ fn run(code: &[u8], data: &[u8], prepare: impl FnOnce(&mut Cpu)) -> Outcome {
     cpu.set_gpr(gpr::RSP, 0x8000);
     cpu.fpu.init();
     prepare(&mut cpu);
-    let mut bus = Nothing::default();
+    let mut bus = Unconnected::default();
     let mut cx = Cx { bus: &mut bus, ram: &ram, observer: Plain };
     let mut translations = Translations::new();
     for _ in 0..10 {

@@ -7,6 +7,7 @@ use std::ffi::CString;
 use std::fmt::Display;
 use std::path::Path;
 
+use kvm_bindings::kvm_enable_cap;
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use vmm_sys_util::errno;
 
@@ -42,11 +43,15 @@ pub enum Capability {
     Xsave,
     /// `KVM_CAP_SYNC_REGS`: registers can be moved in the page that is shared.
     SyncRegs,
+    /// `KVM_CAP_SREGS2`: page-directory pointers can be moved.
+    Sregs2,
+    /// `KVM_CAP_READONLY_MEM`: a ROM.
+    ReadonlyMem,
 }
 
 impl Capability {
     /// All that the engine cannot do without, in the order in which they are looked for.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::UserMemory,
         Self::SetTssAddr,
         Self::ExtCpuid,
@@ -58,6 +63,8 @@ impl Capability {
         Self::DebugRegs,
         Self::Xsave,
         Self::SyncRegs,
+        Self::Sregs2,
+        Self::ReadonlyMem,
     ];
 
     /// Its number, its name, and the first Linux that has it.
@@ -79,8 +86,45 @@ impl Capability {
             Self::DebugRegs => (kvm::KVM_CAP_DEBUGREGS, "KVM_CAP_DEBUGREGS", "2.6.35"),
             Self::Xsave => (kvm::KVM_CAP_XSAVE, "KVM_CAP_XSAVE", "2.6.36"),
             Self::SyncRegs => (kvm::KVM_CAP_SYNC_REGS, "KVM_CAP_SYNC_REGS", "4.17"),
+            Self::Sregs2 => (kvm::KVM_CAP_SREGS2, "KVM_CAP_SREGS2", "5.14"),
+            Self::ReadonlyMem => (kvm::KVM_CAP_READONLY_MEM, "KVM_CAP_READONLY_MEM", "3.7"),
         }
     }
+}
+
+/// What a machine is better off with where its KVM has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Improvement {
+    /// `KVM_CAP_PMU_CAPABILITY` with `KVM_PMU_CAP_DISABLE`: KVM has no PMU of its own for the guest.
+    /// Where it has one, RDPMC reads its counters and not ours.
+    NoPmu,
+    /// `KVM_CAP_EXIT_ON_EMULATION_FAILURE`: what KVM cannot emulate at CPL 3 ends here, as at CPL 0,
+    /// and not as #UD in the guest.
+    ExitOnEmulationFailure,
+}
+
+impl Improvement {
+    const ALL: [Self; 2] = [Self::NoPmu, Self::ExitOnEmulationFailure];
+
+    /// Its number, and what is to be enabled in it. Both capabilities answer with the arguments that
+    /// they take, or with 1 for that argument.
+    fn row(self) -> (u32, u32) {
+        use kvm_bindings as kvm;
+        match self {
+            Self::NoPmu => (kvm::KVM_CAP_PMU_CAPABILITY, kvm::KVM_PMU_CAP_DISABLE),
+            Self::ExitOnEmulationFailure => (kvm::KVM_CAP_EXIT_ON_EMULATION_FAILURE, 1),
+        }
+    }
+}
+
+/// Of [`Improvement::ALL`], what a KVM that answers `KVM_CHECK_EXTENSION` so is told.
+fn improvements(extension: impl Fn(u32) -> i32) -> Vec<kvm_enable_cap> {
+    let told = Improvement::ALL.into_iter().map(Improvement::row);
+    // An answer below zero is an error.
+    let there = told.filter(|&(cap, arg)| u32::try_from(extension(cap)).unwrap_or(0) & arg != 0);
+    there
+        .map(|(cap, arg)| kvm_enable_cap { cap, args: [arg.into(), 0, 0, 0], ..Default::default() })
+        .collect()
 }
 
 /// An open KVM that has what the engine needs.
@@ -138,14 +182,19 @@ impl Host {
         &self.kvm
     }
 
-    /// Creates a machine without processors and memory.
+    /// Creates a machine without processors and memory. KVM has no PMU of its own in it and hands
+    /// over what it cannot emulate at any privilege level, where it can be told so.
     ///
     /// # Errors
     /// If the host refuses.
     pub fn create_vm(&self) -> Result<VmFd> {
-        self.kvm
-            .create_vm()
-            .map_err(|e| Error::Host(format!("KVM refuses to create a machine: {e}")))
+        let refused =
+            |e: errno::Error| Error::Host(format!("KVM refuses to create a machine: {e}"));
+        let vm = self.kvm.create_vm().map_err(refused)?;
+        for improvement in improvements(|cap| vm.check_extension_raw(cap.into())) {
+            vm.enable_cap(&improvement).map_err(refused)?;
+        }
+        Ok(vm)
     }
 
     /// Creates processor `id` of a machine.
@@ -175,9 +224,12 @@ fn cannot_open(name: &dyn Display, error: errno::Error) -> Error {
 
 /// Whether a KVM has what the engine needs.
 fn check(name: &dyn Display, version: i32, has: impl Fn(Capability) -> bool) -> Result<()> {
+    if version < 0 {
+        return Err(Error::Host(format!("{name} is no KVM device; use --engine soft")));
+    }
     if version != API_VERSION {
         return Err(Error::Host(format!(
-            "{name} is no KVM of API version {API_VERSION}: it answers {version}; use --engine soft"
+            "{name} has KVM's API version {version} and not {API_VERSION}; use --engine soft"
         )));
     }
     match Capability::ALL.into_iter().find(|&capability| !has(capability)) {
@@ -218,7 +270,7 @@ mod tests {
     #[test]
     fn another_device_is_no_kvm() {
         let error = Host::open_at(Path::new("/dev/null"), Lacking::default()).unwrap_err();
-        assert!(one_line(&error).starts_with("/dev/null is no KVM"), "{error}");
+        assert!(one_line(&error).starts_with("/dev/null is no KVM device"), "{error}");
     }
 
     #[test]
@@ -228,7 +280,30 @@ mod tests {
             let error = check(&DEVICE, 12, |capability| capability != missing).unwrap_err();
             assert!(one_line(&error).contains(missing.row().1), "{error}");
         }
-        assert!(one_line(&check(&DEVICE, 11, |_| true).unwrap_err()).contains("answers 11"));
+        assert!(one_line(&check(&DEVICE, 11, |_| true).unwrap_err()).contains("version 11"));
+    }
+
+    /// Numbers 212 and 204 (`linux/kvm.h`; KVM API documentation, section 8.35, for 212). Bit 0 of
+    /// the answer to 212 says that the PMU can be disabled.
+    #[test]
+    fn a_machine_is_told_what_its_kvm_can_do() {
+        let told = |pmu: i32, emulation: i32| -> Vec<_> {
+            let extension = |cap| match cap {
+                212 => pmu,
+                204 => emulation,
+                other => panic!("{other} is asked for"),
+            };
+            improvements(extension).iter().map(|e| (e.cap, e.flags, e.args)).collect()
+        };
+        let disable_pmu = (212, 0, [1, 0, 0, 0]);
+        let exit_on_failure = (204, 0, [1, 0, 0, 0]);
+        assert_eq!(told(1, 1), [disable_pmu, exit_on_failure]);
+        assert_eq!(told(3, 0), [disable_pmu]);
+        assert_eq!(told(0, 1), [exit_on_failure]);
+        for nothing in [0, -1] {
+            assert_eq!(told(nothing, nothing), []);
+        }
+        assert_eq!(told(2, 0), [], "another ability of the PMU");
     }
 
     /// On a real device; without one there is nothing that could lack anything.

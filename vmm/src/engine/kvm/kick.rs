@@ -28,12 +28,12 @@ pub(super) fn prepare() -> Result<()> {
 /// A thread that runs a processor, as others see it.
 #[derive(Debug)]
 pub(super) struct Kicker {
-    thread: libc::pthread_t,
+    process: libc::pid_t,
+    thread: libc::pid_t,
     immediate_exit: *const AtomicU8,
 }
 
-// SAFETY: the handle of a thread may be used from any other, and the byte is only accessed
-// atomically by all but the thread whose it is.
+// SAFETY: the byte is only accessed atomically by all but the thread whose it is.
 unsafe impl Send for Kicker {}
 
 impl Kicker {
@@ -48,18 +48,19 @@ impl Kicker {
         // Whoever started this process may have blocked it. For a signal that exists this cannot fail.
         let _ = unblock_signal(SIGRTMIN());
         let immediate_exit = std::ptr::from_mut(&mut vcpu.get_kvm_run().immediate_exit);
-        // SAFETY: has no preconditions.
-        let thread = unsafe { libc::pthread_self() };
-        Self { thread, immediate_exit: immediate_exit.cast::<AtomicU8>() }
+        // SAFETY: these have no preconditions.
+        let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
+        Self { process, thread, immediate_exit: immediate_exit.cast::<AtomicU8>() }
     }
 
     /// Ends the thread's `KVM_RUN`, or the next one at once.
     pub(super) fn kick(&self) {
         // SAFETY: the owner keeps the mapping and the thread alive as long as this. The kernel reads
-        // the byte at any time; a byte has the layout of its atomic.
+        // the byte at any time; a byte has the layout of its atomic. The signal is handled, and goes
+        // to a thread of this process or nowhere. `pthread_kill` would take four system calls.
         unsafe {
             (*self.immediate_exit).store(1, Ordering::Relaxed);
-            libc::pthread_kill(self.thread, SIGRTMIN());
+            libc::syscall(libc::SYS_tgkill, self.process, self.thread, SIGRTMIN());
         }
     }
 

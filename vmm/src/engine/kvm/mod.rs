@@ -141,6 +141,7 @@ impl Kvm {
         let refused = |what: &str, e: &dyn std::fmt::Display| {
             Error::Host(format!("KVM refuses {what}: {e}; use --engine soft"))
         };
+        probe::has_no_counters(host, platform)?;
         let vm = host.create_vm()?;
         vm.set_tss_address(TSS_ADDRESS).map_err(|e| refused("the address of its TSS", &e))?;
         let reasons =
@@ -165,7 +166,7 @@ impl Kvm {
             Ok(vcpu)
         };
         let vcpus = (0..usize::from(config.cpus)).map(create).collect::<Result<_>>()?;
-        let keeps = probe::keeps(host)?;
+        let keeps = probe::keeps(host, platform)?;
         let host_events = (config.count == Count::Host).then_some(host_events::TABLE);
         Ok(Self { vcpus, keeps, host_events, _vm: vm })
     }

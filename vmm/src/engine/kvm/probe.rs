@@ -1,13 +1,14 @@
-//! Whether the host's processor says it is what it was told to be.
+//! Whether the host's processor says it is what it was told to be, and has no counters of its own.
 //!
 //! A KVM without hardware virtualisation beneath it may run user code as it is, so that CPUID answers
 //! for the host's own processor: kernels that look for features then find the wrong ones. Two
-//! instructions, run at CPL 0 and at CPL 3 on a machine of their own, show it. Such a KVM falls short
-//! in other respects as well, which `Keeps` lists.
+//! instructions, run at CPL 0 and at CPL 3 on a machine of their own, show it. So do two for RDPMC,
+//! which a KVM with a PMU for its guests executes. The former kind falls short in other respects as
+//! well, which `Keeps` lists.
 
 use std::fmt;
 
-use kvm_bindings::kvm_segment;
+use kvm_bindings::{kvm_dtable, kvm_segment};
 use kvm_ioctls::{VcpuFd, VmFd};
 use vm_memory::{Bytes, GuestAddress};
 
@@ -24,6 +25,8 @@ use crate::platform::{CpuidContext, CpuidResult, Platform};
 const CODE: [u8; 4] = [0x0F, 0xA2, 0xE6, 0x80];
 /// STI; NOP; NOP; OUT 80h, AL.
 const OPEN_WINDOW: [u8; 5] = [0xFB, 0x90, 0x90, 0xE6, 0x80];
+/// RDPMC; OUT 80h, AL.
+const RDPMC: [u8; 4] = [0x0F, 0x33, 0xE6, 0x80];
 const CODE_ADDRESS: u64 = 0x1000;
 /// Vendor, signature and features, and the same of the extended functions.
 const FUNCTIONS: [u32; 4] = [0, 1, 0x8000_0000, 0x8000_0001];
@@ -48,16 +51,68 @@ impl fmt::Display for Leak {
     }
 }
 
+/// A machine that begins with `code`.
+fn machine(host: &Host, platform: &Platform, code: &[u8]) -> Result<(VcpuFd, VmFd, GuestRam)> {
+    let memory = RamLayout::new(MINIMUM, None)?.allocate()?;
+    memory.write_slice(code, GuestAddress(CODE_ADDRESS)).map_err(|e| failed(&e))?;
+    let vm = host.create_vm()?;
+    vm.set_tss_address(super::TSS_ADDRESS).map_err(|e| failed(&e))?;
+    slots::register(&vm, &memory, None)?;
+    let vcpu = host.create_vcpu(&vm, 0)?;
+    let cpuid = identity::cpuid(platform, 0).ok_or_else(|| failed(&"CPUID is too long"))?;
+    vcpu.set_cpuid2(&cpuid).map_err(|e| failed(&e))?;
+    Ok((vcpu, vm, memory))
+}
+
+fn failed(why: &dyn fmt::Display) -> Error {
+    Error::Host(format!("cannot try out KVM: {why}"))
+}
+
+/// Makes sure that RDPMC does not read counters of KVM's own: the engine would never hear of it.
+///
+/// # Errors
+/// If it does, if the host refuses, or cannot even run this.
+pub(super) fn has_no_counters(host: &Host, platform: &Platform) -> Result<()> {
+    if is_executed(host, platform, RDPMC)? {
+        return Err(Error::Host(
+            "this KVM has a PMU of its own, which Linux 5.18 can switch off; boot a newer kernel, \
+             load the kvm module with enable_pmu=0, or use --engine soft"
+                .into(),
+        ));
+    }
+    Ok(())
+}
+
+/// Whether KVM executes an instruction at CPL 0 and comes to the OUT behind it. There is no handler for
+/// an exception.
+fn is_executed(host: &Host, platform: &Platform, code: [u8; 4]) -> Result<bool> {
+    let (mut vcpu, _vm, _memory) = machine(host, platform, &code)?;
+    let mut state = State::from_kvm(&mut vcpu)?;
+    enter_at(&mut state, 0, 0);
+    state.sregs.idt = kvm_dtable::default();
+    state.to_kvm(&mut vcpu)?;
+    comes_to_the_out(&mut vcpu)
+}
+
+/// Whether the guest comes to the OUT; else it shuts down.
+fn comes_to_the_out(vcpu: &mut VcpuFd) -> Result<bool> {
+    loop {
+        match run_page::enter(vcpu)? {
+            Exit::Io { port: 0x80, .. } => return Ok(true),
+            Exit::Shutdown | Exit::EmulationFailure => return Ok(false),
+            // A signal.
+            Exit::Nothing => {}
+            other => return Err(failed(&format_args!("a trial ends in {other:?}"))),
+        }
+    }
+}
+
 /// Runs CPUID on `host` and compares.
 ///
 /// # Errors
 /// If the host refuses, or cannot even run this.
 pub(super) fn leaks(host: &Host, platform: &Platform) -> Result<Vec<Leak>> {
-    let (_memory, vm) = machine(host, &CODE)?;
-    let mut vcpu = host.create_vcpu(&vm, 0)?;
-    let cpuid = identity::cpuid(platform, 0).ok_or_else(|| failed(&"CPUID is too long"))?;
-    vcpu.set_cpuid2(&cpuid).map_err(|e| failed(&e))?;
-
+    let (mut vcpu, _vm, _memory) = machine(host, platform, &CODE)?;
     let mut leaks = Vec::new();
     let known = |function: &u32| platform.cpuid.iter().any(|leaf| leaf.function == *function);
     for function in FUNCTIONS.into_iter().filter(known) {
@@ -70,9 +125,8 @@ pub(super) fn leaks(host: &Host, platform: &Platform) -> Result<Vec<Leak>> {
             let mut state = State::from_kvm(&mut vcpu)?;
             enter_at(&mut state, function, cpl);
             state.to_kvm(&mut vcpu)?;
-            match run_page::enter(&mut vcpu)? {
-                Exit::Io { port: 0x80, .. } => {}
-                other => return Err(failed(&format_args!("CPUID ends in {other:?}"))),
+            if !comes_to_the_out(&mut vcpu)? {
+                return Err(failed(&"CPUID is not executed"));
             }
             let regs = State::from_kvm(&mut vcpu)?.regs;
             // The registers of a CPUID are 32 bits wide.
@@ -89,9 +143,9 @@ pub(super) fn leaks(host: &Host, platform: &Platform) -> Result<Vec<Leak>> {
 ///
 /// # Errors
 /// If the host refuses, or cannot even run this.
-pub(super) fn keeps(host: &Host) -> Result<Keeps> {
-    let (_memory, vm) = machine(host, &OPEN_WINDOW)?;
-    let interrupt_window = has_interrupt_window(&mut host.create_vcpu(&vm, 0)?)?;
+pub(super) fn keeps(host: &Host, platform: &Platform) -> Result<Keeps> {
+    let (mut vcpu, vm, _memory) = machine(host, platform, &OPEN_WINDOW)?;
+    let interrupt_window = has_interrupt_window(&mut vcpu)?;
     Keeps::of(&host.create_vcpu(&vm, 1)?, interrupt_window)
 }
 
@@ -113,20 +167,6 @@ fn has_interrupt_window(vcpu: &mut VcpuFd) -> Result<bool> {
             return Ok(true);
         }
     }
-}
-
-fn failed(why: &dyn fmt::Display) -> Error {
-    Error::Host(format!("cannot try out KVM: {why}"))
-}
-
-/// Memory with `code` at [`CODE_ADDRESS`], and a machine that has it.
-fn machine(host: &Host, code: &[u8]) -> Result<(GuestRam, VmFd)> {
-    let memory = RamLayout::new(MINIMUM, None)?.allocate()?;
-    memory.write_slice(code, GuestAddress(CODE_ADDRESS)).map_err(|e| failed(&e))?;
-    let vm = host.create_vm()?;
-    vm.set_tss_address(super::TSS_ADDRESS).map_err(|e| failed(&e))?;
-    slots::register(&vm, &memory, None)?;
-    Ok((memory, vm))
 }
 
 /// 32-bit protected mode with flat segments at `cpl`, before CPUID of `function`.
@@ -156,4 +196,24 @@ fn enter_at(state: &mut State, function: u32, cpl: u8) {
     state.regs.rflags = RFLAGS;
     state.regs.rax = function.into();
     state.regs.rcx = 0;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two NOPs are executed, RDPMC and UD2 are not: there is neither a counter nor a handler.
+    #[test]
+    fn what_is_executed_is_told_from_what_faults() {
+        let host = match Host::open() {
+            Ok(host) => host,
+            Err(why) => return crate::engine::kvm::say(&format!("kvm: not available: {why}")),
+        };
+        let platform = Platform::by_name("k8").unwrap();
+        let executed = |a, b| is_executed(&host, platform, [a, b, 0xE6, 0x80]).unwrap();
+        assert!(executed(0x90, 0x90));
+        assert!(!executed(0x0F, 0x0B));
+        assert!(!executed(0x0F, 0x33), "RDPMC");
+        assert!(has_no_counters(&host, platform).is_ok());
+    }
 }

@@ -1,6 +1,6 @@
 //! The state of the software CPU through a vCPU of this host's KVM, bit for bit.
 
-use kvm_ioctls::{Kvm, VmFd};
+use kvm_ioctls::VmFd;
 
 use super::*;
 use crate::engine::kvm::host::Host;
@@ -9,28 +9,27 @@ use crate::engine::kvm::state::tests::{Random, random_cpu, snapshot};
 
 /// A vCPU without memory; it says so where there is none.
 pub(in crate::engine::kvm) fn vcpu() -> Option<(VmFd, VcpuFd)> {
-    let made = Kvm::new().and_then(|kvm| {
-        let vm = kvm.create_vm()?;
-        vm.set_tss_address(0xfffb_d000)?;
-        let vcpu = vm.create_vcpu(0)?;
-        // All that the host has: KVM judges CR4 and EFER by it.
-        vcpu.set_cpuid2(&kvm.get_supported_cpuid(kvm_bindings::KVM_MAX_CPUID_ENTRIES)?)?;
-        Ok((vm, vcpu))
-    });
-    match made {
-        Ok(made) => Some(made),
+    let host = match Host::open() {
+        Ok(host) => host,
         Err(error) => {
             crate::engine::kvm::say(&format!(
                 "kvm: not available: {error}; SKIPPED: this test needs /dev/kvm"
             ));
-            None
+            return None;
         }
-    }
+    };
+    let vm = host.create_vm().unwrap();
+    vm.set_tss_address(0xfffb_d000).unwrap();
+    let vcpu = host.create_vcpu(&vm, 0).unwrap();
+    // All that the host has: KVM judges CR4 and EFER by it.
+    let all = host.kvm().get_supported_cpuid(kvm_bindings::KVM_MAX_CPUID_ENTRIES).unwrap();
+    vcpu.set_cpuid2(&all).unwrap();
+    Some((vm, vcpu))
 }
 
 /// What this KVM keeps, by vCPUs of its own.
 pub(in crate::engine::kvm) fn keeps() -> Keeps {
-    probe::keeps(&Host::open().unwrap()).unwrap()
+    probe::keeps(&Host::open().unwrap(), &crate::platform::K8).unwrap()
 }
 
 #[test]

@@ -296,5 +296,4 @@ fn entry(table: &kvm_dtable, number: u64, bytes: u64) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[path = "trap_tests.rs"]
 mod tests;

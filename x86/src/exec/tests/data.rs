@@ -2,7 +2,7 @@
 
 use iced_x86::{Code, code_asm::*};
 
-use super::{AF, CF, CODE, DF, Machine, Nothing, OF, PF, SF, ZF};
+use super::{AF, CF, CODE, DF, Machine, OF, PF, SF, Unconnected, ZF};
 use crate::{
     cpu::CodeSize,
     insn::{Class, Kind, Size, gpr},
@@ -377,7 +377,7 @@ fn prefetch_group() {
         let mut run = |modrm: u8| {
             let code = [0x0f, 0x0d, modrm];
             let block = lower_block::<Plain>(l, CODE, &code, code.len(), None).unwrap();
-            let mut context = Cx { bus: &mut Nothing, ram: &m.ram, observer: Plain };
+            let mut context = Cx { bus: &mut Unconnected::default(), ram: &m.ram, observer: Plain };
             let op = &block.ops[0];
             (op.insn.class, (op.run)(&mut m.cpu, &mut context, &op.insn))
         };

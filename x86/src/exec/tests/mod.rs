@@ -10,7 +10,7 @@ mod strings;
 use iced_x86::{Decoder, DecoderOptions, IcedError, Instruction, code_asm::CodeAssembler};
 
 use crate::{
-    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled},
+    bus::unconnected::Unconnected,
     cpu::{CodeSize, Cpu, DescriptorTable, Features, Segment},
     insn::{BLOCK_BASE, gpr, seg},
     lower::{End, Lowered, Lowering},
@@ -34,44 +34,6 @@ const CODE: u64 = 0x1000;
 
 /// Makes the instruction under test.
 type Assemble = fn(&mut CodeAssembler) -> Result<(), IcedError>;
-
-/// No instruction of these tests reaches the outside.
-struct Nothing;
-
-impl Bus for Nothing {
-    fn mmio_read(&mut self, _: u64, _: u64, _: usize) -> u64 {
-        panic!("a read outside RAM")
-    }
-    fn mmio_write(&mut self, _: u64, _: u64, _: usize, _: u64) {
-        panic!("a write outside RAM")
-    }
-    fn io_read(&mut self, _: u64, _: u16, _: usize) -> u32 {
-        panic!("port I/O")
-    }
-    fn io_write(&mut self, _: u64, _: u16, _: usize, _: u32) {
-        panic!("port I/O")
-    }
-    fn rdmsr(&mut self, _: u64, _: u32) -> Result<u64, Refused> {
-        Err(Refused)
-    }
-    fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<After, Refused> {
-        Err(Refused)
-    }
-    fn rdpmc(&mut self, _: RdpmcRequest, _: Option<Unsettled<'_>>) -> Result<u64, Refused> {
-        Err(Refused)
-    }
-    fn cpuid(&mut self, _: u32, _: u32) -> CpuidResult {
-        CpuidResult::default()
-    }
-    fn tsc(&mut self, time: u64) -> u64 {
-        time
-    }
-    fn cr8(&mut self) -> u8 {
-        0
-    }
-    fn set_cr8(&mut self, _: u64, _: u8) {}
-    fn ferr(&mut self) {}
-}
 
 /// A processor with a little RAM, and the facts that it has reported.
 struct Machine {
@@ -164,7 +126,8 @@ impl Machine {
     fn execute<O: Observer + Default>(&mut self, instruction: &Instruction) -> Exec<()> {
         let lowered = self.lower::<O>(instruction);
         self.cpu.regs[usize::from(BLOCK_BASE)] = self.cpu.rip;
-        let mut cx = Cx { bus: &mut Nothing, ram: &self.ram, observer: O::default() };
+        let mut cx =
+            Cx { bus: &mut Unconnected::default(), ram: &self.ram, observer: O::default() };
         let result = (lowered.run)(&mut self.cpu, &mut cx, &lowered.insn);
         let seen = cx.observer.facts().map(|facts| *facts).unwrap_or_default();
         self.facts.branches += seen.branches;

@@ -12,7 +12,7 @@ mod state;
 use iced_x86::{Decoder, DecoderOptions};
 
 use crate::{
-    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled},
+    bus::unconnected::Unconnected,
     cpu::{Cpu, Features, Segment},
     insn::{gpr, seg},
     lower::Lowering,
@@ -31,56 +31,11 @@ const CR4_OSFXSR: u64 = 1 << 9;
 const CR4_OSXMMEXCPT: u64 = 1 << 10;
 const EFER_LMA: u64 = 1 << 10;
 
-/// A bus nothing should reach but FERR#.
-#[derive(Default)]
-struct NoBus {
-    ferr: u32,
-}
-
-impl Bus for NoBus {
-    fn mmio_read(&mut self, _: u64, gpa: u64, _: usize) -> u64 {
-        panic!("read of {gpa:x}")
-    }
-    fn mmio_write(&mut self, _: u64, gpa: u64, _: usize, _: u64) {
-        panic!("write of {gpa:x}")
-    }
-    fn io_read(&mut self, _: u64, _: u16, _: usize) -> u32 {
-        unreachable!()
-    }
-    fn io_write(&mut self, _: u64, _: u16, _: usize, _: u32) {
-        unreachable!()
-    }
-    fn rdmsr(&mut self, _: u64, _: u32) -> Result<u64, Refused> {
-        unreachable!()
-    }
-    fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<After, Refused> {
-        unreachable!()
-    }
-    fn rdpmc(&mut self, _: RdpmcRequest, _: Option<Unsettled<'_>>) -> Result<u64, Refused> {
-        unreachable!()
-    }
-    fn cpuid(&mut self, _: u32, _: u32) -> CpuidResult {
-        unreachable!()
-    }
-    fn tsc(&mut self, _: u64) -> u64 {
-        unreachable!()
-    }
-    fn cr8(&mut self) -> u8 {
-        unreachable!()
-    }
-    fn set_cr8(&mut self, _: u64, _: u8) {
-        unreachable!()
-    }
-    fn ferr(&mut self) {
-        self.ferr += 1;
-    }
-}
-
 /// A processor in 64-bit mode without paging, 16 KiB of RAM at 0.
 struct Machine {
     cpu: Cpu,
     ram: Ram,
-    bus: NoBus,
+    bus: Unconnected,
 }
 
 impl Machine {
@@ -97,7 +52,7 @@ impl Machine {
         );
         cpu.set_gpr(gpr::RSI, DATA);
         cpu.set_gpr(gpr::RDI, DATA);
-        Self { cpu, ram, bus: NoBus::default() }
+        Self { cpu, ram, bus: Unconnected::default() }
     }
 
     /// Executes one instruction.

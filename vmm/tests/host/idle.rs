@@ -1,0 +1,113 @@
+//! What a guest that has nothing to do costs the host.
+
+use super::*;
+
+/// STI; HLT; JMP to HLT.
+const IDLE: &[u8] = &[0xFB, 0xF4, 0xEB, 0xFD];
+
+/// A guest that runs, its input open: somebody could type.
+struct Running(Child);
+
+impl Running {
+    fn start(name: &str, code: &[u8], options: &[&str]) -> Self {
+        let mut command = vpmu(name, code, 0x7C00, options);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().expect("vpmu starts"))
+    }
+
+    /// Processor time that it has taken, all threads: `utime` and `stime`, fields 14 and 15 of
+    /// `/proc/PID/stat`, in units of 10 ms (proc(5)).
+    fn cpu_time(&self) -> Duration {
+        let path = format!("/proc/{}/stat", self.0.id());
+        let text = std::fs::read_to_string(path).expect("the process is there");
+        let (_, fields) = text.rsplit_once(") ").expect("its name in parentheses");
+        let ticks = fields.split(' ').skip(11).take(2).map(|n| n.parse::<u64>().expect("ticks"));
+        Duration::from_millis(10 * ticks.sum::<u64>())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Of a halted guest with a periodic interrupt, 100 times a second, and of one that waits for a key,
+/// with one processor and with four: less than 2 % of a processor. Processor time does not depend on
+/// what else the host does.
+#[test]
+fn a_guest_that_waits_takes_no_processor_time() {
+    if !kvm_is_there() {
+        return;
+    }
+    let tick = ticking(11932, IDLE);
+    let guests = [("a tick of 100 Hz", &tick[..]), ("no tick", IDLE)];
+    let runs: Vec<_> = guests
+        .iter()
+        .flat_map(|(what, code)| ["1", "4"].map(|processors| (what, code, processors)))
+        .map(|(what, code, processors)| {
+            let name = format!("idle-{}-{processors}", code.len());
+            let run = Running::start(&name, code, &["--smp", processors]);
+            (format!("{what}, {processors} processors"), run)
+        })
+        .collect();
+    // The start is not of interest.
+    thread::sleep(Duration::from_millis(700));
+    let before: Vec<_> = runs.iter().map(|(_, run)| run.cpu_time()).collect();
+    let started = Instant::now();
+    thread::sleep(Duration::from_secs(5));
+    for ((what, run), before) in runs.iter().zip(before) {
+        let taken = run.cpu_time() - before;
+        let percent = 100.0 * taken.as_secs_f64() / started.elapsed().as_secs_f64();
+        let line = format!("idle on KVM, {what}: {percent:.1} % of a processor\n");
+        std::io::stderr().write_all(line.as_bytes()).expect("stderr");
+        assert!(percent < 2.0, "{line}");
+    }
+}
+
+/// How often each system call was made, from the table that `strace -c` prints.
+fn calls(table: &str, name: &str) -> u64 {
+    let row = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    row.filter(|row| row.last() == Some(&name))
+        .filter_map(|row| row.get(3)?.parse::<u64>().ok())
+        .sum()
+}
+
+/// A tick of the PIT that ends HLT and is acknowledged to the 8259A takes: `ppoll` until it is due,
+/// a `futex` that wakes the processor's thread and one in which it waits, and three `ioctl`:
+/// `KVM_INTERRUPT`, `KVM_RUN` up to the OUT to the 8259A, `KVM_RUN` up to HLT. No descriptor is read
+/// or written.
+#[test]
+fn a_tick_takes_no_system_call_too_many() {
+    const TICKS: u64 = 500;
+    if !kvm_is_there() {
+        return;
+    }
+    // STI; HLT; CMP BX, 500; JNZ to STI; MOV AL, 0; OUT F4h, AL: status 1.
+    let rest = [0xFB, 0xF4, 0x81, 0xFB, 0xF4, 0x01, 0x75, 0xF8, 0xB0, 0x00, 0xE6, 0xF4];
+    let code = ticking(1193, &rest);
+    let table = Path::new(env!("CARGO_TARGET_TMPDIR")).join("strace-ticks");
+    let _ = std::fs::remove_file(&table);
+    let mut command = Command::new("strace");
+    command.args(["-f", "-c", "-o"]).arg(&table);
+    command.args(arguments("strace-ticks", &code, 0x7C00, &["--timeout", "30"]));
+    let run = finish(&mut command);
+    let table = std::fs::read_to_string(&table).unwrap_or_default();
+    if !table.contains("ioctl") {
+        return skip("strace", &String::from_utf8_lossy(&run.stderr));
+    }
+    assert_eq!(said(&run), (String::new(), Some(1)), "{table}");
+    let total = calls(&table, "total");
+    let line = format!("idle on KVM: {total} system calls for {TICKS} ticks of 1 kHz\n");
+    std::io::stderr().write_all(line.as_bytes()).expect("stderr");
+    // What the start takes, and a tenth for ticks that come late.
+    let at_most = |per_tick: u64| per_tick * TICKS * 11 / 10 + 200;
+    for (name, per_tick) in [("ppoll", 1), ("futex", 2), ("ioctl", 3), ("read", 0), ("write", 0)] {
+        let calls = calls(&table, name);
+        assert!(calls <= at_most(per_tick), "{name}: {calls}\n{table}");
+    }
+    // 6 a tick, and some 400 for the start and the end.
+    assert!(total <= at_most(6) + 300, "{table}");
+}
