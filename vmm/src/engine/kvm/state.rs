@@ -219,7 +219,8 @@ impl State {
     }
 
     /// Delivers in the software CPU what KVM was in the middle of delivering, if anything: after
-    /// that it is no longer pending.
+    /// that it is no longer pending. Instructions that the guest may not have deserved an exception for
+    /// are left to be executed again; the software CPU raises those that it has.
     ///
     /// # Errors
     /// A triple fault.
@@ -236,6 +237,11 @@ impl State {
                 return Ok(());
             }
             let code = (exception.has_error_code != 0).then_some(exception.error_code as u16);
+            // RDPMC, or what only the guest's processor has. An exception in the delivery of another
+            // event has the EXT bit or a selector in its code.
+            if matches!((exception.nr, code), (vector::UD, _) | (vector::GP, None | Some(0))) {
+                return Ok(());
+            }
             return cpu.exception(cx, Exception { vector: exception.nr, code });
         }
         if nmi != 0 {

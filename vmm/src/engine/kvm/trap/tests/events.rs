@@ -33,12 +33,21 @@ fn an_nmi_in_between() {
 }
 
 /// What KVM was in the middle of delivering when the state was taken is delivered by the software CPU:
-/// an exception with its error code, an interrupt, an NMI; INT n is executed again.
+/// an exception with its error code, an interrupt, an NMI. INT n is executed again, and so is what
+/// raised #UD or #GP(0): the guest may not deserve them.
 #[test]
 fn what_kvm_was_about_to_deliver() {
     type Set = fn(&mut kvm_vcpu_events);
-    let cases: [(Set, Option<u8>); 5] = [
-        (|e| (e.exception.injected, e.exception.nr) = (1, vector::UD), Some(vector::UD)),
+    let cases: [(Set, Option<u8>); 7] = [
+        (|e| (e.exception.injected, e.exception.nr) = (1, vector::DE), Some(vector::DE)),
+        (|e| (e.exception.injected, e.exception.nr) = (1, vector::UD), None),
+        (
+            |e| {
+                (e.exception.injected, e.exception.nr) = (1, vector::GP);
+                (e.exception.has_error_code, e.exception.error_code) = (1, 0);
+            },
+            None,
+        ),
         (
             |e| {
                 (e.exception.injected, e.exception.nr) = (1, vector::GP);
