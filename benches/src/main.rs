@@ -1,14 +1,25 @@
 //! Speed, measured beside the peers in one run: `cargo run --release -p benches [-- WHAT...]`.
 //!
-//! WHAT is any of `loops`, `registers` and `boot`; all of them without. QEMU and Bochs take part if
-//! they are installed. A line a measurement goes to stdout, in Markdown.
+//! WHAT is any of
+//!
+//! - `loops`, `registers`, `boot`: the software engine. QEMU and Bochs take part if they are installed.
+//!   All three without WHAT.
+//! - `kvm`: what an exit costs on the KVM engine, beside a bare KVM_RUN loop. Needs /dev/kvm.
+//! - `long`: a guest of twenty billion instructions that counts a million in the middle, on the KVM
+//!   engine, and a shorter one on the software engine. Needs /dev/kvm.
+//!
+//! A line a measurement goes to stdout, in Markdown.
 
 mod bochs;
 mod clock;
 mod disk;
 mod guest;
+mod kvm_exits;
+mod kvm_raw;
 mod linux;
+mod long_count;
 mod long_mode;
+mod machine;
 mod qemu;
 mod soft;
 
@@ -34,7 +45,9 @@ fn main() -> ExitCode {
             "loops" => loops(),
             "registers" => registers(),
             "boot" => linux::boot(),
-            _ => Err(format!("{what}: not one of loops, registers, boot").into()),
+            "kvm" => kvm_exits::exits(),
+            "long" => long_count::compare(),
+            _ => Err(format!("{what}: not one of loops, registers, boot, kvm, long").into()),
         };
         if let Err(error) = result {
             eprintln!("benches: {error}");

@@ -1,0 +1,74 @@
+//! A machine of vpmu, in this process.
+
+use std::io;
+
+use vpmu::boot::memory::RamLayout;
+use vpmu::boot::{self, Payload};
+use vpmu::config::{self, Boot, Config, Limits};
+use vpmu::console::Console;
+use vpmu::demo::Image;
+use vpmu::devices::rtc;
+use vpmu::engine::{Count, EngineKind};
+use vpmu::input::Script;
+use vpmu::machine::{End, Machine};
+use vpmu::platform::Isa;
+
+use crate::Result;
+
+/// What of a machine matters here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    /// Whose processor.
+    pub(crate) cpu: &'static str,
+    /// How many.
+    pub(crate) cpus: u8,
+    /// What executes the guest.
+    pub(crate) engine: EngineKind,
+    /// Bytes of memory.
+    pub(crate) ram: u64,
+}
+
+impl Setup {
+    /// One K8 processor on the software engine.
+    pub(crate) fn k8(ram: u64) -> Self {
+        Self { cpu: "k8", cpus: 1, engine: EngineKind::Soft, ram }
+    }
+
+    /// The machine with its payload loaded.
+    pub(crate) fn machine(self, payload: Payload) -> Result<Machine> {
+        let (personality, platform) = config::personality(self.cpu)?;
+        let config = Config {
+            personality,
+            platform,
+            isa: Isa::Strict,
+            lvtpc_auto_mask: personality.lvtpc_auto_mask,
+            cpus: self.cpus,
+            ram: RamLayout::new(self.ram, None)?,
+            payload,
+            boot: Boot::Direct,
+            clock_hz: platform.clock_hz,
+            start_time: rtc::DEFAULT_START,
+            skid: 0,
+            script: Script::default(),
+            engine: self.engine,
+            count: Count::Exact,
+            hypervisor_bit: false,
+            limits: Limits::default(),
+        };
+        Ok(Machine::new(&config)?)
+    }
+}
+
+/// An image as a payload.
+pub(crate) fn flat(image: Image) -> Payload {
+    Payload::Flat {
+        image: boot::Image { name: "guest".into(), bytes: image.bytes },
+        address: image.load_address,
+    }
+}
+
+/// Runs a machine to its end, cut off by `limits`.
+pub(crate) fn run(machine: &mut Machine, limits: Limits) -> Result<End> {
+    let mut console = Console::to("nowhere".into(), Box::new(io::sink()));
+    Ok(machine.run(limits, &mut console)?)
+}
