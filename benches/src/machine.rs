@@ -8,7 +8,7 @@ use vpmu::config::{self, Boot, Config, Limits};
 use vpmu::console::Console;
 use vpmu::demo::Image;
 use vpmu::devices::rtc;
-use vpmu::engine::{Count, EngineKind};
+use vpmu::engine::{Count, EngineKind, IrqchipKind};
 use vpmu::input::Script;
 use vpmu::machine::{End, Machine};
 use vpmu::platform::Isa;
@@ -52,6 +52,7 @@ impl Setup {
             script: Script::default(),
             engine: self.engine,
             count: Count::Exact,
+            irqchip: IrqchipKind::User,
             hypervisor_bit: false,
             limits: Limits::default(),
         };

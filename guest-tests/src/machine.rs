@@ -11,7 +11,7 @@ use vpmu::config::{self, Boot, Config, Limits};
 use vpmu::console::Console;
 use vpmu::demo::Image;
 use vpmu::devices::rtc;
-use vpmu::engine::{Count, EngineKind};
+use vpmu::engine::{Count, EngineKind, IrqchipKind};
 use vpmu::input::Script;
 use vpmu::machine::{End, Machine};
 use vpmu::platform::Isa;
@@ -25,12 +25,36 @@ const MAX_INSTRUCTIONS: u64 = 50_000_000;
 /// A guest that takes so long on KVM has lost its way.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
+/// What executes the guests of a test.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Engine {
+    /// The name that tests have for it.
+    pub name: &'static str,
+    /// The engine.
+    pub kind: EngineKind,
+    /// Where the interrupt controllers are.
+    pub irqchip: IrqchipKind,
+}
+
+impl Engine {
+    /// The software engine.
+    pub const SOFT: Self =
+        Self { name: "soft", kind: EngineKind::Soft, irqchip: IrqchipKind::User };
+    /// KVM.
+    pub const KVM: Self = Self { name: "kvm", kind: EngineKind::Kvm, irqchip: IrqchipKind::User };
+    /// KVM with the interrupt controllers in the host's kernel.
+    pub const KVM_IRQCHIP: Self =
+        Self { name: "kvm_irqchip", kind: EngineKind::Kvm, irqchip: IrqchipKind::Kernel };
+    /// All of them.
+    pub const ALL: [&'static Self; 3] = [&Self::SOFT, &Self::KVM, &Self::KVM_IRQCHIP];
+}
+
 thread_local! {
-    static ENGINE: Cell<EngineKind> = const { Cell::new(EngineKind::Soft) };
+    static ENGINE: Cell<&'static Engine> = const { Cell::new(&Engine::SOFT) };
 }
 
 /// Does `test` with `engine` executing all guests of this thread.
-pub fn on_engine<T>(engine: EngineKind, test: impl FnOnce() -> T) -> T {
+pub fn on_engine<T>(engine: &'static Engine, test: impl FnOnce() -> T) -> T {
     let before = ENGINE.replace(engine);
     let result = test();
     ENGINE.set(before);
@@ -109,7 +133,7 @@ pub fn run(part: &Part, image: &Image) -> Outcome {
 #[must_use]
 pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
     let (personality, platform) = config::personality(part.name).expect("a known processor");
-    let engine = ENGINE.get();
+    let &Engine { kind: engine, irqchip, .. } = ENGINE.get();
     let payload = Payload::Flat {
         image: boot::Image { name: "guest".into(), bytes: image.bytes.clone() },
         address: image.load_address,
@@ -130,6 +154,7 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
         engine,
         count: Count::Exact,
         hypervisor_bit: false,
+        irqchip,
         limits: match engine {
             EngineKind::Soft => Limits { timeout: None, instructions: Some(MAX_INSTRUCTIONS) },
             _ => Limits { timeout: Some(MAX_TIME), instructions: None },

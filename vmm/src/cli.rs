@@ -13,7 +13,7 @@ use crate::boot::{Image, Kernel, LinuxEntry, Payload};
 use crate::config::{Boot, Config, Limits};
 use crate::console::{Console, print};
 use crate::devices::rtc;
-use crate::engine::{Count, EngineKind};
+use crate::engine::{Count, EngineKind, IrqchipKind};
 use crate::error::{Error, Result, status};
 use crate::machine::{End, Machine};
 use crate::platform::Isa;
@@ -129,6 +129,9 @@ struct MachineArgs {
     /// Set CPUID's hypervisor bit, function 1 ECX bit 31.
     #[arg(long)]
     hypervisor_bit: bool,
+    /// Where the interrupt controllers are on KVM.
+    #[arg(long, value_enum, default_value = "user")]
+    irqchip: Irqchip,
     /// Number of processors.
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..=i64::from(config::MAX_CPUS)))]
@@ -261,6 +264,24 @@ impl From<Counting> for Count {
             Counting::Exact => Self::Exact,
             Counting::Host => Self::Host,
             Counting::Off => Self::Off,
+        }
+    }
+}
+
+/// As [`IrqchipKind`].
+#[derive(Clone, Copy, ValueEnum)]
+enum Irqchip {
+    /// In this process: local APICs are the processor's own.
+    User,
+    /// In the host's kernel: faster, and its local APICs.
+    Kernel,
+}
+
+impl From<Irqchip> for IrqchipKind {
+    fn from(irqchip: Irqchip) -> Self {
+        match irqchip {
+            Irqchip::User => Self::User,
+            Irqchip::Kernel => Self::Kernel,
         }
     }
 }
@@ -457,6 +478,7 @@ fn run(
         engine: args.engine.into(),
         count: args.count.into(),
         hypervisor_bit: args.hypervisor_bit,
+        irqchip: args.irqchip.into(),
         limits: Limits {
             timeout: args.timeout.map(Duration::from_secs),
             instructions: args.max_instructions,
@@ -597,6 +619,7 @@ mod tests {
             "run --count off --hypervisor-bit --flat f@0",
             "run --engine kvm --count host --kernel k",
             "exec --count exact -- ls",
+            "run --engine kvm --irqchip kernel --smp 2 --flat f@0x100000",
             "run --cpu p6 --isa strict --lvtpc-automask off --flat f@0",
             "run --cpu p55c --boot firmware --smp 2 --demo sampling",
             "run --boot direct --kernel k",

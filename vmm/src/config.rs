@@ -7,7 +7,7 @@ use pmu_model::{Personality, nearest};
 
 use crate::boot::memory::{RamLayout, host_memory, parse_size};
 use crate::boot::{Image, Payload};
-use crate::engine::{Count, EngineKind};
+use crate::engine::{Count, EngineKind, IrqchipKind};
 use crate::error::{Error, Result};
 use crate::input::Script;
 use crate::platform::{Isa, Platform};
@@ -60,6 +60,8 @@ pub struct Config {
     pub count: Count,
     /// Whether CPUID shows the hypervisor bit.
     pub hypervisor_bit: bool,
+    /// Where the interrupt controllers are, if KVM executes it.
+    pub irqchip: IrqchipKind,
     /// When the run is cut off.
     pub limits: Limits,
 }

@@ -11,7 +11,7 @@ use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Kernel, LinuxEntry, Payload};
 
 use crate::config;
-use crate::engine::{Count, EngineKind};
+use crate::engine::{Count, EngineKind, IrqchipKind};
 use crate::platform::{Isa, Platform};
 
 const HLT: u8 = 0xF4;
@@ -54,6 +54,7 @@ fn machine(cpu: &str, isa: Isa, cpus: u8, boot: Boot, payload: &Payload) -> Mach
         engine: EngineKind::Soft,
         count: Count::Exact,
         hypervisor_bit: false,
+        irqchip: IrqchipKind::User,
         limits: Limits::default(),
     })
     .unwrap()

@@ -27,9 +27,9 @@ use crate::engine::{Board, Choice, Count, Limit, Outcome};
 use crate::error::{Error, Result, status};
 use crate::input::Script;
 use crate::irq::VcpuSignal;
-use crate::irq::lapic::LapicConfig;
+use crate::irq::lapic::{LapicConfig, VERSION_INTEGRATED};
 use crate::memory::{Memory, Rom};
-use crate::platform::MsrBank;
+use crate::platform::{MsrBank, Platform};
 use crate::terminal;
 
 /// Longest slice, in cycles: 25 microseconds at 2 GHz.
@@ -98,6 +98,23 @@ impl End {
     }
 }
 
+/// What differs from one implementation of local APICs to another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LocalApic {
+    pub(crate) version: u8,
+    pub(crate) max_lvt: u8,
+    /// Ticks a second of the bus clock that the timer divides.
+    pub(crate) timer_hz: u64,
+}
+
+impl LocalApic {
+    /// That of a processor.
+    pub(crate) fn of(platform: &Platform) -> Self {
+        let &Platform { max_lvt, apic_timer_hz: timer_hz, .. } = platform;
+        Self { version: VERSION_INTEGRATED, max_lvt, timer_hz }
+    }
+}
+
 /// A machine with its payload loaded.
 pub struct Machine {
     pub(crate) board: Board,
@@ -144,15 +161,18 @@ impl Machine {
                 platform.name
             )));
         }
+        let local_apic =
+            kvm.as_ref().map_or(LocalApic::of(&platform), |kvm| kvm.local_apic(&platform));
         let lapics = (0..config.cpus).map(|id| LapicConfig {
             id,
             bsp: id == 0,
-            max_lvt: platform.max_lvt,
+            version: local_apic.version,
+            max_lvt: local_apic.max_lvt,
             base_msr: platform.apic_base_msr,
             physical_bits: platform.features.phys_bits,
             lvtpc_auto_mask: config.lvtpc_auto_mask,
             clock_hz: config.clock_hz,
-            timer_hz: platform.apic_timer_hz,
+            timer_hz: local_apic.timer_hz,
         });
         let mut chipset = Chipset::new(ChipsetConfig {
             clock_hz: config.clock_hz,
@@ -352,9 +372,14 @@ impl Machine {
 
     /// Whether all processors are halted beyond the reach of interrupts, and have been for long.
     pub(crate) fn is_dead(&mut self, asleep: bool) -> bool {
-        let masked = |v: &Vcpu| v.waits_for_startup || !v.cpu.interrupts_enabled();
-        let dead = asleep && self.vcpus.iter().all(masked);
+        let dead = asleep && self.is_masked();
         self.is_dead_at(self.now, dead)
+    }
+
+    /// Whether no processor takes maskable interrupts.
+    pub(crate) fn is_masked(&self) -> bool {
+        let masked = |v: &Vcpu| v.waits_for_startup || !v.cpu.interrupts_enabled();
+        self.vcpus.iter().all(masked)
     }
 
     /// Whether it has long been so at time `now` that all processors are beyond reach.
@@ -493,7 +518,7 @@ mod tests {
     use crate::boot::memory::RamLayout;
     use crate::boot::{Image, Payload};
     use crate::config;
-    use crate::engine::EngineKind;
+    use crate::engine::{EngineKind, IrqchipKind};
     use crate::platform::Isa;
     use pmu_model::RdpmcCaller;
 
@@ -532,6 +557,7 @@ mod tests {
             engine: EngineKind::Soft,
             count: Count::Exact,
             hypervisor_bit: false,
+            irqchip: IrqchipKind::User,
             limits,
         };
         let mut machine = Machine::new(&config).unwrap();

@@ -4,14 +4,13 @@
 use guest_tests::guest::EFLAGS_CLEAR;
 use guest_tests::msr::{CLOCKS, OS, USR};
 use guest_tests::part::{Event, Registers};
-use guest_tests::{Guest, PMI_VECTOR, Part, Result, SCRATCH, on_engine, run};
+use guest_tests::{Engine, Guest, PMI_VECTOR, Part, Result, SCRATCH, on_engine, run};
 use iced_x86::code_asm::{
     al, byte_ptr, dr0, dr1, dr7, ds, dword_ptr, dx, eax, ebx, ecx, edi, edx, es, esi, fs, mm0, mm1,
     qword_ptr, st0, st1, xmm0, xmm1, xmmword_ptr,
 };
 use vpmu::config;
 use vpmu::demo::program::KERNEL_CS;
-use vpmu::engine::EngineKind;
 
 topics!(to_the_last_digit);
 
@@ -90,8 +89,8 @@ fn to_the_last_digit(part: &'static Part) -> Result {
         }
         Ok(())
     })?;
-    let soft = on_engine(EngineKind::Soft, || run(part, &image));
-    let kvm = on_engine(EngineKind::Kvm, || run(part, &image));
+    let soft = on_engine(&Engine::SOFT, || run(part, &image));
+    let kvm = run(part, &image);
     assert_eq!(soft.serial, kvm.serial);
     let counts: Vec<_> = soft.serial.lines().filter_map(|line| line.split_once('=')).collect();
     assert_eq!(counts.len(), groups.iter().map(Vec::len).sum::<usize>());

@@ -9,7 +9,7 @@ mod applicability;
 
 use std::process::ExitCode;
 
-use guest_tests::{Part, Result, on_engine};
+use guest_tests::{Engine, Part, Result, on_engine};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use vpmu::engine::EngineKind;
 use vpmu::engine::kvm::host::Host;
@@ -61,10 +61,8 @@ files!(
     smp,
     there_and_back,
     threads,
+    transfers,
 );
-
-/// The engines, by the names that tests have for them.
-const ENGINES: [(&str, EngineKind); 2] = [("soft", EngineKind::Soft), ("kvm", EngineKind::Kvm)];
 
 /// Why a test on KVM is ignored that applies.
 const NO_KVM: &str = "kvm: not available";
@@ -73,18 +71,17 @@ const NO_KVM: &str = "kvm: not available";
 struct Case {
     file: &'static str,
     topic: &'static Topic,
-    engine: &'static str,
-    kind: EngineKind,
+    engine: &'static Engine,
     part: &'static Part,
 }
 
 impl Case {
     fn name(&self) -> String {
-        format!("{}::{}::{}::{}", self.file, self.engine, self.part.name, self.topic.name)
+        format!("{}::{}::{}::{}", self.file, self.engine.name, self.part.name, self.topic.name)
     }
 
     fn run(&self) -> std::result::Result<Completion, Failed> {
-        on_engine(self.kind, || (self.topic.test)(self.part))?;
+        on_engine(self.engine, || (self.topic.test)(self.part))?;
         Ok(Completion::Completed)
     }
 
@@ -102,9 +99,9 @@ impl Case {
 
 fn cases() -> impl Iterator<Item = Case> {
     FILES.iter().flat_map(|&(file, topics)| {
-        ENGINES.into_iter().flat_map(move |(engine, kind)| {
+        Engine::ALL.into_iter().flat_map(move |engine| {
             Part::ALL.iter().flat_map(move |part| {
-                topics.iter().map(move |topic| Case { file, topic, engine, kind, part })
+                topics.iter().map(move |topic| Case { file, topic, engine, part })
             })
         })
     })
@@ -121,7 +118,7 @@ fn main() -> ExitCode {
         Ok(())
     })];
     for case in cases() {
-        let lacks_kvm = case.kind == EngineKind::Kvm && no_kvm.is_some();
+        let lacks_kvm = case.engine.kind == EngineKind::Kvm && no_kvm.is_some();
         let why_not = applicability::why_not(&case).or(lacks_kvm.then_some(NO_KVM));
         let trial = case.trial(why_not, list);
         without_kvm += u32::from(why_not == Some(NO_KVM) && !arguments.is_filtered_out(&trial));

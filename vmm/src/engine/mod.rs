@@ -25,6 +25,16 @@ pub enum EngineKind {
     Auto,
 }
 
+/// Where the interrupt controllers are while KVM runs the guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IrqchipKind {
+    /// In this process.
+    #[default]
+    User,
+    /// In the host's kernel.
+    Kernel,
+}
+
 /// The engine that runs a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {

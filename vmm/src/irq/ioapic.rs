@@ -32,6 +32,19 @@ pub struct IoApic {
     asserted: u32,
 }
 
+/// An I/O APIC as its registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoApicRegisters {
+    /// IOREGSEL.
+    pub select: u8,
+    /// Bits 27:24 of register 0.
+    pub id: u8,
+    /// The redirection table.
+    pub entries: [u64; PINS],
+    /// A bit for each pin with a level-triggered entry that is asserted.
+    pub levels: u32,
+}
+
 impl IoApic {
     /// An I/O APIC as reset leaves it, all entries masked, with the ID that the firmware gave it.
     pub fn new(id: u8) -> Self {
@@ -42,6 +55,27 @@ impl IoApic {
     pub fn reset(&mut self) {
         let asserted = self.asserted;
         *self = Self { asserted, ..Self::new(self.id) };
+    }
+
+    /// The registers, to be moved to another implementation.
+    #[must_use]
+    pub fn registers(&self) -> IoApicRegisters {
+        let is_level = |&pin: &usize| trigger(self.entries[pin]) == Trigger::Level;
+        let levels = (0..PINS).filter(is_level).fold(0, |levels, pin| levels | 1 << pin);
+        IoApicRegisters {
+            select: self.select,
+            id: self.id,
+            entries: self.entries,
+            levels: levels & self.asserted,
+        }
+    }
+
+    /// Takes over the registers of another. The pins have these levels already: nothing comes of them.
+    pub fn set_registers(&mut self, registers: &IoApicRegisters, asserted: u32) {
+        self.select = registers.select;
+        self.id = registers.id & 0xF;
+        self.entries = registers.entries.map(|entry| entry & (WRITABLE | REMOTE_IRR));
+        self.asserted = asserted;
     }
 
     /// Reads a 32-bit register of the memory window: IOREGSEL at 0, IOWIN at 10h.

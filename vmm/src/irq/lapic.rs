@@ -9,13 +9,16 @@ use super::message::{DeliveryMode, Destination, Message, Trigger};
 use super::vectors::Vectors;
 use crate::devices::rate::Rate;
 
+#[path = "lapic_page.rs"]
+pub mod page;
+
 const BASE_BSP: u64 = 1 << 8;
 const BASE_ENABLE: u64 = 1 << 11;
 /// Where every local APIC is after reset.
 const BASE_ADDRESS: u64 = 0xFEE0_0000;
 
 /// Version field of an integrated local APIC (1xh).
-const VERSION_INTEGRATED: u32 = 0x10;
+pub const VERSION_INTEGRATED: u8 = 0x10;
 
 /// What differs from one processor's local APIC to another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +27,8 @@ pub struct LapicConfig {
     pub id: u8,
     /// Whether this is the bootstrap processor (IA32_APIC_BASE bit 8).
     pub bsp: bool,
+    /// The version field, 1xh: [`VERSION_INTEGRATED`].
+    pub version: u8,
     /// The "max LVT entry" field, the number of entries less one: 3 has no LVTPC and no thermal
     /// entry (Pentium), 4 adds LVTPC (P6), 5 adds the thermal entry (K8).
     pub max_lvt: u8,
@@ -55,6 +60,8 @@ pub enum PmiOutcome {
     Init,
     /// An SMI; dropped, since there is no SMM.
     Smi,
+    /// The interrupt controllers are elsewhere, and are told.
+    Elsewhere,
     /// Fixed with a vector below 16, or a reserved delivery mode: recorded in ESR if a vector.
     Illegal,
 }
@@ -148,6 +155,11 @@ impl Lapic {
         self.config.base_msr
     }
 
+    /// Whether delivering a PMI sets the mask bit of LVTPC.
+    pub fn masks_lvtpc(&self) -> bool {
+        self.config.lvtpc_auto_mask
+    }
+
     /// The MSR IA32_APIC_BASE (1Bh). Power-up: FEE00800h, with bit 8 on the bootstrap processor.
     pub fn base(&self) -> u64 {
         self.base
@@ -213,7 +225,9 @@ impl Lapic {
         }
         match offset {
             offset::ID => u32::from(self.id) << 24,
-            offset::VERSION => u32::from(self.config.max_lvt) << 16 | VERSION_INTEGRATED,
+            offset::VERSION => {
+                u32::from(self.config.max_lvt) << 16 | u32::from(self.config.version)
+            }
             offset::TPR => self.tpr.into(),
             offset::APR => self.arbitration_priority().into(),
             offset::PPR => self.ppr.into(),

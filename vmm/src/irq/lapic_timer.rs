@@ -85,6 +85,15 @@ impl LapicTimer {
         (self.count != 0).then(|| self.rate.cycles(self.end()))
     }
 
+    /// Goes on at `now` from where another timer stands, one that is `initial` and `current` counts
+    /// and a divide configuration.
+    pub(crate) fn resume(&mut self, initial: u32, current: u32, divide: u32, now: u64) {
+        self.divide_configuration = divide & 0b1011;
+        self.initial = initial;
+        self.count = current;
+        self.since = self.rate.ticks(now);
+    }
+
     fn end(&self) -> u64 {
         self.since.saturating_add(u64::from(self.count) * self.divisor())
     }

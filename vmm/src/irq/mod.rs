@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use self::ioapic::IoApic;
+use self::ioapic::{IoApic, IoApicRegisters};
 use self::lapic::{Lapic, LapicConfig, LapicOutput, PmiOutcome};
 use self::message::{DeliveryMode, Destination, Message};
-use self::pic::{Chip, PicPair};
+use self::pic::{Chip, PicPair, PicRegisters};
 
 pub mod ioapic;
 pub mod lapic;
@@ -69,6 +69,20 @@ impl Pending {
     }
 }
 
+/// What interrupt controllers that are elsewhere have to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wire {
+    /// The line of a device has changed.
+    Line {
+        /// Which.
+        gsi: u8,
+        /// Its new level.
+        asserted: bool,
+    },
+    /// A performance counter of this processor overflowed.
+    Pmi(usize),
+}
+
 /// All interrupt controllers of the machine. Processors are numbered from 0, the bootstrap
 /// processor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +92,11 @@ pub struct Interrupts {
     pic: PicPair,
     intr: bool,
     signals: Vec<(usize, VcpuSignal)>,
+    /// The levels of the devices' lines.
+    lines: u32,
+    /// The host's kernel has the controllers: nothing happens here.
+    away: bool,
+    wires: Vec<Wire>,
 }
 
 impl Interrupts {
@@ -91,6 +110,9 @@ impl Interrupts {
             pic: PicPair::new(),
             intr: false,
             signals: Vec::new(),
+            lines: 0,
+            away: false,
+            wires: Vec::new(),
         }
     }
 
@@ -157,6 +179,10 @@ impl Interrupts {
 
     /// A performance counter of `vcpu` overflowed.
     pub fn pmi(&mut self, vcpu: usize) -> PmiOutcome {
+        if self.away {
+            self.wires.push(Wire::Pmi(vcpu));
+            return PmiOutcome::Elsewhere;
+        }
         let outcome = self.lapics[vcpu].pmi();
         if outcome == PmiOutcome::Init {
             self.lapics[vcpu].init();
@@ -203,6 +229,15 @@ impl Interrupts {
     /// Sets the line of a device: a pin of the I/O APIC and, for the sixteen of the ISA bus, a
     /// request of the 8259A pair.
     pub fn set_gsi(&mut self, gsi: u8, asserted: bool) {
+        let bit = 1_u32.checked_shl(gsi.into()).unwrap_or(0);
+        let before = self.lines;
+        self.lines = if asserted { before | bit } else { before & !bit };
+        if self.away {
+            if self.lines != before {
+                self.wires.push(Wire::Line { gsi, asserted });
+            }
+            return;
+        }
         self.set_pin(gsi.into(), asserted);
         let irq = if gsi == gsi::PIT { 0 } else { gsi };
         if irq < 16 {
@@ -242,6 +277,9 @@ impl Interrupts {
 
     /// What `vcpu` would take next. A few loads: asked before every block.
     pub fn pending(&self, vcpu: usize) -> Pending {
+        if self.away {
+            return Pending::default();
+        }
         let lapic = &self.lapics[vcpu];
         Pending { nmi: lapic.nmi(), interrupt: lapic.pending_vector().is_some() || lapic.extint() }
     }
@@ -270,6 +308,9 @@ impl Interrupts {
 
     /// Brings the timers of all local APICs up to `now`.
     pub fn advance(&mut self, now: u64) {
+        if self.away {
+            return;
+        }
         for lapic in &mut self.lapics {
             lapic.advance(now);
         }
@@ -277,7 +318,44 @@ impl Interrupts {
 
     /// The next time at which a local APIC timer expires.
     pub fn next_deadline(&self) -> Option<u64> {
+        if self.away {
+            return None;
+        }
         self.lapics.iter().filter_map(Lapic::next_deadline).min()
+    }
+
+    /// Whether the controllers are elsewhere.
+    pub fn is_away(&self) -> bool {
+        self.away
+    }
+
+    /// The levels of the devices' lines, a bit each.
+    pub fn lines(&self) -> u32 {
+        self.lines
+    }
+
+    /// The controllers go elsewhere: what they are beyond the local APICs. From now on lines and PMIs
+    /// are kept for [`Self::take_wires`].
+    pub fn leave(&mut self) -> SharedRegisters {
+        self.away = true;
+        SharedRegisters { ioapic: self.ioapic.registers(), pic: self.pic.registers() }
+    }
+
+    /// What happened since the last call, in order, while the controllers are elsewhere.
+    pub fn take_wires(&mut self) -> Vec<Wire> {
+        std::mem::take(&mut self.wires)
+    }
+
+    /// The controllers are back. The local APICs have been set already.
+    pub fn come_back(&mut self, shared: &SharedRegisters) {
+        self.away = false;
+        self.pic.set_registers(&shared.pic);
+        self.intr = self.pic.intr();
+        let intr = u32::from(self.intr) << IOAPIC_PIN_INTR;
+        self.ioapic.set_registers(&shared.ioapic, self.lines & !(1 << IOAPIC_PIN_INTR) | intr);
+        for lapic in &mut self.lapics {
+            lapic.assume_lint0(self.intr);
+        }
     }
 
     /// Whether [`Self::take_signals`] has anything to give.
@@ -289,6 +367,15 @@ impl Interrupts {
     pub fn take_signals(&mut self) -> Vec<(usize, VcpuSignal)> {
         std::mem::take(&mut self.signals)
     }
+}
+
+/// The registers of the controllers that processors share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedRegisters {
+    /// I/O APIC.
+    pub ioapic: IoApicRegisters,
+    /// Master and slave.
+    pub pic: [PicRegisters; 2],
 }
 
 /// The bus over which messages reach the local APICs.

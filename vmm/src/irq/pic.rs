@@ -264,6 +264,97 @@ impl Pic8259 {
     }
 }
 
+/// One 8259A as its registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PicRegisters {
+    /// IRR.
+    pub irr: u8,
+    /// ISR.
+    pub isr: u8,
+    /// IMR.
+    pub imr: u8,
+    /// Level of the inputs.
+    pub lines: u8,
+    /// ELCR.
+    pub elcr: u8,
+    /// The input of the highest priority.
+    pub highest: u8,
+    /// ICW2 bits 7:3.
+    pub vector_base: u8,
+    /// The next write to the odd port is OCW1 (0), ICW2 (1), ICW3 (2) or ICW4 (3).
+    pub step: u8,
+    /// An ICW4 follows.
+    pub icw4_follows: bool,
+    /// ICW4: automatic end of interrupt.
+    pub auto_eoi: bool,
+    /// ICW4: special fully nested mode.
+    pub special_fully_nested: bool,
+    /// OCW2: rotate in automatic EOI mode.
+    pub rotate_on_auto_eoi: bool,
+    /// OCW3: special mask mode.
+    pub special_mask: bool,
+    /// OCW3: the next read is an acknowledge.
+    pub poll: bool,
+    /// OCW3: reads give ISR.
+    pub read_isr: bool,
+}
+
+impl Pic8259 {
+    fn registers(&self) -> PicRegisters {
+        PicRegisters {
+            irr: self.irr,
+            isr: self.isr,
+            imr: self.imr,
+            lines: self.lines,
+            elcr: self.elcr,
+            highest: self.lowest.wrapping_add(1) & 7,
+            vector_base: self.vector_base,
+            step: match self.step {
+                Step::Ready => 0,
+                Step::Icw2 => 1,
+                Step::Icw3 => 2,
+                Step::Icw4 => 3,
+            },
+            icw4_follows: self.icw4_follows,
+            auto_eoi: self.auto_eoi,
+            special_fully_nested: self.special_fully_nested,
+            rotate_on_auto_eoi: self.rotate_on_auto_eoi,
+            special_mask: self.special_mask,
+            poll: self.poll,
+            read_isr: self.read_isr,
+        }
+    }
+
+    /// ICW1's single and level-triggered modes, which no PC uses, are not moved.
+    fn set_registers(&mut self, registers: &PicRegisters) {
+        let &PicRegisters { irr, isr, imr, lines, elcr, highest, vector_base, step, .. } =
+            registers;
+        *self = Self {
+            irr,
+            isr,
+            imr,
+            lines,
+            elcr: elcr & self.elcr_writable,
+            lowest: highest.wrapping_sub(1) & 7,
+            vector_base: vector_base & 0xF8,
+            step: match step {
+                1 => Step::Icw2,
+                2 => Step::Icw3,
+                3 => Step::Icw4,
+                _ => Step::Ready,
+            },
+            icw4_follows: registers.icw4_follows,
+            auto_eoi: registers.auto_eoi,
+            special_fully_nested: registers.special_fully_nested,
+            rotate_on_auto_eoi: registers.rotate_on_auto_eoi,
+            special_mask: registers.special_mask,
+            poll: registers.poll,
+            read_isr: registers.read_isr,
+            ..Self::new(self.elcr_writable, self.cascade)
+        };
+    }
+}
+
 /// The cascaded pair, 16 interrupt requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PicPair {
@@ -328,6 +419,21 @@ impl PicPair {
         };
         self.cascade();
         vector
+    }
+
+    /// The registers of master and slave, to be moved to another implementation.
+    #[must_use]
+    pub fn registers(&self) -> [PicRegisters; 2] {
+        [self.master.registers(), self.slave.registers()]
+    }
+
+    /// Takes over the registers of another. The cascade is made up anew: others leave its request
+    /// behind, or send it as a pulse.
+    pub fn set_registers(&mut self, registers: &[PicRegisters; 2]) {
+        self.master.set_registers(&registers[0]);
+        self.slave.set_registers(&registers[1]);
+        self.master.set_line(CASCADE, false);
+        self.cascade();
     }
 
     /// Reads the even port (20h, A0h) or, with `data`, the odd one (21h, A1h).

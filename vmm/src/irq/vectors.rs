@@ -37,6 +37,11 @@ impl Vectors {
         })
     }
 
+    /// Sets register `index` (0 to 7), vectors `32 * index` and up.
+    pub(crate) fn set_word(&mut self, index: u32, value: u32) {
+        self.words[(index & 7) as usize] = value;
+    }
+
     /// Register `index` (0 to 7), vectors `32 * index` and up.
     pub(crate) fn word(&self, index: u32) -> u32 {
         self.words[(index & 7) as usize]

@@ -6,7 +6,7 @@ use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Payload};
 use crate::config::{self, Boot, Config, Limits};
 use crate::console::Console;
-use crate::engine::{Count, EngineKind};
+use crate::engine::{Count, EngineKind, IrqchipKind};
 use crate::input::Script;
 use crate::machine::{End, Machine};
 
@@ -36,6 +36,7 @@ fn run(platform: &'static Platform, isa: Isa, cpus: u8, code: &[u8]) -> u32 {
         engine: EngineKind::Soft,
         count: Count::Exact,
         hypervisor_bit: false,
+        irqchip: IrqchipKind::User,
         limits: Limits::default(),
     };
     let limits = Limits { instructions: Some(10_000), ..Limits::default() };
@@ -236,6 +237,7 @@ fn a_64_bit_kernel_needs_long_mode() {
         engine: EngineKind::Soft,
         count: Count::Exact,
         hypervisor_bit: false,
+        irqchip: IrqchipKind::User,
         limits: Limits::default(),
     };
     for (platform, isa, runs) in [

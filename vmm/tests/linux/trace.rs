@@ -8,7 +8,7 @@ use std::rc::Rc;
 use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
 use vpmu::config::{self, Boot, Config, Limits};
 use vpmu::console::Console;
-use vpmu::engine::{Count, EngineKind};
+use vpmu::engine::{Count, EngineKind, IrqchipKind};
 use vpmu::input::Script;
 use vpmu::machine::{End, Machine};
 use vpmu::platform::Isa;
@@ -76,6 +76,7 @@ impl Stepper {
             engine: EngineKind::Soft,
             count: Count::Exact,
             hypervisor_bit: false,
+            irqchip: IrqchipKind::User,
             limits: Limits::default(),
         };
         Self {

@@ -7,7 +7,7 @@ mod serial;
 
 use super::acpi_pm::TimerWidth;
 use super::{Chipset, ChipsetConfig};
-use crate::irq::lapic::LapicConfig;
+use crate::irq::lapic::{LapicConfig, VERSION_INTEGRATED};
 
 pub(super) const CLOCK_HZ: u64 = 2_000_000_000;
 /// 2005-04-21 00:00:00 UTC.
@@ -22,6 +22,7 @@ pub(super) fn chipset_at(clock_hz: u64, start_time: i64) -> Chipset {
     let bsp = LapicConfig {
         id: 0,
         bsp: true,
+        version: VERSION_INTEGRATED,
         max_lvt: 5,
         base_msr: true,
         physical_bits: 40,

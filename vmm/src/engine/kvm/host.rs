@@ -47,6 +47,14 @@ pub enum Capability {
     Sregs2,
     /// `KVM_CAP_READONLY_MEM`: a ROM.
     ReadonlyMem,
+    /// `KVM_CAP_IRQCHIP`: interrupt controllers in the kernel.
+    Irqchip,
+    /// `KVM_CAP_IRQ_ROUTING`: lines lead to the pins that this board has them on.
+    IrqRouting,
+    /// `KVM_CAP_SIGNAL_MSI`: messages to the kernel's local APICs.
+    SignalMsi,
+    /// `KVM_CAP_MP_STATE`: whether a processor is halted or waits for a start-up IPI.
+    MpState,
 }
 
 impl Capability {
@@ -66,6 +74,10 @@ impl Capability {
         Self::Sregs2,
         Self::ReadonlyMem,
     ];
+
+    /// What `--irqchip kernel` needs beyond that.
+    const FOR_IRQCHIP: [Self; 4] =
+        [Self::Irqchip, Self::IrqRouting, Self::SignalMsi, Self::MpState];
 
     /// Its number, its name, and the first Linux that has it.
     const fn row(self) -> (u32, &'static str, &'static str) {
@@ -88,6 +100,10 @@ impl Capability {
             Self::SyncRegs => (kvm::KVM_CAP_SYNC_REGS, "KVM_CAP_SYNC_REGS", "4.17"),
             Self::Sregs2 => (kvm::KVM_CAP_SREGS2, "KVM_CAP_SREGS2", "5.14"),
             Self::ReadonlyMem => (kvm::KVM_CAP_READONLY_MEM, "KVM_CAP_READONLY_MEM", "3.7"),
+            Self::Irqchip => (kvm::KVM_CAP_IRQCHIP, "KVM_CAP_IRQCHIP", "2.6.20"),
+            Self::IrqRouting => (kvm::KVM_CAP_IRQ_ROUTING, "KVM_CAP_IRQ_ROUTING", "2.6.30"),
+            Self::SignalMsi => (kvm::KVM_CAP_SIGNAL_MSI, "KVM_CAP_SIGNAL_MSI", "3.5"),
+            Self::MpState => (kvm::KVM_CAP_MP_STATE, "KVM_CAP_MP_STATE", "2.6.26"),
         }
     }
 }
@@ -133,6 +149,7 @@ pub struct Host {
     kvm: Kvm,
     /// Processors that it creates for one machine; more are refused.
     max_vcpus: usize,
+    lacking: Lacking,
 }
 
 /// What a test takes away from a host.
@@ -167,7 +184,25 @@ impl Host {
             lacking.capability != Some(capability) && kvm.check_extension_raw(number.into()) > 0
         })?;
         let max_vcpus = lacking.vcpu.unwrap_or(kvm.get_max_vcpus());
-        Ok(Self { kvm, max_vcpus })
+        Ok(Self { kvm, max_vcpus, lacking })
+    }
+
+    /// Whether the interrupt controllers can be in the kernel.
+    ///
+    /// # Errors
+    /// If something is missing for that.
+    pub fn check_irqchip(&self) -> Result<()> {
+        let missing = Capability::FOR_IRQCHIP.into_iter().find(|&capability| {
+            let (number, ..) = capability.row();
+            self.lacking.capability == Some(capability)
+                || self.kvm.check_extension_raw(number.into()) <= 0
+        });
+        missing.map_or(Ok(()), |missing| {
+            let (_, what, since) = missing.row();
+            Err(Error::Host(format!(
+                "KVM lacks {what}, which came with Linux {since}: use --irqchip user"
+            )))
+        })
     }
 
     /// Processors that one machine can have.

@@ -35,8 +35,9 @@ pub(super) fn cpuid(platform: &Platform, id: usize) -> Option<CpuId> {
 ///
 /// Every other one ends in this process and is answered by the same tables as on the software
 /// engine: those of the PMU as well as those that KVM has opinions of its own about.
-fn core_msrs(features: &Features) -> Vec<(u32, u32)> {
+fn core_msrs(features: &Features, apic_base: bool) -> Vec<(u32, u32)> {
     [
+        (apic_base, (msr::APIC_BASE, 1)),
         (features.tsc, (msr::TSC, 1)),
         // SYSENTER_CS, SYSENTER_ESP, SYSENTER_EIP.
         (features.sep, (0x174, 3)),
@@ -52,9 +53,10 @@ fn core_msrs(features: &Features) -> Vec<(u32, u32)> {
     .collect()
 }
 
-/// Gives KVM's filter to `set`.
+/// Gives KVM's filter to `set`. `apic_base`: the kernel has the local APICs, and their base.
 pub(super) fn with_msr_filter<T>(
     features: &Features,
+    apic_base: bool,
     set: impl FnOnce(MsrFilterDefaultAction, &[MsrFilterRange<'_>]) -> T,
 ) -> T {
     let range = |(base, msr_count)| MsrFilterRange {
@@ -63,7 +65,7 @@ pub(super) fn with_msr_filter<T>(
         msr_count,
         bitmap: &[0xFF],
     };
-    let mut ranges: Vec<_> = core_msrs(features).into_iter().map(range).collect();
+    let mut ranges: Vec<_> = core_msrs(features, apic_base).into_iter().map(range).collect();
     if ranges.is_empty() {
         // KVM wants at least one where all is refused: refuses register 0.
         ranges.push(MsrFilterRange { bitmap: &[0], ..range((0, 1)) });
@@ -107,7 +109,7 @@ mod tests {
     #[test]
     fn a_part_without_a_feature_does_not_have_its_registers() {
         let has = |platform: &Platform, index: u32| {
-            core_msrs(&platform.features)
+            core_msrs(&platform.features, false)
                 .iter()
                 .any(|&(base, count)| (base..base + count).contains(&index))
         };

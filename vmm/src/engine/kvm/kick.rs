@@ -7,11 +7,23 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use kvm_bindings::kvm_signal_mask;
 use kvm_ioctls::VcpuFd;
+use vmm_sys_util::ioctl::ioctl_with_ref;
+use vmm_sys_util::ioctl_iow_nr;
 use vmm_sys_util::signal::{SIGRTMIN, block_signal, register_signal_handler, unblock_signal};
 
 use crate::error::{Error, Result};
 use crate::terminal;
+
+ioctl_iow_nr!(KVM_SET_SIGNAL_MASK, kvm_bindings::KVMIO, 0x8b, kvm_signal_mask);
+
+/// `kvm_signal_mask` with the one length that there is (KVM API documentation, section 4.16).
+#[repr(C)]
+struct SignalMask {
+    len: u32,
+    signals: [u8; 8],
+}
 
 /// Does nothing: that it comes is enough to end `KVM_RUN`.
 extern "C" fn ignore<T>(_: i32, _: *mut T, _: *mut c_void) {}
@@ -69,4 +81,42 @@ impl Kicker {
         // SAFETY: as above.
         unsafe { (*self.immediate_exit).store(value.into(), Ordering::Relaxed) }
     }
+}
+
+/// Has `vcpu` take all signals while it is in `KVM_RUN`, for [`turn_back`].
+///
+/// # Errors
+/// If the host refuses.
+pub(super) fn take_signals_in_guest(vcpu: &VcpuFd) -> Result<()> {
+    // Those that ask the process to end are the main thread's as before.
+    let ignored = terminal::SIGNALS.iter().fold(0_u64, |mask, signal| mask | 1 << (signal - 1));
+    let mask = SignalMask { len: 8, signals: ignored.to_le_bytes() };
+    // SAFETY: `vcpu` is a vCPU, and KVM reads a length and as many bytes behind it.
+    if unsafe { ioctl_with_ref(vcpu, KVM_SET_SIGNAL_MASK(), &mask) } < 0 {
+        let why = std::io::Error::last_os_error();
+        return Err(Error::Host(format!("KVM refuses a signal mask: {why}")));
+    }
+    Ok(())
+}
+
+/// Goes up to the guest's door and no further: what the last exit began is completed, and interrupts
+/// of the kernel's local APIC timer that wait for the processor are in its registers.
+///
+/// `immediate_exit` would turn back earlier.
+///
+/// # Errors
+/// If the host refuses, or KVM wants something else.
+pub(super) fn turn_back(vcpu: &mut VcpuFd) -> Result<()> {
+    let failed =
+        |e: &dyn std::fmt::Display| Error::Host(format!("cannot hold signal {}: {e}", SIGRTMIN()));
+    block_signal(SIGRTMIN()).map_err(|e| failed(&e))?;
+    // SAFETY: the thread is this one.
+    unsafe { libc::pthread_kill(libc::pthread_self(), SIGRTMIN()) };
+    let ran = match vcpu.run() {
+        Err(e) if e.errno() == libc::EINTR => Ok(()),
+        Err(e) => Err(Error::Host(format!("KVM cannot settle a processor: {e}"))),
+        Ok(exit) => Err(Error::Host(format!("KVM wants more before it settles: {exit:?}"))),
+    };
+    unblock_signal(SIGRTMIN()).map_err(|e| failed(&e))?;
+    ran
 }

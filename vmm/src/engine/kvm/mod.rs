@@ -22,6 +22,7 @@ pub mod host;
 mod host_counter;
 pub mod host_events;
 mod identity;
+mod irqchip;
 mod kick;
 mod linear;
 pub mod probe;
@@ -45,15 +46,16 @@ use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::eventfd::EventFd;
 
 use self::host::Host;
+use self::irqchip::Irqchip;
 use self::state::Keeps;
 use self::vcpu::Thread;
 use self::world::{Shared, World};
-use super::{ASKED_FOR, Choice, Count, EngineKind};
+use super::{ASKED_FOR, Choice, Count, EngineKind, IrqchipKind};
 use crate::boot::Payload;
 use crate::config::{Config, Limits};
 use crate::console::Console;
 use crate::error::{Error, Result};
-use crate::machine::{End, Machine};
+use crate::machine::{End, LocalApic, Machine};
 use crate::memory::Memory;
 use crate::platform::Platform;
 
@@ -73,7 +75,8 @@ pub struct Kvm {
     keeps: Keeps,
     /// The host's events that count, if any do.
     host_events: Option<&'static [host_events::Row]>,
-    _vm: VmFd,
+    irqchip: IrqchipKind,
+    vm: VmFd,
 }
 
 impl Kvm {
@@ -96,6 +99,9 @@ impl Kvm {
             host_counter::check()?;
         }
         match config.engine {
+            EngineKind::Soft if config.irqchip == IrqchipKind::Kernel => {
+                Err(Error::Usage("--irqchip kernel needs --engine kvm".into()))
+            }
             EngineKind::Soft => Ok((None, choice("soft", ASKED_FOR.into()))),
             EngineKind::Kvm => {
                 let host = Host::open()?;
@@ -152,7 +158,13 @@ impl Kvm {
             ..Default::default()
         };
         vm.enable_cap(&user_space_msr).map_err(|e| refused("exits for MSRs", &e))?;
-        identity::with_msr_filter(&platform.features, |default, ranges| {
+        let in_kernel = config.irqchip == IrqchipKind::Kernel;
+        if in_kernel {
+            host.check_irqchip()?;
+            irqchip::create(&vm)?;
+        }
+        let apic_base = in_kernel && platform.apic_base_msr;
+        identity::with_msr_filter(&platform.features, apic_base, |default, ranges| {
             vm.set_msr_filter(default, ranges)
         })
         .map_err(|e| refused("the MSR filter", &e))?;
@@ -168,7 +180,15 @@ impl Kvm {
         let vcpus = (0..usize::from(config.cpus)).map(create).collect::<Result<_>>()?;
         let keeps = probe::keeps(host, platform)?;
         let host_events = (config.count == Count::Host).then_some(host_events::TABLE);
-        Ok(Self { vcpus, keeps, host_events, _vm: vm })
+        Ok(Self { vcpus, keeps, host_events, irqchip: config.irqchip, vm })
+    }
+
+    /// What the local APICs of the machine are like.
+    pub(crate) fn local_apic(&self, platform: &Platform) -> LocalApic {
+        match self.irqchip {
+            IrqchipKind::User => LocalApic::of(platform),
+            IrqchipKind::Kernel => irqchip::LOCAL_APIC,
+        }
     }
 
     /// Runs the machine until the guest ends or is cut off. No thread is left behind.
@@ -186,7 +206,8 @@ impl Kvm {
             .map_err(|e| Error::Host(format!("no event descriptor: {e}")))?;
         let to_main =
             main.try_clone().map_err(|e| Error::Host(format!("no event descriptor: {e}")))?;
-        let shared = Shared::new(World::new(machine, to_main));
+        let irqchip = (self.irqchip == IrqchipKind::Kernel).then(|| Irqchip::new(&self.vm));
+        let shared = Shared::new(World::new(machine, to_main, irqchip));
         thread::scope(|scope| {
             for (id, vcpu) in self.vcpus.iter_mut().enumerate() {
                 let thread = Thread::new(id, vcpu, &shared, self.keeps, self.host_events);
@@ -223,7 +244,7 @@ fn attend(
     loop {
         let mut world = shared.lock();
         // While the software engine has the machine, the devices are its own business.
-        let native = world.conductor.is_none_or(|conductor| !conductor.takes_all);
+        let native = world.conductor.is_none_or(|conductor| !conductor.takes_all());
         if native {
             world.settle();
         }

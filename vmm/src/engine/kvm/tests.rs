@@ -9,6 +9,7 @@ use super::*;
 use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Payload};
 use crate::config::{self, Boot};
+use crate::engine::IrqchipKind;
 use crate::input::Script;
 use crate::platform::Isa;
 use crate::summary::Summary;
@@ -47,6 +48,7 @@ fn config(code: &[u8], address: u64, cpus: u8, timeout: Option<Duration>) -> Con
         engine: EngineKind::Kvm,
         count: Count::Exact,
         hypervisor_bit: false,
+        irqchip: IrqchipKind::User,
         limits: Limits { instructions: None, timeout },
     }
 }
@@ -58,9 +60,17 @@ fn run(config: &Config) -> (Machine, End) {
     (machine, end)
 }
 
-/// How a guest ends that should end by itself soon.
+/// How a guest ends that should end by itself soon, wherever the interrupt controllers are.
 fn end_of(code: &[u8], address: u64, cpus: u8) -> End {
-    run(&config(code, address, cpus, Some(Duration::from_secs(20)))).1
+    let [user, kernel] = on_both(&config(code, address, cpus, Some(Duration::from_secs(20))));
+    assert_eq!(user.1, kernel.1);
+    user.1
+}
+
+/// The same guest with the interrupt controllers in this process and in the kernel.
+fn on_both(config: &Config) -> [(Machine, End); 2] {
+    [IrqchipKind::User, IrqchipKind::Kernel]
+        .map(|irqchip| run(&Config { irqchip, ..config.clone() }))
 }
 
 /// MOV AL, 21; OUT F4h, AL: status 2 * 21 + 1.
@@ -98,9 +108,10 @@ fn the_time_limit_ends_every_loop() {
     for code in [&[0xEB, 0xFE][..], &[0xE6, 0x80, 0xEB, 0xFC]] {
         let started = Instant::now();
         let limit = Duration::from_millis(300);
-        let (_, end) = run(&config(code, REAL, 2, Some(limit)));
-        assert_eq!(end, End::Timeout);
-        assert!((limit..20 * limit).contains(&started.elapsed()), "{:?}", started.elapsed());
+        for (_, end) in on_both(&config(code, REAL, 2, Some(limit))) {
+            assert_eq!(end, End::Timeout);
+        }
+        assert!((2 * limit..20 * limit).contains(&started.elapsed()), "{:?}", started.elapsed());
     }
 }
 
@@ -122,13 +133,14 @@ fn what_is_counted_is_counted_exactly() {
         &[0x0F, 0x30, 0x90, 0xB0, 0x00, 0xE6, 0xF4],
     ];
     let limit = Some(Duration::from_secs(20));
-    let (machine, end) = run(&config(&code.concat(), REAL, 1, limit));
-    let vcpu = &machine.vcpus()[0];
-    let counter = vcpu.pmu.rdpmc(0, pmu_model::RdpmcCaller::default());
-    assert_eq!((end, counter.ok()), (End::Exit(1), Some(7)));
-    // The software CPU has executed just these.
-    assert_eq!(vcpu.cpu.retired(), 7);
-    assert!(vcpu.native_cycles > 0);
+    for (machine, end) in on_both(&config(&code.concat(), REAL, 1, limit)) {
+        let vcpu = &machine.vcpus()[0];
+        let counter = vcpu.pmu.rdpmc(0, pmu_model::RdpmcCaller::default());
+        assert_eq!((end, counter.ok()), (End::Exit(1), Some(7)));
+        // The software CPU has executed just these.
+        assert_eq!(vcpu.cpu.retired(), 7);
+        assert!(vcpu.native_cycles > 0);
+    }
 }
 
 /// The IRQ0 of the PIT (8254 channel 0, mode 2, a tick every 11932 cycles of 1.193182 MHz: 10 ms)
@@ -154,10 +166,11 @@ fn a_tick_ends_a_halt() {
     code.resize(0x100, 0x90);
     // 7D00h: PUSH AX; MOV AL, 20h; OUT 20h, AL; POP AX; IRET.
     code.extend([0x50, 0xB0, 0x20, 0xE6, 0x20, 0x58, 0xCF]);
-    let (machine, end) = run(&config(&code, REAL, 1, Some(Duration::from_secs(20))));
-    assert_eq!(end, End::Exit(1));
-    let milliseconds = machine.time() / (machine.clock_hz() / 1000);
-    assert!((40..5_000).contains(&milliseconds), "{milliseconds} ms");
+    for (machine, end) in on_both(&config(&code, REAL, 1, Some(Duration::from_secs(20)))) {
+        assert_eq!(end, End::Exit(1));
+        let milliseconds = machine.time() / (machine.clock_hz() / 1000);
+        assert!((40..5_000).contains(&milliseconds), "{milliseconds} ms");
+    }
 }
 
 /// Linux names a thread by what it was spawned as.
@@ -167,8 +180,9 @@ fn no_thread_is_left() {
         return;
     }
     // The name of a processor that no other test has.
-    let (_, end) = run(&config(&[0xFA, 0xF4], REAL, 7, None));
-    assert_eq!(end, End::Halted);
+    for (_, end) in on_both(&config(&[0xFA, 0xF4], REAL, 7, None)) {
+        assert_eq!(end, End::Halted);
+    }
     let is_there = || {
         let threads = std::fs::read_dir("/proc/self/task").unwrap();
         let mut names =
@@ -181,6 +195,83 @@ fn no_thread_is_left() {
         assert!(started.elapsed() < Duration::from_secs(10));
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// STI, HLT, JMP back to HLT: maskable interrupts could end it, but nothing is programmed to send one.
+#[test]
+fn a_halt_that_nothing_ends_is_noticed() {
+    if kvm_is_there() {
+        assert_eq!(end_of(&[0xFB, 0xF4, 0xEB, 0xFD], REAL, 2), End::Halted);
+    }
+}
+
+/// The version register of the local APIC, bits 7:0 and 23:16 (SDM Vol. 3A, "Local APIC Version
+/// Register"): the K8's in this process, KVM's in the kernel, whoever executes the MOV EAX,
+/// [FEE0_0030h] that reads it.
+#[test]
+fn the_version_of_the_local_apic_is_the_same_counted_or_not() {
+    if !kvm_is_there() {
+        return;
+    }
+    let read = [0xA1, 0x30, 0x00, 0xE0, 0xFE];
+    // SHR EAX, 16; OUT F4h, AL gives twice the highest entry, plus one.
+    let leave = [0xC1, 0xE8, 0x10, 0xE6, 0xF4];
+    // MOV ECX, C001_0000h; XOR EDX, EDX; MOV EAX, 43_00C0h; WRMSR.
+    let count =
+        [0xB9, 0x00, 0x00, 0x01, 0xC0, 0x31, 0xD2, 0xB8, 0xC0, 0x00, 0x43, 0x00, 0x0F, 0x30];
+    // SHL EAX, 16 before that: twice the version, plus one.
+    let version = [0xC1, 0xE0, 0x10];
+    let limit = Some(Duration::from_secs(20));
+    for counted in [&count[..], &[]] {
+        let entries = [counted, &read, &leave].concat();
+        for (_, end) in on_both(&config(&entries, PROTECTED, 1, limit)) {
+            assert_eq!(end, End::Exit(2 * 5 + 1));
+        }
+        let code = [counted, &read, &version, &leave].concat();
+        let [(_, user), (_, kernel)] = on_both(&config(&code, PROTECTED, 1, limit));
+        assert_eq!((user, kernel), (End::Exit(2 * 0x10 + 1), End::Exit(2 * 0x14 + 1)));
+    }
+}
+
+/// An instruction that is executed on the software CPU because KVM's emulator does not have it finds
+/// the local APIC where the guest left it: MOVD of 35h to TPR between a store and a load by MOV.
+#[test]
+fn an_instruction_on_the_software_cpu_reaches_the_local_apic() {
+    if !kvm_is_there() {
+        return;
+    }
+    let code = [
+        // MOV EAX, CR4; OR EAX, 200h (OSFXSR); MOV CR4, EAX; MOV EAX, 35h; MOVD XMM0, EAX.
+        &[0x0F, 0x20, 0xE0, 0x0D, 0x00, 0x02, 0x00, 0x00, 0x0F, 0x22, 0xE0][..],
+        &[0xB8, 0x35, 0x00, 0x00, 0x00, 0x66, 0x0F, 0x6E, 0xC0],
+        // MOV [FEE0_0080h], EAX with EAX 0; MOVD [FEE0_0080h], XMM0; MOV EAX, [FEE0_0080h].
+        &[0x31, 0xC0, 0xA3, 0x80, 0x00, 0xE0, 0xFE],
+        &[0x66, 0x0F, 0x7E, 0x05, 0x80, 0x00, 0xE0, 0xFE],
+        &[0xA1, 0x80, 0x00, 0xE0, 0xFE, 0xE6, 0xF4],
+    ];
+    assert_eq!(end_of(&code.concat(), PROTECTED, 1), End::Exit(2 * 0x35 + 1));
+}
+
+/// A host that lacks what the kernel's controllers need says which; so does the software engine.
+#[test]
+fn controllers_in_the_kernel_are_asked_for_in_vain() {
+    let mut config = config(&[0xFA, 0xF4], REAL, 1, None);
+    config.irqchip = IrqchipKind::Kernel;
+    config.engine = EngineKind::Soft;
+    let error = Machine::new(&config).err().unwrap();
+    assert_eq!(error.status(), 2);
+    assert_eq!(error.to_string(), "--irqchip kernel needs --engine kvm");
+    if !kvm_is_there() {
+        return;
+    }
+    let lacking = Lacking { capability: Some(host::Capability::SignalMsi), vcpu: None };
+    let host = Host::open_at(std::path::Path::new(host::DEVICE), lacking).unwrap();
+    let mut memory = Memory::new(&config.ram, None).unwrap();
+    let error = Kvm::new(&host, &config, config.platform, &mut memory).err().unwrap();
+    let text = error.to_string();
+    assert_eq!(error.status(), 6);
+    assert!(text.contains("KVM_CAP_SIGNAL_MSI") && text.contains("--irqchip user"), "{text}");
+    assert!(!text.contains('\n'), "{text}");
 }
 
 /// And left the choice, the machine takes the other engine and says why.

@@ -8,13 +8,17 @@ use x86_cpu::observe::{Cx, Plain};
 
 use super::host_counter::HostCounters;
 use super::host_events::Row;
-use super::kick::Kicker;
+use super::irqchip::{self, Activity};
+use super::kick::{self, Kicker};
 use super::run_page::{self, Exit};
 use super::state::{Keeps, State};
 use super::trap::{self, Trap};
-use super::world::{Conductor, Guard, Shared, World};
+use super::world::{Conductor, Guard, Shared, Task, World};
 use crate::error::{Error, Result};
 use crate::machine::{End, Slice};
+
+#[path = "rounds.rs"]
+mod rounds;
 
 /// One processor, on its thread.
 pub(super) struct Thread<'s, 'm> {
@@ -31,8 +35,9 @@ pub(super) struct Thread<'s, 'm> {
     trap: Trap,
     /// What of a state this KVM keeps.
     keeps: Keeps,
-    /// The task priority with which the guest was entered.
-    cr8: u8,
+    /// What has to be done on the software CPU before anything else, if the kernel has the interrupt
+    /// controllers: they have to be moved first.
+    owed: Option<Next>,
     /// The host's counters that count for it.
     counters: HostCounters,
 }
@@ -75,7 +80,7 @@ impl<'s, 'm> Thread<'s, 'm> {
             state: None,
             trap,
             keeps,
-            cr8: 0,
+            owed: None,
             counters,
         }
     }
@@ -87,6 +92,11 @@ impl<'s, 'm> Thread<'s, 'm> {
         let _watch = Watch(shared, self.id);
         let mut world = shared.lock();
         world.seats[self.id].kicker = Some(kicker);
+        if world.irqchip.is_some()
+            && let Err(error) = kick::take_signals_in_guest(self.fd)
+        {
+            world.finish(Err(error));
+        }
         loop {
             if world.end.is_some() {
                 break;
@@ -125,22 +135,27 @@ impl<'s, 'm> Thread<'s, 'm> {
             return self.park(world);
         }
         let held = self.loaded || self.keeps.holds(&world.machine.vcpus[id].cpu);
-        if world.machine.is_counting() || !held {
+        if world.machine.is_counting() || !held || self.needs_irqchip(&mut world) {
             return self.count(world);
         }
-        if world.machine.vcpus[id].waits_for_startup {
+        let in_kernel = world.irqchip.is_some();
+        if !in_kernel && world.machine.vcpus[id].waits_for_startup {
             return Ok(shared.wait(world, id));
         }
         world.settle();
         if world.end.is_some() || world.seats[id].initialised {
             return Ok(world);
         }
-        if self.would_miss_interrupt(&world) {
-            return self.count(world);
-        }
-        self.load(&mut world)?;
-        if !self.offer_interrupts(&mut world)? {
-            return Ok(shared.wait(world, id));
+        if in_kernel {
+            self.raise_pmi(&mut world)?;
+        } else {
+            if self.would_miss_interrupt(&world) {
+                return self.count(world);
+            }
+            self.load(&mut world)?;
+            if !self.offer_interrupts(&mut world)? {
+                return Ok(shared.wait(world, id));
+            }
         }
         if self.fd.get_kvm_run().request_interrupt_window != 0 && !self.keeps.interrupt_window {
             // There are two: this one is taken along to where the other is not missed.
@@ -152,6 +167,7 @@ impl<'s, 'm> Thread<'s, 'm> {
         let pending = world.machine.board.chipset.irq.pending(id);
         world.seats[id].enter(pending);
         shared.unlock(world);
+        let task_priority = self.fd.get_kvm_run().cr8;
         // Whatever comes of it, the lock is needed before anything else is done.
         let entered = run_page::enter(self.fd);
         let mut world = shared.lock();
@@ -165,8 +181,15 @@ impl<'s, 'm> Thread<'s, 'm> {
         self.counters.settle(&mut vcpu.pmu, told, |pmis| {
             pmis.iter().for_each(|_| _ = irq.pmi(id));
         })?;
-        let next = dispatch(id, entered?, &mut world, &mut self.unfinished);
-        self.note_task_priority(&mut world);
+        let entered = entered?;
+        let nothing = matches!(entered, Exit::Nothing);
+        let next = dispatch(id, entered, &mut world, &mut self.unfinished);
+        if in_kernel {
+            let dozing = nothing && irqchip::activity(self.fd)? != Activity::Runs;
+            world.seats[id].dozing = dozing;
+        } else {
+            self.note_task_priority(&mut world, task_priority);
+        }
         self.follow(world, next)
     }
 
@@ -190,31 +213,20 @@ impl<'s, 'm> Thread<'s, 'm> {
                     world.wake_main();
                 }
             }
-            Next::Shutdown => {
-                return self.on_soft(world, true, |_, _, cpu, cx, translations| {
-                    trap::shut_down(cpu, cx, translations)
-                });
+            Next::Shutdown | Next::Emulate | Next::Stopped(_) if world.irqchip.is_some() => {
+                self.owed = Some(next);
             }
-            Next::Emulate => {
-                return self.on_soft(world, true, |_, _, cpu, cx, translations| {
-                    trap::execute(cpu, cx, translations)
-                });
-            }
-            Next::Stopped(dr6) => {
-                return self.on_soft(world, false, |trap, state, cpu, cx, translations| {
-                    trap.stopped(dr6, state, cpu, cx, translations)
-                });
-            }
+            Next::Shutdown | Next::Emulate | Next::Stopped(_) => return self.on_soft(world, next),
         }
         Ok(world)
     }
 
-    /// CR8 may have changed in the guest. If it has not, the exit may have been a write to the task
-    /// priority register of the local APIC, of which KVM's CR8 knows nothing.
-    fn note_task_priority(&mut self, world: &mut World<'_>) {
-        let cr8 = self.fd.get_kvm_run().cr8 as u8;
-        if cr8 != self.cr8 {
-            world.machine.board.chipset.irq.lapic_mut(self.id).set_cr8(cr8);
+    /// The task priority may have changed in the guest, by MOV to CR8; the local APIC knows of a
+    /// change by a store to TPR.
+    fn note_task_priority(&mut self, world: &mut World<'_>, before: u64) {
+        let cr8 = self.fd.get_kvm_run().cr8;
+        if cr8 != before {
+            world.machine.board.chipset.irq.lapic_mut(self.id).set_cr8(cr8 as u8);
         }
     }
 
@@ -252,8 +264,7 @@ impl<'s, 'm> Thread<'s, 'm> {
             let more = irq.pending(id).interrupt;
             self.fd.get_kvm_run().request_interrupt_window = more.into();
         }
-        self.cr8 = irq.lapic(id).cr8();
-        self.fd.get_kvm_run().cr8 = self.cr8.into();
+        self.fd.get_kvm_run().cr8 = irq.lapic(id).cr8().into();
         Ok(seat.halted.is_none())
     }
 
@@ -291,12 +302,17 @@ impl<'s, 'm> Thread<'s, 'm> {
     fn save(&mut self, world: &mut Guard<'_, 'm>) -> Result<()> {
         if self.loaded {
             self.move_out(world, false)?;
-            self.act(world, |_, state, cpu, cx, _| match state.deliver(cpu, cx) {
-                Ok(()) => Attempt::Done,
-                Err(_) => Attempt::Shutdown,
-            });
+            self.deliver(world);
         }
         Ok(())
+    }
+
+    /// Delivers on the software CPU what KVM was about to.
+    fn deliver(&mut self, world: &mut World<'_>) {
+        self.act(world, |_, state, cpu, cx, _| match state.deliver(cpu, cx) {
+            Ok(()) => Attempt::Done,
+            Err(_) => Attempt::Shutdown,
+        });
     }
 
     /// Moves the processor's state to the software CPU, as it is: what KVM was about to deliver is
@@ -363,6 +379,11 @@ impl<'s, 'm> Thread<'s, 'm> {
         let retimed = std::mem::take(&mut world.seats[self.id].retimed);
         state.set_tsc = retimed.then(|| cpu.time.wrapping_add(vcpu.tsc_offset));
         state.set_from_cpu(cpu);
+        if world.irqchip.is_some() {
+            let lapic = world.machine.board.chipset.irq.lapic_mut(self.id);
+            (state.sregs.cr8, state.sregs.apic_base) = (lapic.cr8().into(), lapic.base());
+            state.events.nmi.pending = lapic.take_nmi().into();
+        }
         state.to_kvm(self.fd)?;
         world.seats[self.id].halted = cpu.halted.then_some(cpu.interrupts_enabled());
         // KVM says so at each exit only.
@@ -379,8 +400,8 @@ impl<'s, 'm> Thread<'s, 'm> {
         's: 'g,
     {
         let id = self.id;
-        if world.conductor.is_some_and(|conductor| conductor.takes_all) {
-            self.save(&mut world)?;
+        if let Some(Conductor { task, .. }) = world.conductor {
+            self.perform(task, &mut world)?;
         }
         world.seats[id].parked = true;
         world.announce();
@@ -397,16 +418,7 @@ impl<'s, 'm> Thread<'s, 'm> {
     where
         's: 'g,
     {
-        self.save(&mut world)?;
-        let id = self.id;
-        world.conductor = Some(Conductor { id, takes_all: true });
-        world.announce();
-        let parked = |world: &World<'_>| {
-            world.seats.iter().enumerate().all(|(other, seat)| other == id || seat.parked)
-        };
-        while !parked(&world) && world.end.is_none() {
-            world = self.shared.wait(world, id);
-        }
+        world = self.gather(world)?;
         let now = world.clock.now();
         world.machine.now = now;
         world.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(now));
@@ -418,18 +430,20 @@ impl<'s, 'm> Thread<'s, 'm> {
                 if dead || !world.has_input {
                     world.finish(Ok(End::Halted));
                 } else {
-                    world = self.shared.wait(world, id);
+                    world = self.shared.wait(world, self.id);
                 }
                 continue;
             };
-            // What this KVM cannot hold, or would not say, goes on here, counted or not.
+            // What this KVM cannot hold, or would not say, goes on here, counted or not. So does what
+            // only an NMI could end: nobody sees how long it takes.
             let irq = &machine.board.chipset.irq;
             let held = machine.vcpus.iter().enumerate().all(|(id, vcpu)| {
                 let waits = || irq.pending(id).interrupt && !takes_interrupts(&vcpu.cpu);
                 self.keeps.holds(&vcpu.cpu)
                     && (self.keeps.interrupt_window || vcpu.cpu.halted || !waits())
             });
-            match machine.slice(until, u64::MAX, held) {
+            let lost = asleep && machine.is_masked();
+            match machine.slice(until, u64::MAX, held && !lost) {
                 Slice::Whole => {}
                 Slice::Uncounted => break,
                 Slice::Ended(end) => world.finish(Ok(end)),
@@ -438,6 +452,7 @@ impl<'s, 'm> Thread<'s, 'm> {
         }
         let now = world.machine.now;
         world.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(now));
+        world = self.hand_back(world)?;
         world.clock.set(now);
         let World { seats, machine, .. } = &mut *world;
         for (seat, vcpu) in seats.iter_mut().zip(&machine.vcpus) {
@@ -450,28 +465,16 @@ impl<'s, 'm> Thread<'s, 'm> {
         Ok(world)
     }
 
-    /// Does on the software CPU, while no other processor runs, what KVM cannot: it has stopped with
-    /// an emulation `failure` or at a breakpoint.
-    fn on_soft<'g>(
-        &mut self,
-        mut world: Guard<'g, 'm>,
-        failure: bool,
-        act: impl FnOnce(
-            &mut Trap,
-            &mut State,
-            &mut Cpu,
-            &mut Cx<'_, Plain>,
-            &mut Translations<Plain>,
-        ) -> Attempt,
-    ) -> Result<Guard<'g, 'm>>
+    /// Does on the software CPU, while no other processor runs, what KVM cannot.
+    fn on_soft<'g>(&mut self, mut world: Guard<'g, 'm>, next: Next) -> Result<Guard<'g, 'm>>
     where
         's: 'g,
     {
         // The state first: an INIT that comes while others are waited for finds it.
-        self.move_out(&mut world, failure)?;
+        self.move_out(&mut world, next.is_failure())?;
         // Whoever is the conductor, nobody goes into the guest as long as there is one, and nobody
         // has the machine but who has the lock. Another conductor may have finished meanwhile.
-        let mine = Conductor { id: self.id, takes_all: false };
+        let mine = Conductor { id: self.id, task: Task::Stop };
         while world.end.is_none() {
             if world.conductor.is_none() {
                 world.conductor = Some(mine);
@@ -483,7 +486,9 @@ impl<'s, 'm> Thread<'s, 'm> {
             world = self.shared.wait(world, self.id);
         }
         if !world.seats[self.id].initialised && world.end.is_none() {
-            self.act(&mut world, act);
+            self.act(&mut world, |trap, state, cpu, cx, translations| {
+                next.execute(trap, state, cpu, cx, translations)
+            });
         }
         if world.conductor == Some(mine) {
             world.release();
@@ -506,6 +511,30 @@ enum Next {
     Emulate,
     /// A breakpoint, with this in DR6.
     Stopped(u64),
+}
+
+impl Next {
+    /// Whether KVM has raised an exception of its own for what it cannot do.
+    fn is_failure(self) -> bool {
+        matches!(self, Self::Shutdown | Self::Emulate)
+    }
+
+    /// Does what KVM cannot.
+    fn execute(
+        self,
+        trap: &mut Trap,
+        state: &State,
+        cpu: &mut Cpu,
+        cx: &mut Cx<'_, Plain>,
+        translations: &mut Translations<Plain>,
+    ) -> Attempt {
+        match self {
+            Self::GoOn | Self::Halted => Attempt::Done,
+            Self::Shutdown => trap::shut_down(cpu, cx, translations),
+            Self::Emulate => trap::execute(cpu, cx, translations),
+            Self::Stopped(dr6) => trap.stopped(dr6, state, cpu, cx, translations),
+        }
+    }
 }
 
 /// Does to the machine what an exit asks for. `unfinished` is set if KVM may go on

@@ -5,18 +5,23 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use vmm_sys_util::eventfd::EventFd;
 
 use super::clock::Clock;
 use super::host_counter::Told;
+use super::irqchip::Irqchip;
 use super::kick::Kicker;
 use crate::error::{Error, Result};
-use crate::irq::Pending;
+use crate::irq::{Pending, Wire};
 use crate::machine::{End, Machine};
 
 /// How long output may wait for the main thread, in fractions of a second: 5 ms.
 const OUTPUT_PATIENCE: u64 = 200;
+
+/// How often to ask all processors at once whether they sleep for good.
+const ROLL_CALL: Duration = Duration::from_millis(500);
 
 /// The lock and what wakes those who wait for something behind it.
 pub(super) struct Shared<'m> {
@@ -34,6 +39,10 @@ pub(super) struct World<'m> {
     pub(super) seats: Vec<Seat>,
     /// The processor whose thread has stopped all others.
     pub(super) conductor: Option<Conductor>,
+    /// The interrupt controllers, if the kernel has them while it runs processors.
+    pub(super) irqchip: Option<Irqchip<'m>>,
+    /// When all processors were found dozing.
+    roll_call: Option<Instant>,
     /// How the run has ended.
     pub(super) end: Option<Result<End>>,
     /// Wakes the main thread.
@@ -53,8 +62,30 @@ pub(super) struct World<'m> {
 pub(super) struct Conductor {
     /// Its processor.
     pub(super) id: usize,
-    /// The others have to give their processors' state to the software CPU.
-    pub(super) takes_all: bool,
+    /// What the others do before they stop.
+    pub(super) task: Task,
+}
+
+/// What all threads do when one of them wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    /// Nothing but to leave the guest.
+    Stop,
+    /// Give the processor's state to the software CPU.
+    Save,
+    /// The same, and its local APIC, which the kernel has.
+    Take,
+    /// What is left to do on the software CPU.
+    Act,
+    /// Give state and local APIC back to the kernel.
+    Give,
+}
+
+impl Conductor {
+    /// Whether the software engine has the machine.
+    pub(super) fn takes_all(self) -> bool {
+        self.task != Task::Stop
+    }
 }
 
 /// One processor's thread.
@@ -76,6 +107,10 @@ pub(super) struct Seat {
     pub(super) halted: Option<bool>,
     /// INIT: the state that KVM has of it is void.
     pub(super) initialised: bool,
+    /// The kernel, which has the local APIC, has found it halted or waiting for a start-up IPI.
+    pub(super) dozing: bool,
+    /// A PMI is to be raised in the kernel's local APIC.
+    pub(super) pmi: bool,
     /// The time-stamp counter has been elsewhere.
     pub(super) retimed: bool,
 }
@@ -155,12 +190,18 @@ impl Seat {
 
 impl<'m> World<'m> {
     /// The world before any thread is there. `main` wakes the main thread.
-    pub(super) fn new(machine: &'m mut Machine, main: EventFd) -> Self {
+    pub(super) fn new(
+        machine: &'m mut Machine,
+        main: EventFd,
+        irqchip: Option<Irqchip<'m>>,
+    ) -> Self {
         Self {
             clock: Clock::new(machine.clock_hz(), machine.now),
             seats: machine.vcpus.iter().map(|_| Seat::new()).collect(),
             machine,
             conductor: None,
+            irqchip,
+            roll_call: None,
             end: None,
             main,
             main_until: 0,
@@ -212,6 +253,7 @@ impl<'m> World<'m> {
         {
             self.finish(Ok(end));
         }
+        self.forward();
         self.hurry_main(now, next);
         for (id, seat) in self.seats.iter_mut().enumerate() {
             let pending = self.machine.board.chipset.irq.pending(id);
@@ -225,6 +267,37 @@ impl<'m> World<'m> {
         }
     }
 
+    /// Tells the controllers in the kernel what has happened on their wires.
+    pub(super) fn forward(&mut self) {
+        let Some(irqchip) = &mut self.irqchip else { return };
+        for wire in self.machine.board.chipset.irq.take_wires() {
+            match wire {
+                Wire::Line { gsi, asserted } => {
+                    if let Err(error) = irqchip.set_line(gsi, asserted) {
+                        return self.finish(Err(error));
+                    }
+                }
+                Wire::Pmi(id) => {
+                    if let Some(seat) = self.seats.get_mut(id) {
+                        seat.pmi = true;
+                        seat.kick();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether all processors have been found dozing in the kernel, so that it is time to see whether
+    /// anything could wake one.
+    pub(super) fn is_roll_call_due(&mut self) -> bool {
+        let due = self.seats.iter().all(|seat| seat.dozing)
+            && self.roll_call.is_none_or(|last| last.elapsed() >= ROLL_CALL);
+        if due {
+            self.roll_call = Some(Instant::now());
+        }
+        due
+    }
+
     /// Whether a thread other than that of processor `id` has stopped all others.
     pub(super) fn is_stopped_for(&self, id: usize) -> bool {
         self.conductor.is_some_and(|conductor| conductor.id != id)
@@ -233,6 +306,10 @@ impl<'m> World<'m> {
     /// Whether no processor executes anything until something comes from outside; whether, beyond
     /// that, no maskable interrupt can change it.
     pub(super) fn asleep(&self) -> (bool, bool) {
+        if self.irqchip.is_some() {
+            // Only a roll call can tell.
+            return (false, false);
+        }
         let irq = &self.machine.board.chipset.irq;
         let (mut asleep, mut masked) = (true, true);
         for (id, (seat, vcpu)) in self.seats.iter().zip(&self.machine.vcpus).enumerate() {

@@ -1,11 +1,12 @@
 //! The interrupt controllers, driven through their registers.
 
+mod away;
 mod ioapic;
 mod lapic;
 mod pic;
 
 use super::Interrupts;
-use super::lapic::LapicConfig;
+use super::lapic::{LapicConfig, VERSION_INTEGRATED};
 
 /// Offsets of the local APIC page, from the SDM's "Local APIC Register Address Map".
 pub(super) const TPR: u32 = 0x80;
@@ -28,6 +29,7 @@ pub(super) fn machine_with(count: u8, max_lvt: u8, lvtpc_auto_mask: bool) -> Int
         .map(|id| LapicConfig {
             id,
             bsp: id == 0,
+            version: VERSION_INTEGRATED,
             max_lvt,
             base_msr: true,
             physical_bits: 40,
