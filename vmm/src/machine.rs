@@ -285,16 +285,20 @@ impl Machine {
             if self.is_dead(asleep) {
                 return Ok(End::Halted);
             }
-            let Some(mut until) = self.horizon(asleep) else {
-                if !console.has_input() {
-                    return Ok(End::Halted);
-                }
-                console.wait(PATIENCE);
-                continue;
-            };
-            if asleep && console.interactive() {
-                until = self.pace(console, until);
+            let horizon = self.horizon(asleep);
+            if horizon.is_none() && !console.has_input() {
+                return Ok(End::Halted);
             }
+            let until = match horizon {
+                _ if asleep && console.interactive() => {
+                    self.pace(console, horizon.unwrap_or(u64::MAX))
+                }
+                Some(until) => until,
+                None => {
+                    console.wait(PATIENCE);
+                    continue;
+                }
+            };
             if let Slice::Ended(end) = self.slice(until, left, false) {
                 return Ok(end);
             }
