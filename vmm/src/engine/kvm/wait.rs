@@ -1,6 +1,7 @@
 //! Where the main thread waits: for the devices' next event, for somebody to type, for a processor.
 //!
-//! One of the modules with `unsafe`: it calls the host's `ppoll`, the one call that takes nanoseconds.
+//! One of the modules with `unsafe`: it calls the host's `ppoll`, the one call that takes nanoseconds,
+//! and `prctl`, so that they count.
 
 #![allow(unsafe_code)]
 
@@ -9,6 +10,13 @@ use std::ptr;
 use std::time::Duration;
 
 use vmm_sys_util::eventfd::EventFd;
+
+/// Has the host end this thread's waits when they are due, to the nanosecond, instead of letting them
+/// run up to 50 microseconds longer to save wake-ups (prctl(2), `PR_SET_TIMERSLACK`).
+pub(super) fn be_punctual() {
+    // SAFETY: takes a number, and changes nothing but timers of this thread. It cannot fail.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
+}
 
 /// Waits until one of the descriptors is signalled, a signal comes or the time is up. Takes the
 /// signals of the descriptors.

@@ -2,11 +2,10 @@
 //!
 //! A processor's thread holds the lock at all times but while it is in the guest or has to wait.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::mem;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use vmm_sys_util::eventfd::EventFd;
 
 use super::clock::Clock;
@@ -24,12 +23,13 @@ const OUTPUT_PATIENCE: u64 = 200;
 const ROLL_CALL: Duration = Duration::from_millis(500);
 
 /// The lock and what wakes those who wait for something behind it.
+///
+/// The lock is one that goes to those who have waited for long: a processor that leaves the guest all
+/// the time would keep the main thread out of it otherwise.
 pub(super) struct Shared<'m> {
     world: Mutex<World<'m>>,
-    /// Something has changed for a processor that waits.
-    changed: Condvar,
-    /// Threads that want the lock from one that keeps it for long.
-    wanted: AtomicUsize,
+    /// For each processor: something has changed for it while it waits.
+    changed: Vec<Condvar>,
 }
 
 /// The machine and who does what in it.
@@ -51,8 +51,8 @@ pub(super) struct World<'m> {
     pub(super) main_until: u64,
     /// Somebody may still type.
     pub(super) has_input: bool,
-    /// The threads that wait are to be woken as soon as the lock is free.
-    pub(super) notify: bool,
+    /// Processors, a bit each, whose threads wait and are to be woken as soon as the lock is free.
+    wake: u32,
     /// What has been said about `--count host`.
     pub(super) told: Told,
 }
@@ -119,47 +119,43 @@ pub(super) type Guard<'g, 'm> = MutexGuard<'g, World<'m>>;
 
 impl<'m> Shared<'m> {
     pub(super) fn new(world: World<'m>) -> Self {
-        Self { world: Mutex::new(world), changed: Condvar::new(), wanted: AtomicUsize::new(0) }
+        let changed = world.seats.iter().map(|_| Condvar::new()).collect();
+        Self { world: Mutex::new(world), changed }
     }
 
     /// Takes the lock. After a panic of another thread the world is only looked at to end it.
     pub(super) fn lock(&self) -> Guard<'_, 'm> {
-        self.wanted.fetch_add(1, Ordering::Relaxed);
-        let world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
-        self.wanted.fetch_sub(1, Ordering::Relaxed);
-        world
+        self.world.lock()
     }
 
     /// Gives the lock back and wakes those who have something to do now.
     pub(super) fn unlock(&self, mut world: Guard<'_, 'm>) {
-        let notify = std::mem::take(&mut world.notify);
+        let wake = mem::take(&mut world.wake);
         drop(world);
-        if notify {
-            self.changed.notify_all();
-        }
+        self.wake(wake);
     }
 
     /// Lets others have the lock for a moment if they want it.
-    pub(super) fn give_way<'g>(&'g self, world: Guard<'g, 'm>) -> Guard<'g, 'm> {
-        if self.wanted.load(Ordering::Relaxed) == 0 {
-            return world;
-        }
-        self.unlock(world);
-        while self.wanted.load(Ordering::Relaxed) > 0 {
-            thread::yield_now();
-        }
-        self.lock()
+    pub(super) fn give_way(&self, world: &mut Guard<'_, 'm>) {
+        self.wake(mem::take(&mut world.wake));
+        MutexGuard::bump(world);
     }
 
     /// Waits as processor `id` until something has changed.
     pub(super) fn wait<'g>(&'g self, mut world: Guard<'g, 'm>, id: usize) -> Guard<'g, 'm> {
         world.seats[id].waiting = true;
-        if std::mem::take(&mut world.notify) {
-            self.changed.notify_all();
-        }
-        let mut world = self.changed.wait(world).unwrap_or_else(PoisonError::into_inner);
+        self.wake(mem::take(&mut world.wake));
+        self.changed[id].wait(&mut world);
         world.seats[id].waiting = false;
         world
+    }
+
+    fn wake(&self, processors: u32) {
+        for (_, changed) in
+            self.changed.iter().enumerate().filter(|(id, _)| processors >> id & 1 != 0)
+        {
+            changed.notify_one();
+        }
     }
 }
 
@@ -206,7 +202,7 @@ impl<'m> World<'m> {
             main,
             main_until: 0,
             has_input: false,
-            notify: false,
+            wake: 0,
             told: Told::default(),
         }
     }
@@ -214,7 +210,14 @@ impl<'m> World<'m> {
     /// Tells all others that the roles have changed: takes them out of the guest, wakes them up.
     pub(super) fn announce(&mut self) {
         self.seats.iter_mut().for_each(Seat::kick);
-        self.notify = true;
+        self.wake_all();
+    }
+
+    /// Wakes those who wait: they are to look again.
+    pub(super) fn wake_all(&mut self) {
+        for (id, _) in self.seats.iter().enumerate().filter(|(_, seat)| seat.waiting) {
+            self.wake |= 1 << id;
+        }
     }
 
     /// Nobody is the conductor any more.
@@ -262,8 +265,11 @@ impl<'m> World<'m> {
             {
                 seat.kick();
             }
-            self.notify |= seat.waiting
-                && seat.halted.is_some_and(|enabled| pending.nmi || pending.interrupt && enabled);
+            if seat.waiting
+                && seat.halted.is_some_and(|enabled| pending.nmi || pending.interrupt && enabled)
+            {
+                self.wake |= 1 << id;
+            }
         }
     }
 
