@@ -4,14 +4,11 @@ use std::io;
 
 use vpmu::boot::memory::RamLayout;
 use vpmu::boot::{self, Payload};
-use vpmu::config::{self, Boot, Config, Limits};
+use vpmu::config::{Config, Limits};
 use vpmu::console::Console;
 use vpmu::demo::Image;
-use vpmu::devices::rtc;
-use vpmu::engine::{Count, EngineKind, IrqchipKind};
-use vpmu::input::Script;
+use vpmu::engine::EngineKind;
 use vpmu::machine::{End, Machine};
-use vpmu::platform::Isa;
 
 use crate::Result;
 
@@ -36,26 +33,8 @@ impl Setup {
 
     /// The machine with its payload loaded.
     pub(crate) fn machine(self, payload: Payload) -> Result<Machine> {
-        let (personality, platform) = config::personality(self.cpu)?;
-        let config = Config {
-            personality,
-            platform,
-            isa: Isa::Strict,
-            lvtpc_auto_mask: personality.lvtpc_auto_mask,
-            cpus: self.cpus,
-            ram: RamLayout::new(self.ram, None)?,
-            payload,
-            boot: Boot::Direct,
-            clock_hz: platform.clock_hz,
-            start_time: rtc::DEFAULT_START,
-            skid: 0,
-            script: Script::default(),
-            engine: self.engine,
-            count: Count::Exact,
-            irqchip: IrqchipKind::User,
-            hypervisor_bit: false,
-            limits: Limits::default(),
-        };
+        let config = Config::new(self.cpu, RamLayout::new(self.ram, None)?, payload)?;
+        let config = Config { cpus: self.cpus, engine: self.engine, ..config };
         Ok(Machine::new(&config)?)
     }
 }

@@ -7,14 +7,11 @@ use std::time::Duration;
 
 use vpmu::boot::memory::RamLayout;
 use vpmu::boot::{self, Payload};
-use vpmu::config::{self, Boot, Config, Limits};
+use vpmu::config::{Boot, Config, Limits};
 use vpmu::console::Console;
 use vpmu::demo::Image;
-use vpmu::devices::rtc;
-use vpmu::engine::{Count, EngineKind, IrqchipKind};
-use vpmu::input::Script;
+use vpmu::engine::{EngineKind, IrqchipKind};
 use vpmu::machine::{End, Machine};
-use vpmu::platform::Isa;
 
 use crate::Part;
 
@@ -132,33 +129,23 @@ pub fn run(part: &Part, image: &Image) -> Outcome {
 /// If it does not end by exiting with code 0 or by switching off.
 #[must_use]
 pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
-    let (personality, platform) = config::personality(part.name).expect("a known processor");
     let &Engine { kind: engine, irqchip, .. } = ENGINE.get();
     let payload = Payload::Flat {
         image: boot::Image { name: "guest".into(), bytes: image.bytes.clone() },
         address: image.load_address,
     };
+    let ram = RamLayout::new(MEMORY, None).expect("memory");
     let config = Config {
-        personality,
-        platform,
-        isa: Isa::Strict,
-        lvtpc_auto_mask: personality.lvtpc_auto_mask,
         cpus: options.cpus,
-        ram: RamLayout::new(MEMORY, None).expect("memory"),
-        payload,
         boot: options.boot,
-        clock_hz: platform.clock_hz,
-        start_time: rtc::DEFAULT_START,
         skid: options.skid,
-        script: Script::default(),
         engine,
-        count: Count::Exact,
-        hypervisor_bit: false,
         irqchip,
         limits: match engine {
             EngineKind::Soft => Limits { timeout: None, instructions: Some(MAX_INSTRUCTIONS) },
             _ => Limits { timeout: Some(MAX_TIME), instructions: None },
         },
+        ..Config::new(part.name, ram, payload).expect("a known processor")
     };
     let mut machine = Machine::new(&config).expect("a machine");
     let sink = Sink::default();

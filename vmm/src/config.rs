@@ -7,6 +7,7 @@ use pmu_model::{Personality, nearest};
 
 use crate::boot::memory::{RamLayout, host_memory, parse_size};
 use crate::boot::{Image, Payload};
+use crate::devices::rtc;
 use crate::engine::{Count, EngineKind, IrqchipKind};
 use crate::error::{Error, Result};
 use crate::input::Script;
@@ -64,6 +65,35 @@ pub struct Config {
     pub irqchip: IrqchipKind,
     /// When the run is cut off.
     pub limits: Limits,
+}
+
+impl Config {
+    /// What the command line makes of nothing but a processor, memory and a payload.
+    ///
+    /// # Errors
+    /// No such processor.
+    pub fn new(cpu: &str, ram: RamLayout, payload: Payload) -> Result<Self> {
+        let (personality, platform) = personality(cpu)?;
+        Ok(Self {
+            personality,
+            platform,
+            isa: Isa::Strict,
+            lvtpc_auto_mask: personality.lvtpc_auto_mask,
+            cpus: 1,
+            ram,
+            payload,
+            boot: Boot::Direct,
+            clock_hz: platform.clock_hz,
+            start_time: rtc::DEFAULT_START,
+            skid: 0,
+            script: Script::default(),
+            engine: EngineKind::Soft,
+            count: Count::Exact,
+            hypervisor_bit: false,
+            irqchip: IrqchipKind::User,
+            limits: Limits::default(),
+        })
+    }
 }
 
 /// When a run is cut off.

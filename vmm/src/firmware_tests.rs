@@ -10,8 +10,6 @@ use crate::boot::elf::{Class, sample};
 use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Kernel, LinuxEntry, Payload};
 
-use crate::config;
-use crate::engine::{Count, EngineKind, IrqchipKind};
 use crate::platform::{Isa, Platform};
 
 const HLT: u8 = 0xF4;
@@ -37,27 +35,9 @@ impl Write for Sink {
 }
 
 fn machine(cpu: &str, isa: Isa, cpus: u8, boot: Boot, payload: &Payload) -> Machine {
-    let (personality, platform) = config::personality(cpu).unwrap();
-    Machine::new(&Config {
-        personality,
-        platform,
-        isa,
-        lvtpc_auto_mask: personality.lvtpc_auto_mask,
-        cpus,
-        ram: RamLayout::new(MEMORY as u64, None).unwrap(),
-        payload: payload.clone(),
-        boot,
-        clock_hz: platform.clock_hz,
-        start_time: 0,
-        skid: 0,
-        script: Script::default(),
-        engine: EngineKind::Soft,
-        count: Count::Exact,
-        hypervisor_bit: false,
-        irqchip: IrqchipKind::User,
-        limits: Limits::default(),
-    })
-    .unwrap()
+    let ram = RamLayout::new(MEMORY as u64, None).unwrap();
+    let config = Config::new(cpu, ram, payload.clone()).unwrap();
+    Machine::new(&Config { isa, cpus, boot, ..config }).unwrap()
 }
 
 /// Runs until all processors are halted; what was on the console.

@@ -521,9 +521,7 @@ mod tests {
     use super::*;
     use crate::boot::memory::RamLayout;
     use crate::boot::{Image, Payload};
-    use crate::config;
-    use crate::engine::{EngineKind, IrqchipKind};
-    use crate::platform::Isa;
+
     use pmu_model::RdpmcCaller;
 
     // Real-mode code. 66h makes the operand 32 bits wide.
@@ -541,29 +539,9 @@ mod tests {
     }
 
     fn run(code: &[&[u8]], limits: Limits) -> (Machine, End) {
-        let (personality, platform) = config::personality("k8").unwrap();
-        let config = Config {
-            personality,
-            platform,
-            cpus: 1,
-            ram: RamLayout::new(2 << 20, None).unwrap(),
-            payload: Payload::Flat {
-                image: Image { name: "test".into(), bytes: code.concat() },
-                address: 0x7C00,
-            },
-            boot: Boot::Direct,
-            isa: Isa::Strict,
-            lvtpc_auto_mask: personality.lvtpc_auto_mask,
-            clock_hz: platform.clock_hz,
-            start_time: 0,
-            skid: 0,
-            script: Script::default(),
-            engine: EngineKind::Soft,
-            count: Count::Exact,
-            hypervisor_bit: false,
-            irqchip: IrqchipKind::User,
-            limits,
-        };
+        let image = Image { name: "test".into(), bytes: code.concat() };
+        let ram = RamLayout::new(2 << 20, None).unwrap();
+        let config = Config::new("k8", ram, Payload::Flat { image, address: 0x7C00 }).unwrap();
         let mut machine = Machine::new(&config).unwrap();
         let mut console = Console::to("nowhere".into(), Box::new(std::io::sink()));
         let end = machine.run(limits, &mut console).unwrap();

@@ -4,10 +4,8 @@
 use super::*;
 use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Payload};
-use crate::config::{self, Boot, Config, Limits};
+use crate::config::{self, Config, Limits};
 use crate::console::Console;
-use crate::engine::{Count, EngineKind, IrqchipKind};
-use crate::input::Script;
 use crate::machine::{End, Machine};
 
 const UD: u32 = 6;
@@ -16,29 +14,11 @@ const NOTHING: u32 = 0x100;
 
 /// Runs real-mode code at 0000:7C00 with the PMU of a K8.
 fn run(platform: &'static Platform, isa: Isa, cpus: u8, code: &[u8]) -> u32 {
-    let (personality, _) = config::personality("k8").expect("k8");
-    let config = Config {
-        personality,
-        platform,
-        boot: Boot::Direct,
-        isa,
-        lvtpc_auto_mask: false,
-        cpus,
-        ram: RamLayout::new(2 << 20, None).expect("memory"),
-        payload: Payload::Flat {
-            image: Image { name: "test".into(), bytes: code.to_vec() },
-            address: 0x7C00,
-        },
-        clock_hz: platform.clock_hz,
-        start_time: 0,
-        skid: 0,
-        script: Script::default(),
-        engine: EngineKind::Soft,
-        count: Count::Exact,
-        hypervisor_bit: false,
-        irqchip: IrqchipKind::User,
-        limits: Limits::default(),
-    };
+    let ram = RamLayout::new(2 << 20, None).expect("memory");
+    let image = Image { name: "test".into(), bytes: code.to_vec() };
+    let payload = Payload::Flat { image, address: 0x7C00 };
+    let config = Config::new("k8", ram, payload).expect("k8");
+    let config = Config { platform, isa, cpus, ..config };
     let limits = Limits { instructions: Some(10_000), ..Limits::default() };
     let mut machine = Machine::new(&config).expect("a machine");
     let mut console = Console::to("nowhere".into(), Box::new(std::io::sink()));
@@ -198,7 +178,7 @@ fn a_distribution_finds_its_baseline() {
 #[test]
 fn a_64_bit_kernel_needs_long_mode() {
     assert!(Platform::ALL.iter().any(|platform| !platform.features.long_mode));
-    let (personality, _) = config::personality("k8").expect("k8");
+    let (_personality, _) = config::personality("k8").expect("k8");
     // ELF64, x86-64, one segment of no bytes at 1 MiB.
     let mut elf = vec![0; 120];
     elf[..8].copy_from_slice(&[0x7F, b'E', b'L', b'F', 2, 1, 1, 0]);
@@ -216,37 +196,21 @@ fn a_64_bit_kernel_needs_long_mode() {
     elf[88..96].copy_from_slice(&0x10_0000_u64.to_le_bytes());
     elf[96..104].copy_from_slice(&120_u64.to_le_bytes());
     elf[104..112].copy_from_slice(&120_u64.to_le_bytes());
-    let config = |platform, isa| Config {
-        personality,
-        platform,
-        boot: Boot::Direct,
-        isa,
-        lvtpc_auto_mask: false,
-        cpus: 1,
-        ram: RamLayout::new(64 << 20, None).expect("memory"),
-        payload: Payload::Kernel(crate::boot::Kernel {
-            image: Image { name: "test".into(), bytes: elf.clone() },
-            modules: Vec::new(),
-            command_line: String::new(),
-            entry: crate::boot::LinuxEntry::Auto,
-        }),
-        clock_hz: 1_000_000_000,
-        start_time: 0,
-        skid: 0,
-        script: Script::default(),
-        engine: EngineKind::Soft,
-        count: Count::Exact,
-        hypervisor_bit: false,
-        irqchip: IrqchipKind::User,
-        limits: Limits::default(),
-    };
+    let payload = Payload::Kernel(crate::boot::Kernel {
+        image: Image { name: "test".into(), bytes: elf },
+        modules: Vec::new(),
+        command_line: String::new(),
+        entry: crate::boot::LinuxEntry::Auto,
+    });
+    let ram = RamLayout::new(64 << 20, None).expect("memory");
+    let config = Config::new("k8", ram, payload).expect("k8");
     for (platform, isa, runs) in [
         (&P55C, Isa::Strict, false),
         (&K7, Isa::Strict, false),
         (&K7, Isa::Distro, true),
         (&KNC, Isa::Strict, true),
     ] {
-        match Machine::new(&config(platform, isa)) {
+        match Machine::new(&Config { platform, isa, ..config.clone() }) {
             Ok(_) => assert!(runs, "{}", platform.name),
             Err(error) => {
                 assert!(!runs, "{}: {error}", platform.name);

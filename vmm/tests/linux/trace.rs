@@ -6,12 +6,9 @@ use std::io::Write;
 use std::rc::Rc;
 
 use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
-use vpmu::config::{self, Boot, Config, Limits};
+use vpmu::config::{self, Config, Limits};
 use vpmu::console::Console;
-use vpmu::engine::{Count, EngineKind, IrqchipKind};
-use vpmu::input::Script;
 use vpmu::machine::{End, Machine};
-use vpmu::platform::Isa;
 
 use crate::guest::Packages;
 use crate::program::{BASE, INSTRUCTIONS, Layout};
@@ -53,32 +50,15 @@ pub(crate) struct Stepper {
 impl Stepper {
     /// One processor that boots the packages' kernel.
     pub(crate) fn new(packages: &Packages, initrd: Vec<u8>) -> Self {
-        let (personality, platform) = config::personality("k8").expect("k8");
         let output = Shared::default();
-        let config = Config {
-            personality,
-            platform,
-            boot: Boot::Direct,
-            isa: Isa::Strict,
-            lvtpc_auto_mask: personality.lvtpc_auto_mask,
-            cpus: 1,
-            ram: config::memory("512M").expect("memory"),
-            payload: Payload::Kernel(Kernel {
-                image: Image::read(&packages.kernel).expect("kernel"),
-                modules: vec![Image { name: "initrd".into(), bytes: initrd }],
-                command_line: "console=ttyS0".into(),
-                entry: LinuxEntry::Auto,
-            }),
-            clock_hz: platform.clock_hz,
-            start_time: 0,
-            skid: 0,
-            script: Script::default(),
-            engine: EngineKind::Soft,
-            count: Count::Exact,
-            hypervisor_bit: false,
-            irqchip: IrqchipKind::User,
-            limits: Limits::default(),
-        };
+        let payload = Payload::Kernel(Kernel {
+            image: Image::read(&packages.kernel).expect("kernel"),
+            modules: vec![Image { name: "initrd".into(), bytes: initrd }],
+            command_line: "console=ttyS0".into(),
+            entry: LinuxEntry::Auto,
+        });
+        let ram = config::memory("512M").expect("memory");
+        let config = Config::new("k8", ram, payload).expect("k8");
         Self {
             machine: Machine::new(&config).expect("a machine"),
             console: Console::to("memory".into(), Box::new(output.clone())),

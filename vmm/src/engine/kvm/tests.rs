@@ -8,10 +8,7 @@ use super::host::{Host, Lacking};
 use super::*;
 use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Payload};
-use crate::config::{self, Boot};
 use crate::engine::IrqchipKind;
-use crate::input::Script;
-use crate::platform::Isa;
 use crate::summary::Summary;
 
 /// Code starts in real mode there.
@@ -28,29 +25,11 @@ fn kvm_is_there() -> bool {
 }
 
 fn config(code: &[u8], address: u64, cpus: u8, timeout: Option<Duration>) -> Config {
-    let (personality, platform) = config::personality("k8").unwrap();
-    Config {
-        personality,
-        platform,
-        cpus,
-        ram: RamLayout::new(4 << 20, None).unwrap(),
-        boot: Boot::Direct,
-        payload: Payload::Flat {
-            image: Image { name: "test".into(), bytes: code.to_vec() },
-            address,
-        },
-        isa: Isa::Strict,
-        lvtpc_auto_mask: personality.lvtpc_auto_mask,
-        clock_hz: platform.clock_hz,
-        start_time: 0,
-        skid: 0,
-        script: Script::default(),
-        engine: EngineKind::Kvm,
-        count: Count::Exact,
-        hypervisor_bit: false,
-        irqchip: IrqchipKind::User,
-        limits: Limits { instructions: None, timeout },
-    }
+    let image = Image { name: "test".into(), bytes: code.to_vec() };
+    let ram = RamLayout::new(4 << 20, None).unwrap();
+    let config = Config::new("k8", ram, Payload::Flat { image, address }).unwrap();
+    let limits = Limits { instructions: None, timeout };
+    Config { cpus, engine: EngineKind::Kvm, limits, ..config }
 }
 
 fn run(config: &Config) -> (Machine, End) {
