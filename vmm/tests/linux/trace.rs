@@ -109,9 +109,16 @@ impl Stepper {
                 break executed;
             }
         };
-        // Before that came the page fault of the first instruction.
         assert!(executed <= STRETCH);
+        // Before that came the page fault of the first instruction, unless it comes now.
         let mut events = vec![0];
+        if executed == 0 {
+            assert!(self.run(1), "the program did not go on");
+            match self.executed(layout) {
+                Some(next) => executed = next,
+                None => events.clear(),
+            }
+        }
         loop {
             // Up to the SYSCALL.
             let stretch = STRETCH.min(INSTRUCTIONS - 1 - executed);
