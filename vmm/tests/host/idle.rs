@@ -110,42 +110,55 @@ fn calls(table: &str, name: &str) -> u64 {
         .sum()
 }
 
+/// The system calls of a guest that waits for so many ticks of 1 kHz, as `strace -c` prints them.
+fn calls_of_ticks(ticks: u16) -> Result<String, String> {
+    let [low, high] = ticks.to_le_bytes();
+    // STI; HLT; CMP BX, ticks; JNZ to STI; MOV AL, 0; OUT F4h, AL: status 1.
+    let rest = [0xFB, 0xF4, 0x81, 0xFB, low, high, 0x75, 0xF8, 0xB0, 0x00, 0xE6, 0xF4];
+    let code = ticking(1193, &rest);
+    let name = format!("strace-{ticks}");
+    let table = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-table"));
+    let _ = std::fs::remove_file(&table);
+    let mut command = strace()?;
+    command.args(["-f", "-c", "-o"]).arg(&table);
+    command.args(arguments(&name, &code, 0x7C00, &["--timeout", "30"]));
+    let run = finish(&mut command);
+    let table = std::fs::read_to_string(&table).unwrap_or_default();
+    if !table.contains("ioctl") {
+        return Err(String::from_utf8_lossy(&run.stderr).into_owned());
+    }
+    assert_eq!(said(&run), (String::new(), Some(1)), "{table}");
+    Ok(table)
+}
+
 /// A tick of the PIT that ends HLT and is acknowledged to the 8259A takes: `ppoll` until it is due,
 /// a `futex` that wakes the processor's thread and one in which it waits, and three `ioctl`:
 /// `KVM_INTERRUPT`, `KVM_RUN` up to the OUT to the 8259A, `KVM_RUN` up to HLT. No descriptor is read
 /// or written.
 #[test]
 fn a_tick_takes_no_system_call_too_many() {
-    const TICKS: u64 = 500;
+    const FEW: u16 = 100;
+    const MANY: u16 = 600;
     if !kvm_is_there() {
         return;
     }
-    // STI; HLT; CMP BX, 500; JNZ to STI; MOV AL, 0; OUT F4h, AL: status 1.
-    let rest = [0xFB, 0xF4, 0x81, 0xFB, 0xF4, 0x01, 0x75, 0xF8, 0xB0, 0x00, 0xE6, 0xF4];
-    let code = ticking(1193, &rest);
-    let table = Path::new(env!("CARGO_TARGET_TMPDIR")).join("strace-ticks");
-    let _ = std::fs::remove_file(&table);
-    let mut command = match strace() {
-        Ok(command) => command,
-        Err(why) => return skip("strace", &why),
+    let (few, many) = match (calls_of_ticks(FEW), calls_of_ticks(MANY)) {
+        (Ok(few), Ok(many)) => (few, many),
+        (Err(why), _) | (_, Err(why)) => return skip("strace", &why),
     };
-    command.args(["-f", "-c", "-o"]).arg(&table);
-    command.args(arguments("strace-ticks", &code, 0x7C00, &["--timeout", "30"]));
-    let run = finish(&mut command);
-    let table = std::fs::read_to_string(&table).unwrap_or_default();
-    if !table.contains("ioctl") {
-        return skip("strace", &String::from_utf8_lossy(&run.stderr));
-    }
-    assert_eq!(said(&run), (String::new(), Some(1)), "{table}");
-    let total = calls(&table, "total");
-    let line = format!("idle on KVM: {total} system calls for {TICKS} ticks of 1 kHz\n");
+    // What start and end take is in both.
+    let ticks = f64::from(MANY - FEW);
+    let per_tick = |name| (calls(&many, name) as f64 - calls(&few, name) as f64) / ticks;
+    let line = format!("idle on KVM: {:.2} system calls for a tick of 1 kHz\n", per_tick("total"));
     std::io::stderr().write_all(line.as_bytes()).expect("stderr");
-    // What the start takes, and a tenth for ticks that come late.
-    let at_most = |per_tick: u64| per_tick * TICKS * 11 / 10 + 200;
-    for (name, per_tick) in [("ppoll", 1), ("futex", 2), ("ioctl", 3), ("read", 0), ("write", 0)] {
-        let calls = calls(&table, name);
-        assert!(calls <= at_most(per_tick), "{name}: {calls}\n{table}");
+    // On a host that is busy with other things ticks come late, and threads meet at the lock; one
+    // call more for each tick is far beyond that.
+    const ROOM: f64 = 0.7;
+    let known = [("ppoll", 1.0), ("futex", 2.0), ("ioctl", 3.0), ("read", 0.0), ("write", 0.0)];
+    for (name, expected) in known {
+        let calls = per_tick(name);
+        assert!(calls < expected + ROOM, "{name}: {calls:.2} a tick\n{few}\n{many}");
     }
-    // 6 a tick, and some 400 for the start and the end.
-    assert!(total <= at_most(6) + 300, "{table}");
+    let others = per_tick("total") - known.map(|(name, _)| per_tick(name)).iter().sum::<f64>();
+    assert!(others < ROOM, "others: {others:.2} a tick\n{few}\n{many}");
 }
