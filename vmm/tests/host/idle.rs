@@ -113,8 +113,8 @@ fn calls(table: &str, name: &str) -> u64 {
 /// The system calls of a guest that waits for so many ticks of 1 kHz, as `strace -c` prints them.
 fn calls_of_ticks(ticks: u16) -> Result<String, String> {
     let [low, high] = ticks.to_le_bytes();
-    // STI; HLT; CMP BX, ticks; JNZ to STI; MOV AL, 0; OUT F4h, AL: status 1.
-    let rest = [0xFB, 0xF4, 0x81, 0xFB, low, high, 0x75, 0xF8, 0xB0, 0x00, 0xE6, 0xF4];
+    // STI; HLT; CMP BX, ticks; JB to STI; MOV AL, 0; OUT F4h, AL: status 1. Two ticks may come at once.
+    let rest = [0xFB, 0xF4, 0x81, 0xFB, low, high, 0x72, 0xF8, 0xB0, 0x00, 0xE6, 0xF4];
     let code = ticking(1193, &rest);
     let name = format!("strace-{ticks}");
     let table = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-table"));
@@ -137,28 +137,33 @@ fn calls_of_ticks(ticks: u16) -> Result<String, String> {
 /// or written.
 #[test]
 fn a_tick_takes_no_system_call_too_many() {
+    const CALLS: [(&str, f64); 5] =
+        [("ppoll", 1.0), ("futex", 2.0), ("ioctl", 3.0), ("read", 0.0), ("write", 0.0)];
+    const ROOM: f64 = 0.7;
     const FEW: u16 = 100;
     const MANY: u16 = 600;
     if !kvm_is_there() {
         return;
     }
-    let (few, many) = match (calls_of_ticks(FEW), calls_of_ticks(MANY)) {
-        (Ok(few), Ok(many)) => (few, many),
-        (Err(why), _) | (_, Err(why)) => return skip("strace", &why),
-    };
-    // What start and end take is in both.
-    let ticks = f64::from(MANY - FEW);
-    let per_tick = |name| (calls(&many, name) as f64 - calls(&few, name) as f64) / ticks;
-    let line = format!("idle on KVM: {:.2} system calls for a tick of 1 kHz\n", per_tick("total"));
-    std::io::stderr().write_all(line.as_bytes()).expect("stderr");
-    // On a host that is busy with other things ticks come late, and threads meet at the lock; one
-    // call more for each tick is far beyond that.
-    const ROOM: f64 = 0.7;
-    let known = [("ppoll", 1.0), ("futex", 2.0), ("ioctl", 3.0), ("read", 0.0), ("write", 0.0)];
-    for (name, expected) in known {
-        let calls = per_tick(name);
-        assert!(calls < expected + ROOM, "{name}: {calls:.2} a tick\n{few}\n{many}");
+    // On a host that is busy with other things ticks come late, and threads meet at the lock; a call
+    // too many would be one for each tick, each time.
+    let mut tables = String::new();
+    for _ in 0..3 {
+        let (few, many) = match (calls_of_ticks(FEW), calls_of_ticks(MANY)) {
+            (Ok(few), Ok(many)) => (few, many),
+            (Err(why), _) | (_, Err(why)) => return skip("strace", &why),
+        };
+        // What start and end take is in both.
+        let ticks = f64::from(MANY - FEW);
+        let per_tick = |name| (calls(&many, name) as f64 - calls(&few, name) as f64) / ticks;
+        let line =
+            format!("idle on KVM: {:.2} system calls for a tick of 1 kHz\n", per_tick("total"));
+        std::io::stderr().write_all(line.as_bytes()).expect("stderr");
+        let others = per_tick("total") - CALLS.map(|(name, _)| per_tick(name)).iter().sum::<f64>();
+        if others < ROOM && CALLS.iter().all(|(name, calls)| per_tick(name) < calls + ROOM) {
+            return;
+        }
+        tables = format!("{few}\n{many}");
     }
-    let others = per_tick("total") - known.map(|(name, _)| per_tick(name)).iter().sum::<f64>();
-    assert!(others < ROOM, "others: {others:.2} a tick\n{few}\n{many}");
+    panic!("more than {CALLS:?} a tick:\n{tables}");
 }
