@@ -495,6 +495,7 @@ impl Cpu {
         } else {
             linear & 0xffff_ffff
         };
+        // Nothing is entered into the TLB of a processor without caches, so nothing is found.
         if let Some(entry) = self.tlb.find(mmu, linear)
             && (intent == Intent::Read || entry.writable)
         {
@@ -507,18 +508,20 @@ impl Cpu {
         let rom = cx.ram.is_rom(found.gpa);
         let writable = found.writable && !rom;
         let watched = self.watch.data != 0 && self.watches_page(linear);
-        self.tlb.insert(
-            mmu,
-            linear,
-            found.gpa,
-            host,
-            Access {
-                fast_read: !watched,
-                fast_write: writable && !watched && !cx.ram.has_code(found.gpa),
-                global: found.global,
-                writable,
-            },
-        );
+        if !self.uncached {
+            self.tlb.insert(
+                mmu,
+                linear,
+                found.gpa,
+                host,
+                Access {
+                    fast_read: !watched,
+                    fast_write: writable && !watched && cx.ram.open(found.gpa),
+                    global: found.global,
+                    writable,
+                },
+            );
+        }
         let host = if rom && intent == Intent::Write { None } else { host };
         Ok(Place { gpa: found.gpa, host })
     }
@@ -542,7 +545,9 @@ impl Cpu {
             return Ok((gpa | linear & (PAGE - 1), global));
         }
         let found = self.walk(cx.ram, linear, self.mmu != SUPERVISOR, Intent::Fetch)?;
-        self.tlb.insert_code(self.mmu, linear, found.gpa, found.global);
+        if !self.uncached {
+            self.tlb.insert_code(self.mmu, linear, found.gpa, found.global);
+        }
         Ok((found.gpa, found.global))
     }
 }

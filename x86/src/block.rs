@@ -4,11 +4,16 @@
 //! change how the following ones are to be read, at a page boundary or at [`MAX_INSNS`]. It is
 //! found by the guest-physical address of its first byte and the mode it was lowered for, so that a
 //! page mapped twice is translated once. Blocks are linked to their successors.
+//!
+//! A block is dropped when one of its pages is overwritten where code was read from it. The cache has
+//! a budget of host memory; when it is used up, all blocks are dropped. Code that is not in RAM is
+//! not kept: nobody would say that it has changed.
 
 use std::{
     cell::Cell,
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
+    num::NonZeroU64,
 };
 
 use crate::{
@@ -35,12 +40,21 @@ pub(crate) enum Ending {
 }
 
 /// The successor of a block.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Link {
-    /// The TLB epoch for which it holds; zero: the same page, whatever the mapping.
-    pub(crate) epoch: u64,
-    pub(crate) generation: u32,
+    /// The generation of the cache for which it holds; zero: never.
+    pub(crate) generation: u64,
+    /// `None`: the successor is in the same page, and holds whatever maps that.
+    pub(crate) mapping: Option<Mapping>,
     pub(crate) target: u32,
+}
+
+/// What has to be as it was for a linear address to lead to the same block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub(crate) linear: u64,
+    /// The address space, from [`crate::tlb::Tlb::space`].
+    pub(crate) space: NonZeroU64,
 }
 
 /// A translated block.
@@ -57,7 +71,41 @@ pub(crate) struct Block<O> {
     pub(crate) has_class: bool,
     /// Guest-physical address of the second page, if the one instruction crosses into it.
     pub(crate) second_page: Option<u64>,
+    /// The target of its branch is cut to 16 bits, so how far it goes depends on where the block is.
+    pub(crate) wraps: bool,
     pub(crate) links: [Cell<Link>; 2],
+}
+
+impl<O> Block<O> {
+    /// A block without instructions, which is never executed.
+    fn nothing() -> Self {
+        Self {
+            ops: Box::default(),
+            gpa: 0,
+            mode: Mode(0),
+            bytes: 0,
+            ending: Ending::Fall,
+            marks: false,
+            has_class: false,
+            second_page: None,
+            wraps: false,
+            links: Default::default(),
+        }
+    }
+
+    /// The pages that its bytes were read from.
+    fn pages(&self) -> impl Iterator<Item = u64> + use<O> {
+        let first = self.gpa & !(PAGE - 1);
+        // Neighbouring linear pages may both be this one.
+        let second = self.second_page.filter(|&second| second != first);
+        std::iter::once(first).chain(second)
+    }
+
+    /// Host memory that it takes, with its entries in the tables: an estimate from above.
+    fn cost(&self) -> usize {
+        const ENTRIES: usize = 128;
+        size_of::<Self>() + ENTRIES + self.ops.len() * size_of::<Op<O>>()
+    }
 }
 
 /// FxHash-like: the keys are addresses, and nothing a guest can see depends on the order.
@@ -83,36 +131,54 @@ impl Hasher for AddressHasher {
 
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;
 
+/// The block that is translated for one execution and not kept.
+pub(crate) const TRANSIENT: u32 = 0;
+
 /// All translated blocks of a machine under one observer.
 pub struct Translations<O> {
+    /// By number; the first is [`TRANSIENT`].
     blocks: Vec<Block<O>>,
     free: Vec<u32>,
     index: Map<(u64, Mode), u32>,
     by_page: Map<u64, Vec<u32>>,
-    /// Grows whenever blocks go; links of an older one are void.
-    pub(crate) generation: u32,
-    /// How much of [`crate::ram::Ram`]'s list of overwritten code has been taken notice of.
-    written_seen: usize,
+    /// Host memory that the blocks take, in bytes, and how much they may take.
+    cost: usize,
+    budget: usize,
+    /// Grows whenever blocks go; links of an older one are void. Never zero.
+    pub(crate) generation: u64,
+    /// How much of [`Ram::overwritten`] has been taken notice of.
+    overwritten_seen: u64,
 }
+
+/// Bytes of host memory that the blocks of a cache may take if nothing else is said.
+const BUDGET: usize = 64 << 20;
 
 impl<O> Default for Translations<O> {
     fn default() -> Self {
-        Self {
-            blocks: Vec::new(),
-            free: Vec::new(),
-            index: Map::default(),
-            by_page: Map::default(),
-            generation: 1,
-            written_seen: 0,
-        }
+        Self::with_budget(BUDGET)
     }
 }
 
 impl<O> Translations<O> {
-    /// An empty cache.
+    /// An empty cache of 64 MiB.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty cache that takes `budget` bytes of host memory at most.
+    #[must_use]
+    pub fn with_budget(budget: usize) -> Self {
+        Self {
+            blocks: vec![Block::nothing()],
+            free: Vec::new(),
+            index: Map::default(),
+            by_page: Map::default(),
+            cost: 0,
+            budget,
+            generation: 1,
+            overwritten_seen: 0,
+        }
     }
 
     #[inline(always)]
@@ -124,13 +190,24 @@ impl<O> Translations<O> {
         self.index.get(&(gpa, mode)).copied()
     }
 
+    /// Takes a block for one execution.
+    pub(crate) fn put_transient(&mut self, block: Block<O>) -> u32 {
+        self.blocks[TRANSIENT as usize] = block;
+        TRANSIENT
+    }
+
+    /// Keeps a block. All others go if there is no room for it.
     pub(crate) fn insert(&mut self, block: Block<O>) -> u32 {
         let key = (block.gpa, block.mode);
-        let pages = [Some(block.gpa & !(PAGE - 1)), block.second_page];
         if let Some(&old) = self.index.get(&key) {
             // A crossing instruction whose second page is mapped elsewhere now.
             self.drop_block(old);
         }
+        if self.cost + block.cost() > self.budget {
+            self.forget();
+        }
+        self.cost += block.cost();
+        let pages = block.pages();
         let id = if let Some(id) = self.free.pop() {
             self.blocks[id as usize] = block;
             id
@@ -139,55 +216,62 @@ impl<O> Translations<O> {
             (self.blocks.len() - 1) as u32
         };
         self.index.insert(key, id);
-        for page in pages.into_iter().flatten() {
+        for page in pages {
             self.by_page.entry(page).or_default().push(id);
         }
         id
     }
 
     fn drop_block(&mut self, id: u32) {
-        let block = &self.blocks[id as usize];
-        let key = (block.gpa, block.mode);
-        let pages = [Some(block.gpa & !(PAGE - 1)), block.second_page];
-        if self.index.get(&key) == Some(&id) {
-            self.index.remove(&key);
-        }
-        for page in pages.into_iter().flatten() {
+        let block = std::mem::replace(&mut self.blocks[id as usize], Block::nothing());
+        self.cost -= block.cost();
+        self.index.remove(&(block.gpa, block.mode));
+        for page in block.pages() {
             if let Some(ids) = self.by_page.get_mut(&page) {
                 ids.retain(|&other| other != id);
+                if ids.is_empty() {
+                    self.by_page.remove(&page);
+                }
             }
         }
         self.free.push(id);
-        self.generation = self.generation.wrapping_add(1);
+        self.generation += 1;
     }
 
     /// Drops all blocks whose code has been overwritten.
     #[inline]
-    pub(crate) fn catch_up(&mut self, ram: &Ram) {
-        if ram.written_count() != self.written_seen {
-            self.invalidate(&ram.written_since(self.written_seen));
-            self.written_seen = ram.written_count();
+    pub(crate) fn notice_writes(&mut self, ram: &Ram) {
+        if ram.overwritten.count() != self.overwritten_seen {
+            self.drop_overwritten(ram);
         }
     }
 
-    fn invalidate(&mut self, pages: &[u64]) {
-        for page in pages {
-            for id in self.by_page.remove(page).unwrap_or_default() {
-                self.drop_block(id);
+    #[cold]
+    fn drop_overwritten(&mut self, ram: &Ram) {
+        match ram.overwritten.since(self.overwritten_seen) {
+            Some(pages) => {
+                for page in pages {
+                    for id in self.by_page.remove(&page).unwrap_or_default() {
+                        self.drop_block(id);
+                    }
+                }
             }
+            None => self.forget(),
         }
+        self.overwritten_seen = ram.overwritten.count();
     }
 
     /// Drops everything: guest memory was written past the processors that note their writes.
     pub fn forget(&mut self) {
-        self.blocks.clear();
+        self.blocks.truncate(1);
         self.free.clear();
         self.index.clear();
         self.by_page.clear();
-        self.generation = self.generation.wrapping_add(1);
+        self.cost = 0;
+        self.generation += 1;
     }
 
-    /// Number of blocks.
+    /// Number of blocks that are kept.
     #[must_use]
     pub fn len(&self) -> usize {
         self.index.len()
@@ -198,6 +282,13 @@ impl<O> Translations<O> {
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
+
+    /// Bytes of host memory that the blocks take, estimated from above; never more than the budget,
+    /// unless a single block is.
+    #[must_use]
+    pub fn cost(&self) -> usize {
+        self.cost
+    }
 }
 
 const JUMPS: usize = 4096;
@@ -207,7 +298,7 @@ const JUMPS: usize = 4096;
 struct Jump {
     rip: u64,
     epoch: u64,
-    generation: u32,
+    generation: u64,
     target: u32,
     mode: Mode,
     mmu: u8,
@@ -233,7 +324,7 @@ impl JumpCache {
         mode: Mode,
         mmu: usize,
         epochs: [u64; 2],
-        generation: u32,
+        generation: u64,
     ) -> Option<u32> {
         let jump = self.0.get(Self::slot(rip))?;
         (jump.rip == rip
@@ -251,7 +342,7 @@ impl JumpCache {
         mmu: usize,
         global: bool,
         epochs: [u64; 2],
-        generation: u32,
+        generation: u64,
         target: u32,
     ) {
         if self.0.is_empty() {

@@ -359,6 +359,11 @@ pub struct Cpu {
     pub alignment: AlignmentRule,
     /// Which kind of instruction used the x87 and MMX registers last.
     pub(crate) fp_kind: FpKind,
+    /// Each instruction is fetched and decoded anew, and each access walks the page tables: nothing
+    /// is kept that could be out of date. Slow; set before the first instruction, untouched by reset.
+    ///
+    /// A guest that changes a mapping and does not flush it sees the change at once.
+    pub uncached: bool,
 
     /// Virtual time in cycles at the start of the running block. One for each retired instruction,
     /// each further iteration of a REP, each delivered exception or interrupt.
@@ -447,6 +452,7 @@ impl Cpu {
             features,
             alignment: AlignmentRule::default(),
             fp_kind: FpKind::default(),
+            uncached: false,
             time: 0,
             idle: 0,
             delayed_until: 0,

@@ -20,6 +20,7 @@
 mod access;
 pub mod block;
 pub mod bus;
+mod code_log;
 pub mod cpu;
 mod debug;
 mod exec;

@@ -47,7 +47,8 @@ pub(crate) struct Translation {
 }
 
 impl Cpu {
-    /// Walks the page tables for `linear`; sets accessed and dirty bits; raises #PF.
+    /// Walks the page tables for `linear`; sets accessed and dirty bits; raises #PF. Where such a bit
+    /// is set in translated code, the run has to leave.
     pub(crate) fn walk(
         &mut self,
         ram: &Ram,
@@ -135,11 +136,11 @@ impl Cpu {
         }
         self.allowed(rights, user, intent)?;
         if leaf_at != pde_at && pde & ACCESSED == 0 {
-            ram.write_u32(pde_at, (pde | ACCESSED) as u32);
+            self.leave |= ram.write_u32(pde_at, (pde | ACCESSED) as u32);
         }
         let marked = mark(leaf, intent);
         if marked != leaf {
-            ram.write_u32(leaf_at, marked as u32);
+            self.leave |= ram.write_u32(leaf_at, marked as u32);
         }
         Ok(Translation {
             gpa: base | linear & mask,
@@ -213,13 +214,13 @@ impl Cpu {
         self.allowed(rights, user, intent)?;
         for &(at, entry) in &entries[..depth - 1] {
             if entry & ACCESSED == 0 {
-                ram.write_u64(at, entry | ACCESSED);
+                self.leave |= ram.write_u64(at, entry | ACCESSED);
             }
         }
         let (at, leaf) = entries[depth - 1];
         let marked = mark(leaf, intent);
         if marked != leaf {
-            ram.write_u64(at, marked);
+            self.leave |= ram.write_u64(at, marked);
         }
         let mask = if level == 2 { 0x1f_ffff } else { 0xfff };
         Ok(Translation {

@@ -9,7 +9,9 @@
 
 #![allow(unsafe_code)]
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
+
+use crate::code_log::PageLog;
 
 /// Bytes in a page of the smallest size.
 pub const PAGE: u64 = 4096;
@@ -89,18 +91,27 @@ impl HostPage {
     }
 }
 
+/// What is known of a page beside its contents.
+#[derive(Default)]
+struct Page {
+    /// Which of its 64-byte lines translated code was read from.
+    code: Cell<u64>,
+    /// The software TLB of some processor may write to it on the short way. Never while it holds
+    /// code, once every processor has taken notice.
+    open: Cell<bool>,
+}
+
 /// All of a machine's RAM.
 pub struct Ram {
     regions: Vec<Region>,
     /// First addresses of the regions that the guest cannot write.
     roms: Vec<u64>,
-    /// For each page, which of its 64-byte lines translated code was read from. Indexed by page
-    /// number within all regions laid end to end.
-    code: Vec<Cell<u64>>,
-    /// Pages whose translated code was overwritten, in order: every cache of blocks drops theirs.
-    written: RefCell<Vec<u64>>,
-    /// Pages that gained code, in order: every processor drops its write shortcut to them.
-    code_pages: RefCell<Vec<u64>>,
+    /// By page number within all regions laid end to end.
+    pages: Vec<Page>,
+    /// Pages whose translated code was overwritten: every cache of blocks drops theirs.
+    pub(crate) overwritten: PageLog,
+    /// Open pages that gained code: every processor closes its short way to them.
+    pub(crate) closed: PageLog,
 }
 
 impl Ram {
@@ -118,9 +129,9 @@ impl Ram {
         Self {
             regions,
             roms: Vec::new(),
-            code: (0..pages).map(|_| Cell::new(0)).collect(),
-            written: RefCell::default(),
-            code_pages: RefCell::default(),
+            pages: (0..pages).map(|_| Page::default()).collect(),
+            overwritten: PageLog::default(),
+            closed: PageLog::default(),
         }
     }
 
@@ -178,76 +189,63 @@ impl Ram {
         Some(u64::from_le_bytes(self.page(gpa)?.read((gpa & 0xff8) as usize)))
     }
 
-    /// Writes a naturally aligned 32-bit word: accessed and dirty bits.
-    pub fn write_u32(&self, gpa: u64, value: u32) {
-        if let Some(page) = self.page(gpa)
-            && !self.is_rom(gpa)
-        {
-            self.note_write(gpa, 4);
-            page.write((gpa & 0xffc) as usize, value.to_le_bytes());
+    /// Writes a naturally aligned 32-bit word: accessed and dirty bits. True if that hit translated
+    /// code; a processor that runs has to leave its block then.
+    pub fn write_u32(&self, gpa: u64, value: u32) -> bool {
+        self.write_word(gpa & !3, value.to_le_bytes())
+    }
+
+    /// The same for a 64-bit word.
+    pub fn write_u64(&self, gpa: u64, value: u64) -> bool {
+        self.write_word(gpa & !7, value.to_le_bytes())
+    }
+
+    fn write_word<const N: usize>(&self, gpa: u64, bytes: [u8; N]) -> bool {
+        match self.page(gpa) {
+            Some(page) if !self.is_rom(gpa) => {
+                page.write((gpa & (PAGE - 1)) as usize, bytes);
+                self.note_write(gpa, N as u64)
+            }
+            _ => false,
         }
     }
 
-    /// Writes a naturally aligned 64-bit word: accessed and dirty bits.
-    pub fn write_u64(&self, gpa: u64, value: u64) {
-        if let Some(page) = self.page(gpa)
-            && !self.is_rom(gpa)
-        {
-            self.note_write(gpa, 8);
-            page.write((gpa & 0xff8) as usize, value.to_le_bytes());
+    /// Whether a processor may write to the page of `gpa` on the short way from now on: it holds no
+    /// translated code.
+    pub(crate) fn open(&self, gpa: u64) -> bool {
+        let Some((_, n)) = self.find(gpa) else { return false };
+        let page = &self.pages[n];
+        let open = page.code.get() == 0;
+        if open {
+            page.open.set(true);
         }
+        open
     }
 
-    /// Whether translated code was read from the page of `gpa`.
-    #[inline]
-    #[must_use]
-    pub fn has_code(&self, gpa: u64) -> bool {
-        self.find(gpa).is_some_and(|(_, n)| self.code[n].get() != 0)
-    }
-
-    /// Notes that `len` bytes at `gpa` (inside one page) have been translated.
+    /// Notes that `len` bytes at `gpa` (inside one page) have been translated. Every processor has
+    /// to look at [`Self::closed`] before it writes again.
     pub(crate) fn note_code(&self, gpa: u64, len: u64) {
         if let Some((_, n)) = self.find(gpa) {
-            let before = self.code[n].get();
-            if before == 0 {
-                self.code_pages.borrow_mut().push(gpa & !(PAGE - 1));
+            let page = &self.pages[n];
+            page.code.set(page.code.get() | lines(gpa, len));
+            if page.open.replace(false) {
+                self.closed.push(gpa & !(PAGE - 1));
             }
-            self.code[n].set(before | lines(gpa, len));
         }
     }
 
     /// Notes a write of `len` bytes (inside one page); true if it hit translated code, which then
-    /// is stale: the page counts as one without code until it is translated again.
+    /// is stale: the page counts as one without code until it is translated again, and every cache
+    /// of blocks has to look at [`Self::overwritten`] before another block runs.
     pub(crate) fn note_write(&self, gpa: u64, len: u64) -> bool {
         let Some((_, n)) = self.find(gpa) else { return false };
-        if self.code[n].get() & lines(gpa, len) == 0 {
+        let code = &self.pages[n].code;
+        if code.get() & lines(gpa, len) == 0 {
             return false;
         }
-        self.code[n].set(0);
-        self.written.borrow_mut().push(gpa & !(PAGE - 1));
+        code.set(0);
+        self.overwritten.push(gpa & !(PAGE - 1));
         true
-    }
-
-    /// Number of entries in the list of pages whose code was overwritten.
-    #[inline]
-    pub(crate) fn written_count(&self) -> usize {
-        self.written.borrow().len()
-    }
-
-    /// The pages whose code was overwritten since entry `from` of that list.
-    pub(crate) fn written_since(&self, from: usize) -> Vec<u64> {
-        self.written.borrow().get(from..).unwrap_or(&[]).to_vec()
-    }
-
-    /// Number of entries in the list of pages that gained code.
-    #[inline]
-    pub(crate) fn code_page_count(&self) -> usize {
-        self.code_pages.borrow().len()
-    }
-
-    /// The pages that gained code since entry `from` of that list.
-    pub(crate) fn code_pages_since(&self, from: usize) -> Vec<u64> {
-        self.code_pages.borrow().get(from..).unwrap_or(&[]).to_vec()
     }
 
     /// Copies bytes out, for the owner (loading, tests); false if any are not RAM.

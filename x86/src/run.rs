@@ -1,7 +1,7 @@
 //! The run loop: from block to block until something has to be looked at.
 
 use crate::{
-    block::{Block, Ending, Link, MAX_INSNS, Translations},
+    block::{Block, Ending, Link, MAX_INSNS, Mapping, TRANSIENT, Translations},
     cpu::{Cpu, Shadow},
     flags,
     insn::{BLOCK_BASE, seg},
@@ -25,8 +25,8 @@ pub enum Exit {
     Shutdown,
 }
 
-/// Longest stretch of code bytes that one block is lowered from.
-const WINDOW: usize = MAX_INSNS * 15;
+/// Most bytes of an instruction.
+const LONGEST: usize = 15;
 
 impl Cpu {
     /// Runs until `until` (in cycles of [`Cpu::time`]) or until something has to be looked at.
@@ -53,7 +53,8 @@ impl Cpu {
                 continue;
             }
             self.notice_code(cx, translations);
-            let stepping = self.watch.code != 0
+            let stepping = self.uncached
+                || self.watch.code != 0
                 || self.system_flags & (flags::TF | flags::RF) != 0
                 || self.shadow != Shadow::None;
             let result =
@@ -93,12 +94,8 @@ impl Cpu {
         cx: &Cx<'_, O>,
         translations: &mut Translations<O>,
     ) {
-        translations.catch_up(cx.ram);
-        if self.tlb.code_pages_seen != cx.ram.code_page_count() {
-            let pages = cx.ram.code_pages_since(self.tlb.code_pages_seen);
-            self.tlb.close_writes(&pages);
-            self.tlb.code_pages_seen = cx.ram.code_page_count();
-        }
+        translations.notice_writes(cx.ram);
+        self.tlb.notice_code(cx.ram);
     }
 
     /// Runs one instruction with everything that can come between two: breakpoints, the trap flag,
@@ -116,8 +113,15 @@ impl Cpu {
                 return Err(stop);
             }
         }
-        let id = self.lookup(cx, translations)?;
+        let id = if self.uncached {
+            self.lookup_slow(cx, translations, self.linear_rip())?
+        } else {
+            self.lookup(cx, translations)?
+        };
         let block = translations.block(id);
+        if self.code_is_limited(block) {
+            self.within_limit(block)?;
+        }
         let retired = self.time - self.idle;
         self.shadow = Shadow::None;
         let result = self.execute(cx, block, 1);
@@ -154,9 +158,10 @@ impl Cpu {
             let block = translations.block(id);
             let left = self.deadline - self.time;
             let count = block.ops.len();
-            if left < count as u64 || self.code_is_limited(block) {
-                let fits = if self.code_is_limited(block) { 1 } else { left as usize };
-                return self.execute(cx, block, fits.min(count));
+            let limited = self.code_is_limited(block);
+            if left < count as u64 || limited {
+                let within = if limited { self.within_limit(block)? } else { count };
+                return self.execute(cx, block, within.min(left.min(count as u64) as usize));
             }
             self.execute(cx, block, count)?;
             if self.leave || block.ending == Ending::Fall || self.time >= self.deadline {
@@ -166,7 +171,7 @@ impl Cpu {
             if slot < 2 {
                 let link = block.links[slot].get();
                 if link.generation == translations.generation
-                    && (link.epoch == 0 || link.epoch == self.tlb.epochs[0])
+                    && link.mapping.is_none_or(|mapping| mapping == self.mapping())
                 {
                     id = link.target;
                     continue;
@@ -174,32 +179,47 @@ impl Cpu {
             } else if self.system_flags & (flags::TF | flags::RF) != 0 {
                 return Ok(());
             }
-            let (from, from_mode, from_page) = (id, block.mode, block.gpa & !(PAGE - 1));
-            let generation = translations.generation;
+            let (from, from_mode, generation) = (id, block.mode, translations.generation);
             id = self.lookup(cx, translations)?;
-            if slot < 2 && translations.generation == generation {
-                let target = translations.block(id);
-                if target.mode == from_mode {
-                    // Within a page the target is the same whatever maps the page.
-                    let same_page = target.gpa & !(PAGE - 1) == from_page
-                        && target.second_page.is_none()
-                        && self.stays_in_page(translations.block(from), target);
-                    let epoch = if same_page { 0 } else { self.tlb.epochs[0] };
-                    translations.block(from).links[slot].set(Link {
-                        epoch,
-                        generation,
-                        target: id,
-                    });
+            if slot < 2
+                && translations.generation == generation
+                && from != TRANSIENT
+                && id != TRANSIENT
+            {
+                let (from, to) = (translations.block(from), translations.block(id));
+                if to.mode == from_mode {
+                    let mapping = (!self.stays_in_page(from, slot, to)).then(|| self.mapping());
+                    from.links[slot].set(Link { generation, mapping, target: id });
                 }
             }
         }
     }
 
-    /// Whether the linear distance of a branch is its physical distance, so that it stays within
-    /// one linear page as well.
-    fn stays_in_page<O>(&self, from: &Block<O>, to: &Block<O>) -> bool {
-        let base = self.regs[usize::from(BLOCK_BASE)];
-        self.rip.wrapping_sub(base) == to.gpa.wrapping_sub(from.gpa)
+    /// What leads to the block at RIP.
+    #[inline]
+    fn mapping(&self) -> Mapping {
+        Mapping { linear: self.linear_rip(), space: self.tlb.space(self.mmu) }
+    }
+
+    /// Whether `to`, which followed `from`, follows it wherever the page of both is mapped: it is as
+    /// far away in linear as in physical memory, and always so.
+    fn stays_in_page<O>(&self, from: &Block<O>, slot: usize, to: &Block<O>) -> bool {
+        let page = |gpa| gpa & !(PAGE - 1);
+        let distance = self.rip.wrapping_sub(self.regs[usize::from(BLOCK_BASE)]);
+        page(from.gpa) == page(to.gpa)
+            && to.second_page.is_none()
+            && !(from.wraps && slot == 1)
+            && distance == to.gpa.wrapping_sub(from.gpa)
+    }
+
+    /// How many of the block's instructions are inside the limit of CS; #GP(0) if not one is (AMD64
+    /// APM volume 2, section 4.12.1).
+    #[cold]
+    fn within_limit<O>(&self, block: &Block<O>) -> Exec<usize> {
+        let limit = u64::from(self.segment(seg::CS).limit);
+        let room = (limit + 1).saturating_sub(self.rip);
+        let inside = block.ops.iter().take_while(|op| u64::from(op.insn.end) <= room).count();
+        if inside == 0 { Err(Stop::GP0) } else { Ok(inside) }
     }
 
     /// Whether the block reaches beyond the limit of CS.
@@ -344,19 +364,35 @@ impl Cpu {
             return Err(Stop::GP0);
         }
         let (gpa, mut global) = self.translate_code(cx, linear)?;
+        // The walk may have set a bit in the very code.
+        self.notice_code(cx, translations);
+        if self.uncached || cx.ram.page(gpa).is_none() {
+            let block = self.lower_at(cx, lowering, linear, gpa, 1)?;
+            return Ok(translations.put_transient(block));
+        }
         let mut found = translations.find(gpa, mode);
         if let Some(id) = found
-            && let Some(second) = translations.block(id).second_page
+            && translations.block(id).second_page.is_some()
         {
-            let next = self.translate_code(cx, (linear | (PAGE - 1)).wrapping_add(1))?;
+            let next = self.translate_code(cx, next_page(linear))?;
+            self.notice_code(cx, translations);
             global &= next.1;
-            if next.0 != second {
-                found = None;
-            }
+            let is_same = |&id: &u32| translations.block(id).second_page == Some(next.0);
+            found = translations.find(gpa, mode).filter(is_same);
         }
         let id = match found {
             Some(id) => id,
-            None => self.translate_block(cx, translations, lowering, linear, gpa)?,
+            None => {
+                let block = self.lower_at(cx, lowering, linear, gpa, MAX_INSNS)?;
+                if let Some(second) = block.second_page {
+                    if cx.ram.page(second).is_none() {
+                        return Ok(translations.put_transient(block));
+                    }
+                    global &= self.translate_code(cx, next_page(linear))?.1;
+                }
+                self.note_code(cx, &block);
+                translations.insert(block)
+            }
         };
         let generation = translations.generation;
         let epochs = self.tlb.epochs;
@@ -365,34 +401,41 @@ impl Cpu {
         Ok(id)
     }
 
-    fn translate_block<O: Observer>(
+    /// Lowers up to `most` instructions at `linear`, which is at `gpa`.
+    fn lower_at<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
-        translations: &mut Translations<O>,
         lowering: Lowering,
         linear: u64,
         gpa: u64,
-    ) -> Exec<u32> {
+        most: usize,
+    ) -> Exec<Block<O>> {
         let in_page = (PAGE - (gpa & (PAGE - 1))) as usize;
-        let mut code = vec![0; in_page.min(WINDOW)];
+        let mut code = vec![0; in_page.min(most * LONGEST)];
         self.fetch(cx, gpa, &mut code);
-        let in_page = code.len().min(in_page);
-        let whole = |code: &[u8], second| lower_block::<O>(lowering, gpa, code, in_page, second);
-        let block = match whole(&code, None) {
-            Some(block) => block,
-            None => {
-                let next = (linear | (PAGE - 1)).wrapping_add(1);
-                let (second, _) = self.translate_code(cx, next)?;
-                let mut rest = [0; 15];
-                self.fetch(cx, second, &mut rest);
-                code.extend_from_slice(&rest);
-                let Some(block) = whole(&code, Some(second)) else { return Err(Stop::GP0) };
-                cx.ram.note_code(second, u64::from(block.bytes).saturating_sub(in_page as u64));
-                block
-            }
-        };
-        cx.ram.note_code(gpa, u64::from(block.bytes).min(in_page as u64));
-        Ok(translations.insert(block))
+        let in_page = code.len();
+        if let Some(block) = lower_block(lowering, gpa, &code, in_page, None, most) {
+            return Ok(block);
+        }
+        let (second, _) = self.translate_code(cx, next_page(linear))?;
+        // This walk, too, may have set a bit in the code.
+        self.fetch(cx, gpa, &mut code);
+        let mut rest = [0; LONGEST];
+        self.fetch(cx, second, &mut rest);
+        code.extend_from_slice(&rest);
+        lower_block(lowering, gpa, &code, in_page, Some(second), 1).ok_or(Stop::GP0)
+    }
+
+    /// Notes which bytes of RAM a block was lowered from.
+    fn note_code<O: Observer>(&mut self, cx: &Cx<'_, O>, block: &Block<O>) {
+        let bytes = u64::from(block.bytes);
+        let in_page = PAGE - (block.gpa & (PAGE - 1));
+        cx.ram.note_code(block.gpa, bytes.min(in_page));
+        if let Some(second) = block.second_page {
+            cx.ram.note_code(second, bytes.saturating_sub(in_page));
+        }
+        // The block itself may write to its page.
+        self.tlb.notice_code(cx.ram);
     }
 
     /// Reads code bytes, from RAM or (a boot ROM) from a device.
@@ -406,6 +449,11 @@ impl Cpu {
             }
         }
     }
+}
+
+/// The linear page after that of `linear`.
+fn next_page(linear: u64) -> u64 {
+    (linear | (PAGE - 1)).wrapping_add(1)
 }
 
 /// In [`Cpu::slot`] after an IRET that loaded RF: the flag survives its own instruction.

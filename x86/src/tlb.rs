@@ -4,11 +4,14 @@
 //! look at MMIO, code pages and breakpoints) has to see every time. The processor's own TLBs, whose
 //! misses are counted, are another matter and not modelled here.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    num::NonZeroU64,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use crate::{
     block::JumpCache,
-    ram::{HostPage, PAGE},
+    ram::{HostPage, PAGE, Ram},
 };
 
 /// The side of the TLB that serves accesses at privilege 3.
@@ -68,8 +71,8 @@ pub(crate) struct Tlb {
     pub(crate) jumps: [JumpCache; 2],
     /// The short ways of user accesses are closed: each has its alignment looked at.
     user_closed: bool,
-    /// How much of [`crate::ram::Ram`]'s list of code pages has been taken notice of.
-    pub(crate) code_pages_seen: usize,
+    /// How much of [`Ram::closed`] has been taken notice of.
+    closed_seen: u64,
 }
 
 #[inline(always)]
@@ -93,8 +96,15 @@ impl Tlb {
             epochs: [first; 2],
             jumps: [const { JumpCache::new() }; 2],
             user_closed: false,
-            code_pages_seen: 0,
+            closed_seen: 0,
         }
+    }
+
+    /// The mappings that an access of `mmu` sees, as a number that changes whenever one may have
+    /// gone, and that no other processor has.
+    #[inline]
+    pub(crate) fn space(&self, mmu: usize) -> NonZeroU64 {
+        NonZeroU64::MIN | (self.epochs[0] << 2 | (mmu as u64 & 1) << 1)
     }
 
     /// The entry that linear address `linear` would be in.
@@ -197,13 +207,29 @@ impl Tlb {
         }
     }
 
-    /// Closes the short way for writes to physical pages that now hold translated code.
-    pub(crate) fn close_writes(&mut self, pages: &[u64]) {
-        for entry in self.data.iter_mut().flatten() {
-            if entry.write != NO_PAGE && pages.contains(&entry.gpa) {
-                entry.write = NO_PAGE;
-            }
+    /// Closes the short way for writes to the pages that have gained translated code.
+    #[inline]
+    pub(crate) fn notice_code(&mut self, ram: &Ram) {
+        if ram.closed.count() != self.closed_seen {
+            self.close_writes(ram);
         }
+    }
+
+    #[cold]
+    fn close_writes(&mut self, ram: &Ram) {
+        let open = self.data.iter_mut().flatten().filter(|entry| entry.write != NO_PAGE);
+        match ram.closed.since(self.closed_seen) {
+            Some(pages) => {
+                for entry in open {
+                    if pages.clone().any(|page| page == entry.gpa) {
+                        entry.write = NO_PAGE;
+                    }
+                }
+            }
+            // Most of them are still free of code: the next access opens them again.
+            None => open.for_each(|entry| *entry = EMPTY),
+        }
+        self.closed_seen = ram.closed.count();
     }
 }
 

@@ -286,9 +286,12 @@ fn repeated<O: Observer, P: Operation, T: Word, const WHILE_EQUAL: bool>(
 
 impl Cpu {
     /// Whether a repeated instruction stops between two iterations: the time is up, something has
-    /// to be looked at, or each iteration is trapped.
+    /// to be looked at (the instruction may have overwritten itself), or each iteration is trapped.
     pub(super) fn gives_way(&self, insn: &Insn) -> bool {
-        self.leave || self.now(insn) >= self.deadline || self.system_flags & flags::TF != 0
+        self.leave
+            || self.uncached
+            || self.now(insn) >= self.deadline
+            || self.system_flags & flags::TF != 0
     }
 
     /// What a repeated instruction stops with between two iterations: the single-step trap, or

@@ -10,7 +10,7 @@ use iced_x86::{
 };
 
 use crate::{
-    block::{Block, Ending, Link, MAX_INSNS, Mode},
+    block::{Block, Ending, Mode},
     cpu::{CodeSize, Cpu, Features},
     exec,
     insn::{
@@ -307,21 +307,22 @@ fn lower_one<O: Observer>(l: &Lowering, i: &Instruction) -> Lowered<O> {
 /// Lowers the block that starts at `gpa`.
 ///
 /// `code` holds the bytes from there; the first `in_page` of them are in the block's page, those
-/// behind (if any) in `second_page`, and only a first instruction may reach into them. `None`: the
-/// first instruction needs bytes that are not there.
+/// behind (if any) in `second_page`, and only a first instruction may reach into them. It has `most`
+/// instructions or fewer. `None`: the first instruction needs bytes that are not there.
 pub(crate) fn lower_block<O: Observer>(
     mut l: Lowering,
     gpa: u64,
     code: &[u8],
     in_page: usize,
     second_page: Option<u64>,
+    most: usize,
 ) -> Option<Block<O>> {
     let mut ops: Vec<Op<O>> = Vec::new();
     let mut at = 0;
     let mut has_class = false;
     let mut marks = false;
     let mut ending = Ending::Through;
-    while ops.len() < MAX_INSNS && at < in_page {
+    while ops.len() < most && at < in_page {
         let window = &code[at..code.len().min(at + 15)];
         let options = decoding(&l.features);
         let mut decoder = Decoder::with_ip(l.bitness(), window, at as u64, options);
@@ -377,7 +378,8 @@ pub(crate) fn lower_block<O: Observer>(
             break;
         }
     }
-    let nowhere = || std::cell::Cell::new(Link { epoch: 0, generation: 0, target: 0 });
+    let branch = ops.last().filter(|_| ending == Ending::Branch);
+    let wraps = branch.is_some_and(|op| op.insn.size == Size::B2);
     Some(Block {
         ops: ops.into_boxed_slice(),
         gpa,
@@ -387,6 +389,7 @@ pub(crate) fn lower_block<O: Observer>(
         marks,
         has_class,
         second_page: if at > in_page { second_page } else { None },
-        links: [nowhere(), nowhere()],
+        wraps,
+        links: Default::default(),
     })
 }

@@ -376,7 +376,7 @@ fn prefetch_group() {
         let l = Lowering::of(&m.cpu);
         let mut run = |modrm: u8| {
             let code = [0x0f, 0x0d, modrm];
-            let block = lower_block::<Plain>(l, CODE, &code, code.len(), None).unwrap();
+            let block = lower_block::<Plain>(l, CODE, &code, code.len(), None, 1).unwrap();
             let mut context = Cx { bus: &mut Unconnected::default(), ram: &m.ram, observer: Plain };
             let op = &block.ops[0];
             (op.insn.class, (op.run)(&mut m.cpu, &mut context, &op.insn))
