@@ -129,6 +129,10 @@ struct MachineArgs {
     /// Set CPUID's hypervisor bit, function 1 ECX bit 31.
     #[arg(long)]
     hypervisor_bit: bool,
+    /// Fetch, decode and walk the page tables anew for each instruction of the software engine: slow,
+    /// and nothing can be stale.
+    #[arg(long)]
+    no_cache: bool,
     /// Where the interrupt controllers are on KVM.
     #[arg(long, value_enum, default_value = "user")]
     irqchip: Irqchip,
@@ -478,6 +482,7 @@ fn run(
         engine: args.engine.into(),
         count: args.count.into(),
         hypervisor_bit: args.hypervisor_bit,
+        no_cache: args.no_cache,
         irqchip: args.irqchip.into(),
         limits: Limits {
             timeout: args.timeout.map(Duration::from_secs),
@@ -618,6 +623,7 @@ mod tests {
             "run --engine auto --kernel k",
             "run --count off --hypervisor-bit --flat f@0",
             "run --engine kvm --count host --kernel k",
+            "run --no-cache --kernel k",
             "exec --count exact -- ls",
             "run --engine kvm --irqchip kernel --smp 2 --flat f@0x100000",
             "run --cpu p6 --isa strict --lvtpc-automask off --flat f@0",

@@ -61,6 +61,8 @@ pub struct Config {
     pub count: Count,
     /// Whether CPUID shows the hypervisor bit.
     pub hypervisor_bit: bool,
+    /// Whether the software engine does without caches of translated code and of translations.
+    pub no_cache: bool,
     /// Where the interrupt controllers are, if KVM executes it.
     pub irqchip: IrqchipKind,
     /// When the run is cut off.
@@ -90,6 +92,7 @@ impl Config {
             engine: EngineKind::Soft,
             count: Count::Exact,
             hypervisor_bit: false,
+            no_cache: false,
             irqchip: IrqchipKind::User,
             limits: Limits::default(),
         })

@@ -195,6 +195,7 @@ impl Machine {
         let vcpu = |id: usize| {
             let mut cpu = Cpu::new(platform.features);
             cpu.alignment = platform.alignment;
+            cpu.uncached = config.no_cache;
             cpu.reset(signature);
             Vcpu::new(id, cpu, config.count.pmu(config.personality), bank.clone())
         };
@@ -206,7 +207,7 @@ impl Machine {
         }
         Ok(Self {
             board: Board::new(chipset, platform, config.skid),
-            soft: Soft::new(),
+            soft: Soft::new(config.ram.size()),
             kvm,
             memory,
             vcpus,

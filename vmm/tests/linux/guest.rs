@@ -12,7 +12,7 @@ use vpmu::boot::elf::Elf;
 use vpmu::boot::initramfs::Archive;
 
 /// Tests in this file's crate that need a guest.
-const TESTS: usize = 7;
+const TESTS: usize = 8;
 /// Where the loader of Debian looks for libraries.
 const LIBRARIES: [&str; 2] = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
 

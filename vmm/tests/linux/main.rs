@@ -6,6 +6,7 @@
 
 mod boot;
 mod guest;
+mod jit;
 mod perf;
 mod program;
 mod sampling;

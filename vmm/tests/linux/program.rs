@@ -64,9 +64,13 @@ fn code() -> Vec<u8> {
     assemble().expect("the program assembles")
 }
 
-/// The program as an ELF64 executable with one segment, readable and executable.
+/// The program as an ELF64 executable.
 pub(crate) fn elf() -> Vec<u8> {
-    let code = code();
+    elf_of(&code())
+}
+
+/// Code for [`START`] as an ELF64 executable with one segment, readable and executable.
+pub(crate) fn elf_of(code: &[u8]) -> Vec<u8> {
     let size = HEADERS + code.len() as u64;
     let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
     elf.resize(16, 0);

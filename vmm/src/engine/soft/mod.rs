@@ -31,7 +31,6 @@ use super::{Board, Limit, Outcome};
 use crate::irq::Pending;
 
 /// The translated code of a machine.
-#[derive(Default)]
 pub struct Soft {
     plain: Translations<Plain>,
     counting: Translations<Counting>,
@@ -46,10 +45,17 @@ struct Running<'a, 'b> {
 }
 
 impl Soft {
-    /// An engine that has translated nothing yet.
+    /// An engine that has translated nothing yet, for a guest with so many bytes of RAM.
+    ///
+    /// The code translated for plain execution takes an eighth of that in the host at most, but not
+    /// less than 16 MiB and not more than 128 MiB, and that for counted execution as much again.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(ram: u64) -> Self {
+        let budget = (ram / 8).clamp(16 << 20, 128 << 20) as usize;
+        Self {
+            plain: Translations::with_budget(budget),
+            counting: Translations::with_budget(budget),
+        }
     }
 
     /// Does something with processor `id` that is not to be counted. `None`: there is none such.
