@@ -433,8 +433,10 @@ impl Cpu {
     /// What a write to a page off the short way brings with it: stale translations, devices,
     /// breakpoints.
     fn wrote<O: Observer>(&mut self, cx: &mut Cx<'_, O>, linear: u64, place: Place, bytes: u64) {
-        if place.host.is_none() || cx.ram.note_write(place.gpa, bytes) {
+        if place.host.is_none() {
             self.leave = true;
+        } else {
+            self.note_overwritten(cx.ram.note_write(place.gpa, bytes));
         }
         self.look(cx, linear, bytes, true);
     }

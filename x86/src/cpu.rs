@@ -380,6 +380,8 @@ pub struct Cpu {
     pub(crate) mmu: usize,
     /// The run shall end at the next instruction boundary.
     pub(crate) leave: bool,
+    /// It shall, since translated code has been overwritten.
+    pub(crate) overwrote: bool,
     /// The processor's owner wants to see every change of CPL and IF: ends the run there.
     pub observe_privilege: bool,
     /// An interrupt waits that IF holds back: ends the run when IF is set.
@@ -460,6 +462,7 @@ impl Cpu {
             tlb: Tlb::new(),
             mmu: 0,
             leave: false,
+            overwrote: false,
             observe_privilege: false,
             interrupt_waits: false,
             shadow: Shadow::None,
@@ -620,6 +623,12 @@ impl Cpu {
         if changed & flags::AC != 0 {
             self.refresh_alignment();
         }
+    }
+
+    /// A write has `hit` translated code or not: the run ends before the code can run.
+    pub(crate) fn note_overwritten(&mut self, hit: bool) {
+        self.leave |= hit;
+        self.overwrote |= hit;
     }
 
     /// Whether IF is set.

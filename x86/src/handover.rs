@@ -103,6 +103,7 @@ impl Cpu {
         let before = self.retired();
         self.deadline = self.time.saturating_add(1);
         self.leave = false;
+        self.overwrote = false;
         self.notice_code(cx, translations);
         let mut result = self.step(cx, translations);
         if let Err(stop) = result

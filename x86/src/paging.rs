@@ -136,11 +136,13 @@ impl Cpu {
         }
         self.allowed(rights, user, intent)?;
         if leaf_at != pde_at && pde & ACCESSED == 0 {
-            self.leave |= ram.write_u32(pde_at, (pde | ACCESSED) as u32);
+            let hit = ram.write_u32(pde_at, (pde | ACCESSED) as u32);
+            self.note_overwritten(hit);
         }
         let marked = mark(leaf, intent);
         if marked != leaf {
-            self.leave |= ram.write_u32(leaf_at, marked as u32);
+            let hit = ram.write_u32(leaf_at, marked as u32);
+            self.note_overwritten(hit);
         }
         Ok(Translation {
             gpa: base | linear & mask,
@@ -214,13 +216,15 @@ impl Cpu {
         self.allowed(rights, user, intent)?;
         for &(at, entry) in &entries[..depth - 1] {
             if entry & ACCESSED == 0 {
-                self.leave |= ram.write_u64(at, entry | ACCESSED);
+                let hit = ram.write_u64(at, entry | ACCESSED);
+                self.note_overwritten(hit);
             }
         }
         let (at, leaf) = entries[depth - 1];
         let marked = mark(leaf, intent);
         if marked != leaf {
-            self.leave |= ram.write_u64(at, marked);
+            let hit = ram.write_u64(at, marked);
+            self.note_overwritten(hit);
         }
         let mask = if level == 2 { 0x1f_ffff } else { 0xfff };
         Ok(Translation {

@@ -44,6 +44,7 @@ impl Cpu {
         }
         self.deadline = until;
         self.leave = false;
+        self.overwrote = false;
         loop {
             if self.time >= self.deadline {
                 return Exit::Deadline;

@@ -286,10 +286,10 @@ fn repeated<O: Observer, P: Operation, T: Word, const WHILE_EQUAL: bool>(
 
 impl Cpu {
     /// Whether a repeated instruction stops between two iterations: the time is up, something has
-    /// to be looked at (the instruction may have overwritten itself), or each iteration is trapped.
+    /// to be looked at, or each iteration is trapped. An instruction that has overwritten itself goes
+    /// on, as processors do.
     pub(super) fn gives_way(&self, insn: &Insn) -> bool {
-        self.leave
-            || self.uncached
+        self.leave && !self.overwrote
             || self.now(insn) >= self.deadline
             || self.system_flags & flags::TF != 0
     }

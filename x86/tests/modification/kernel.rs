@@ -14,8 +14,23 @@ pub(crate) const ENTRY: u64 = 0x100;
 
 type Assembled = Result<(), iced_x86::IcedError>;
 
+/// The kernels of all modes and processors.
+pub(crate) struct Kernels(Vec<Vec<u8>>);
+
+impl Kernels {
+    pub(crate) fn new() -> Self {
+        let place = |mode, cpu| Place { mode, cpu, phase: 0 };
+        let all = Mode::ALL.iter().flat_map(|&mode| (0..2).map(move |cpu| place(mode, cpu)));
+        Self(all.map(|place| assemble(&place)).collect())
+    }
+
+    pub(crate) fn of(&self, place: &Place) -> &[u8] {
+        &self.0[place.mode as usize * 2 + place.cpu]
+    }
+}
+
 /// The entry points, faults first, then the services, [`ENTRY`] bytes apart.
-pub(crate) fn assemble(place: &Place) -> Vec<u8> {
+fn assemble(place: &Place) -> Vec<u8> {
     let mut code = Vec::new();
     for n in 0..=SERVICE_COUNT {
         let mut a = CodeAssembler::new(place.mode.bits()).unwrap();
@@ -218,9 +233,9 @@ fn remap(a: &mut CodeAssembler, place: &Place, invlpg: bool) -> Assembled {
     a.shl(edx, 12)?;
     a.add(edx, (FRAMES + 7) as i32)?;
     a.shr(eax, 3)?;
-    // One in 16 is the device's page.
+    // One in eight is the device's page.
     let mut frame = a.create_label();
-    a.test(eax, 15)?;
+    a.test(eax, 7)?;
     a.jne(frame)?;
     a.mov(edx, (crate::guest::DEVICE + 7) as u32)?;
     a.set_label(&mut frame)?;

@@ -17,6 +17,7 @@ mod lockstep;
 #[path = "../system/memory.rs"]
 mod memory;
 mod random;
+mod silicon;
 
 /// Rounds of one test.
 fn rounds() -> u64 {

@@ -9,7 +9,7 @@ use x86_cpu::{
     bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled},
     cpu::{Cpu, DescriptorTable, Features, Segment},
     handover::Attempt,
-    observe::{Counting, Cx, Facts, Observer},
+    observe::{Counting, Cx, Facts, Observer, Plain},
     run::Exit,
     stop::Exception,
     unwind::Unwound,
@@ -24,6 +24,7 @@ pub(crate) const HANDLERS: u64 = 0x4000;
 pub(crate) const CODE: u64 = 0x8000;
 pub(crate) const USER_CODE: u64 = 0xa000;
 const SCRATCH: u64 = 0xf000;
+const RAM: usize = 2 << 20;
 pub(crate) const PML4: u64 = 0x10000;
 pub(crate) const DATA: u64 = 0x14000;
 pub(crate) const KERNEL_STACK: u64 = 0x2_0000;
@@ -46,6 +47,7 @@ pub(crate) mod sel {
 pub(crate) const RAX: u8 = 0;
 pub(crate) const RCX: u8 = 1;
 pub(crate) const RDX: u8 = 2;
+pub(crate) const RBX: u8 = 3;
 pub(crate) const RSP: u8 = 4;
 pub(crate) const RSI: u8 = 6;
 pub(crate) const RDI: u8 = 7;
@@ -73,6 +75,8 @@ pub(crate) struct Ports {
     pub(crate) preferences: Vec<bool>,
     /// Instructions that had retired whenever counts were taken.
     pub(crate) settled_at: Vec<u64>,
+    /// What is fetched behind the end of RAM.
+    pub(crate) code: Vec<u8>,
     /// What was counted before an instruction that looks at counters.
     settled: Facts,
 }
@@ -86,8 +90,9 @@ impl Bus for Ports {
         self.preferences.push(enabled);
         After::Leave
     }
-    fn mmio_read(&mut self, _: u64, _: u64, _: usize) -> u64 {
-        u64::MAX
+    fn mmio_read(&mut self, _: u64, gpa: u64, _: usize) -> u64 {
+        let at = gpa.wrapping_sub(RAM as u64) as usize;
+        self.code.get(at).map_or(u64::MAX, |&byte| u64::from(byte))
     }
     fn mmio_write(&mut self, _: u64, _: u64, _: usize, _: u64) {}
     fn io_read(&mut self, _: u64, _: u16, _: usize) -> u32 {
@@ -151,6 +156,7 @@ pub(crate) struct Machine {
     pub(crate) ports: Ports,
     pub(crate) facts: Facts,
     translations: Translations<Counting>,
+    plain: Translations<Plain>,
     long: bool,
 }
 
@@ -158,16 +164,28 @@ impl Machine {
     fn new(long: bool) -> Self {
         let machine = Self {
             cpu: Cpu::new(Features::K8),
-            memory: Memory::new(2 << 20),
+            memory: Memory::new(RAM),
             ports: Ports::default(),
             facts: Facts::default(),
             translations: Translations::new(),
+            plain: Translations::new(),
             long,
         };
         for vector in 0..256 {
             machine.write(HANDLERS + 16 * vector, &[0xf4]);
         }
         machine
+    }
+
+    /// The same with so many bytes for translated code.
+    pub(crate) fn with_budget(mut self, bytes: usize) -> Self {
+        self.translations = Translations::with_budget(bytes);
+        self
+    }
+
+    /// Bytes that translated code takes.
+    pub(crate) fn translated(&self) -> usize {
+        self.translations.cost()
     }
 
     /// Real mode as after reset, but for CS, which has base zero.
@@ -326,6 +344,19 @@ impl Machine {
             }
         }
         panic!("the guest does not halt: RIP {:x}", self.cpu.rip);
+    }
+
+    /// The same under the other observer, from a halt.
+    pub(crate) fn run_plain(&mut self) -> Exit {
+        self.cpu.halted = false;
+        let mut cx = Cx { bus: &mut self.ports, ram: &self.memory.ram, observer: Plain };
+        loop {
+            let until = self.cpu.time + 1000;
+            let exit = self.cpu.run(&mut cx, &mut self.plain, until);
+            if matches!(exit, Exit::Halt | Exit::Shutdown) {
+                return exit;
+            }
+        }
     }
 
     /// Runs for so many cycles at most, as long as nothing has to be looked at.
