@@ -191,6 +191,8 @@ pub struct Features {
     /// The thread and cache-control instructions of Knights Corner: SPFLT, DELAY, CLEVICT0,
     /// CLEVICT1.
     pub knc: bool,
+    /// What SHLD and SHRD shift in last.
+    pub double_shift: DoubleShift,
     /// Bits of CR4 that can be set; to write a one to any other is #GP(0).
     pub cr4: u64,
     /// Physical address bits.
@@ -225,6 +227,7 @@ impl Features {
         nopl: false,
         hint_nop: false,
         knc: false,
+        double_shift: DoubleShift::Destination,
         cr4: 0,
         phys_bits: 32,
     };
@@ -256,6 +259,7 @@ impl Features {
         nopl: true,
         hint_nop: true,
         knc: false,
+        double_shift: DoubleShift::Source,
         cr4: cr4::VME
             | cr4::PVI
             | cr4::TSD
@@ -269,6 +273,17 @@ impl Features {
             | cr4::OSXMMEXCPT,
         phys_bits: 40,
     };
+}
+
+/// What SHLD and SHRD of 16-bit operands shift in behind the source where the count is above 16. The
+/// manuals leave the result undefined (AMD64 APM volume 3, "SHLD"; Intel SDM volume 2, "SHLD"); it is
+/// what processors of either vendor do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DoubleShift {
+    /// The source once more: AMD.
+    Source,
+    /// The destination as it was: Intel.
+    Destination,
 }
 
 /// Which accesses a part counts as misaligned.

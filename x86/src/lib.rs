@@ -28,6 +28,9 @@ mod far;
 pub mod flags;
 mod gate;
 pub mod handover;
+#[cfg(all(test, target_arch = "x86_64"))]
+#[path = "../tests/host/mod.rs"]
+mod host;
 pub mod insn;
 mod lower;
 pub mod observe;

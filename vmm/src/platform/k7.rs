@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use x86_cpu::cpu::{AlignmentRule, Features, cr4};
+use x86_cpu::cpu::{AlignmentRule, DoubleShift, Features, cr4};
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, authentic_amd, leaf, text};
@@ -38,6 +38,7 @@ pub static K7: Platform = Platform {
         rdpmc: true,
         nopl: true,
         hint_nop: true,
+        double_shift: DoubleShift::Source,
         cr4: cr4::VME
             | cr4::PVI
             | cr4::TSD

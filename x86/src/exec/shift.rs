@@ -8,7 +8,7 @@ use iced_x86::{Instruction, Mnemonic, OpKind};
 
 use super::{by_size, next, sizes};
 use crate::{
-    cpu::Cpu,
+    cpu::{Cpu, DoubleShift},
     flags::{Flags, Word},
     insn::{Form, Insn, Kind, Size, gpr},
     lower::{Lowered, Lowering},
@@ -242,20 +242,25 @@ fn shift<O: Observer, P: Shift>(l: &Lowering, i: &Instruction) -> Option<Lowered
 
 /// SHLD or SHRD by a count that has been masked.
 trait Double {
-    fn apply<T: Word>(flags: &mut Flags, a: T, fill: T, count: u32) -> T;
+    /// `again` follows behind `fill` where the count is beyond the operand's size.
+    fn apply<T: Word>(flags: &mut Flags, a: T, fill: T, again: T, count: u32) -> T;
+}
+
+/// `high` and `low` as one number, from which so many bits are dropped at the bottom.
+#[inline(always)]
+fn joined<T: Word>(high: T, low: T, drop: u32) -> T {
+    let wide = u128::from(high.to_u64()) << T::BITS | u128::from(low.to_u64());
+    T::from_u64((wide >> drop) as u64)
 }
 
 struct Shld;
 impl Double for Shld {
     #[inline(always)]
-    fn apply<T: Word>(flags: &mut Flags, a: T, fill: T, count: u32) -> T {
-        let wide = u128::from(a.to_u64()) << T::BITS | u128::from(fill.to_u64());
-        // With 16-bit operands a count beyond 16 goes through the source a second time, and CF is
-        // clear: undefined by the manuals, but so on AMD processors.
+    fn apply<T: Word>(flags: &mut Flags, a: T, fill: T, again: T, count: u32) -> T {
         let result = if count <= T::BITS {
-            T::from_u64((wide >> (T::BITS - count)) as u64)
+            joined(a, fill, T::BITS - count)
         } else {
-            rotated_left(fill, count - T::BITS)
+            joined(fill, again, 2 * T::BITS - count)
         };
         let cf = bit(a.to_u64(), T::BITS.wrapping_sub(count));
         flags.set_result(result, cf, top(result) != top(a), false);
@@ -266,12 +271,11 @@ impl Double for Shld {
 struct Shrd;
 impl Double for Shrd {
     #[inline(always)]
-    fn apply<T: Word>(flags: &mut Flags, a: T, fill: T, count: u32) -> T {
-        let wide = u128::from(fill.to_u64()) << T::BITS | u128::from(a.to_u64());
+    fn apply<T: Word>(flags: &mut Flags, a: T, fill: T, again: T, count: u32) -> T {
         let result = if count <= T::BITS {
-            T::from_u64((wide >> count) as u64)
+            joined(fill, a, count)
         } else {
-            rotated_right(fill, count - T::BITS)
+            joined(again, fill, count - T::BITS)
         };
         let cf = bit(a.to_u64(), count - 1);
         flags.set_result(result, cf, top(result) != top(a), false);
@@ -280,8 +284,17 @@ impl Double for Shrd {
 }
 
 #[inline(always)]
-fn joined<T: Word, P: Double>(flags: &mut Flags, a: T, fill: T, count: u32) -> T {
-    if count == 0 { a } else { P::apply(flags, a, fill, count) }
+fn shifted_double<T: Word, P: Double>(cpu: &mut Cpu, a: T, fill: T, count: u32) -> T {
+    if count == 0 {
+        return a;
+    }
+    // The count has five bits, six with 64-bit operands: only 16-bit operands are shifted further
+    // than they are wide.
+    let again = match cpu.features.double_shift {
+        DoubleShift::Destination if T::BITS == 16 => a,
+        _ => fill,
+    };
+    P::apply(&mut cpu.flags, a, fill, again, count)
 }
 
 fn double_reg_imm<O: Observer, T: Word, P: Double>(
@@ -291,7 +304,7 @@ fn double_reg_imm<O: Observer, T: Word, P: Double>(
 ) -> Exec<()> {
     let (a, fill) = (cpu.reg::<T>(insn.dst), cpu.reg::<T>(insn.src));
     let count = insn.imm as u32 & count_mask::<T>();
-    let result = joined::<T, P>(&mut cpu.flags, a, fill, count);
+    let result = shifted_double::<T, P>(cpu, a, fill, count);
     cpu.set_reg(insn.dst, result);
     Ok(())
 }
@@ -303,7 +316,7 @@ fn double_reg_cl<O: Observer, T: Word, P: Double>(
 ) -> Exec<()> {
     let (a, fill) = (cpu.reg::<T>(insn.dst), cpu.reg::<T>(insn.src));
     let count = cl::<T>(cpu);
-    let result = joined::<T, P>(&mut cpu.flags, a, fill, count);
+    let result = shifted_double::<T, P>(cpu, a, fill, count);
     cpu.set_reg(insn.dst, result);
     Ok(())
 }
@@ -315,7 +328,7 @@ fn double_mem_imm<O: Observer, T: Word, P: Double>(
 ) -> Exec<()> {
     let fill = cpu.reg::<T>(insn.src);
     let count = insn.imm as u32 & count_mask::<T>();
-    cpu.modify_mem(cx, &insn.mem, |cpu, a| joined::<T, P>(&mut cpu.flags, a, fill, count))
+    cpu.modify_mem(cx, &insn.mem, |cpu, a| shifted_double::<T, P>(cpu, a, fill, count))
 }
 
 fn double_mem_cl<O: Observer, T: Word, P: Double>(
@@ -325,7 +338,7 @@ fn double_mem_cl<O: Observer, T: Word, P: Double>(
 ) -> Exec<()> {
     let fill = cpu.reg::<T>(insn.src);
     let count = cl::<T>(cpu);
-    cpu.modify_mem(cx, &insn.mem, |cpu, a| joined::<T, P>(&mut cpu.flags, a, fill, count))
+    cpu.modify_mem(cx, &insn.mem, |cpu, a| shifted_double::<T, P>(cpu, a, fill, count))
 }
 
 fn double<O: Observer, P: Double>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {

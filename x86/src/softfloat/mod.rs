@@ -25,7 +25,7 @@ mod transcendental;
 mod transcendental_tests;
 mod wide;
 #[cfg(all(test, target_arch = "x86_64"))]
-mod x87_tests;
+pub(crate) mod x87_tests;
 
 pub use convert::{
     f32_to_f64, f32_to_i32, f32_to_i64, f64_to_f32, f64_to_i32, f64_to_i64, i32_to_f32, i32_to_f64,

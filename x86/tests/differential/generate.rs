@@ -1,11 +1,13 @@
 //! Random instructions of the set that the K8 and the host have in common.
 
+use std::arch::x86_64::__cpuid;
+
 use iced_x86::{
     Code, CpuidFeature, Encoder, Instruction, MemoryOperand, Mnemonic, OpCodeOperandKind, OpKind,
     Register,
 };
 
-use crate::Random;
+use crate::{Random, host};
 
 /// The encodings that can be tested.
 pub(crate) struct Generator {
@@ -46,7 +48,8 @@ fn common(feature: CpuidFeature) -> bool {
 }
 
 /// Instructions that cannot be compared: privileged, control transfers, images with the host's
-/// pointers in them, and those whose result the architecture leaves to the part.
+/// pointers in them, those whose result the architecture leaves to the part, and those that this
+/// host lacks.
 fn excluded(code: Code) -> bool {
     use Mnemonic as M;
     let mnemonic = code.mnemonic();
@@ -155,7 +158,15 @@ fn excluded(code: Code) -> bool {
     });
     // D9 D8+i, which no manual lists: processors differ in what they report of an empty register.
     let undocumented = mnemonic == M::Fstpnce;
-    undocumented || approximated || image || system || segment
+    let lacking = matches!(mnemonic, M::Lahf | M::Sahf) && !has_lahf_in_64_bit_mode()
+        || code.cpuid_features().contains(&CpuidFeature::SSE3) && !host::has_sse3();
+    lacking || undocumented || approximated || image || system || segment
+}
+
+/// LAHF and SAHF in 64-bit mode, which the first Intel processors with it lack: CPUID function
+/// 8000_0001h, ECX bit 0.
+fn has_lahf_in_64_bit_mode() -> bool {
+    __cpuid(0x8000_0000).eax > 0x8000_0000 && __cpuid(0x8000_0001).ecx & 1 != 0
 }
 
 fn branches(code: Code) -> bool {

@@ -69,7 +69,7 @@ pub(crate) struct Soft {
 }
 
 impl Soft {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(features: Features) -> Self {
         let memory = Box::leak(vec![0u8; MEMORY + 4096].into_boxed_slice());
         let host = memory.as_mut_ptr();
         // SAFETY: leaked, so it lives as long as the process; only the Ram uses it from here on.
@@ -117,7 +117,7 @@ impl Soft {
         word(IDT + 0x808, 0x00af_9b00_0000_ffff);
         word(IDT + 0x810, 0x00cf_9300_0000_ffff);
         assert!(ram.write_bytes(CODE_GPA, &stub.bytes));
-        Self { cpu: Cpu::new(Features::K8), ram, translations: Translations::new(), stub }
+        Self { cpu: Cpu::new(features), ram, translations: Translations::new(), stub }
     }
 
     pub(crate) fn run(&mut self, case: &Case) -> Outcome {
