@@ -36,11 +36,14 @@ impl F80 {
         if class_a == Class::Zero || cx.faulted() {
             return done(self);
         }
+        if class_b == Class::Infinity {
+            // "When the modulus is infinity, the result is equal to the value in ST(0)" (Intel SDM
+            // volume 2, FPREM): no underflow. A pseudo-denormal becomes the normal number it is.
+            let pseudo = class_a == Class::Denormal && self.frac >> 63 != 0;
+            return done(Self::new(self.sign_exp | u16::from(pseudo), self.frac));
+        }
         let sign = self.is_negative();
         let (exp_a, sig_a) = self.unpack();
-        if class_b == Class::Infinity {
-            return done(round_pack_to(64, sign, exp_a, u128::from(sig_a) << 64, cx));
-        }
         let (exp_b, sig_b) = rhs.unpack();
         let distance = exp_a - exp_b;
         if distance < -1 || distance < 0 && !nearest {

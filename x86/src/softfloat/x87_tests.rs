@@ -160,6 +160,45 @@ fn remainders_equal_the_host() {
     check_remainder("fprem1", oracle::fprem1, true);
 }
 
+/// Denormals, of which nobody else's answer says what it has to be: the status is that after FNINIT and
+/// one instruction, without TOP and the summary bits.
+#[test]
+fn denormals_with_underflow_unmasked() {
+    const UNDERFLOW: u16 = 0x036F;
+    const MASKED: u16 = 0x037F;
+    let tiny = F80::new(0, 0x0000_1234_0000_0000);
+    let other = F80::new(0x8000, 0x4000_0000_0000_0001);
+    let pseudo = F80::new(0, 0x8000_0000_0000_0001);
+    let infinity = F80::INFINITY;
+    for nearest in [false, true] {
+        for control in [UNDERFLOW, MASKED] {
+            for (a, want) in [
+                (tiny, tiny),
+                (other, other),
+                // A pseudo-denormal has the value of the normal number with exponent 1.
+                (pseudo, F80::new(1, 0x8000_0000_0000_0001)),
+            ] {
+                for b in [infinity, infinity.negated()] {
+                    let mut cx = Context::from_control_word(control);
+                    let got = a.remainder(b, nearest, &mut cx);
+                    let want = Remainder { value: want, quotient: 0, partial: false };
+                    assert_eq!((got, cx.flags), (want, DE), "{a:x?} modulo {b:x?}, {control:x}");
+                }
+            }
+        }
+        // 1234_0000_0000h * 2^-16445 has its first bit at 2^-16401; 3FFFh - 16401 + 24576 = 5FEEh.
+        let mut cx = Context::from_control_word(UNDERFLOW);
+        let got = tiny.remainder(F80::ONE, nearest, &mut cx);
+        assert_eq!((got.value, cx.flags), (F80::new(0x5FEE, 0x91A0 << 48), DE | UE));
+    }
+    // By 2^1 and 2^-1.
+    for (b, sign_exp) in [(F80::ONE, 0x5FEF), (F80::ONE.negated(), 0x5FED)] {
+        let mut cx = Context::from_control_word(UNDERFLOW);
+        let got = tiny.scale(b, &mut cx);
+        assert_eq!((got, cx.flags), (F80::new(sign_exp, 0x91A0 << 48), DE | UE));
+    }
+}
+
 /// What is left out of the comparison is denormal and underflows, and no more of it than on the
 /// other vendor's host: on AMD's an infinite modulus, on others all.
 #[test]
