@@ -2,6 +2,17 @@
 
 use super::*;
 
+tests!(
+    no_device,
+    another_device,
+    no_permission,
+    without_a_device_the_software_engine_runs,
+    a_processor_that_cannot_be_created,
+    a_triple_fault,
+    the_time_limit,
+    too_much_memory
+);
+
 /// Other statuses (`vpmu --help`).
 const USAGE: i32 = 2;
 const TIMEOUT: i32 = 124;
@@ -18,74 +29,65 @@ fn assert_refused(run: &Output, status: i32, text: &str) {
 
 /// Runs `vpmu` where /dev holds nothing but what `make` puts there, or says why that cannot be done.
 /// `make` may end in the beginning of a command.
-fn with_dev(name: &str, make: &str, options: &[&str]) -> Option<Output> {
+fn with_dev(name: &str, make: &str, options: &[&str]) -> Result<Output, CannotRun> {
     let script = format!("mount -t tmpfs none /dev || exit 99; cd /dev; {make} \"$@\"");
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "sh", "-c", &script, "sh"]);
     unshare.args(arguments(name, HALT, 0x7C00, options));
     unshare.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let run = match unshare.spawn() {
-        Ok(child) => wait_for(child),
-        Err(error) => {
-            skip("unshare", &error.to_string());
-            return None;
-        }
-    };
+    let child = unshare.spawn().map_err(|e| CannotRun::without("unshare", &e.to_string()))?;
+    let run = wait_for(child);
     let text = String::from_utf8_lossy(&run.stderr);
     if run.status.code() == Some(99) || ["unshare: ", "mknod: "].iter().any(|s| text.contains(s)) {
-        skip("a /dev of its own", &text);
-        return None;
+        return Err(CannotRun::without("a /dev of its own", &text));
     }
-    Some(run)
+    Ok(run)
 }
 
-#[test]
-fn no_device() {
-    let Some(run) = with_dev("no-device", "", &[]) else { return };
+fn no_device() -> Verdict {
+    let run = with_dev("no-device", "", &[])?;
     assert_refused(&run, HOST, "cannot open /dev/kvm: No such file or directory");
     assert_refused(&run, HOST, "kvm_intel or kvm_amd");
+    Ok(())
 }
 
 /// Character device 1, 3 is /dev/null (Linux, `Documentation/admin-guide/devices.txt`).
-#[test]
-fn another_device() {
-    let Some(run) = with_dev("another-device", "mknod kvm c 1 3;", &[]) else { return };
+fn another_device() -> Verdict {
+    let run = with_dev("another-device", "mknod kvm c 1 3;", &[])?;
     assert_refused(&run, HOST, "/dev/kvm is no KVM device");
+    Ok(())
 }
 
 /// Character device 10, 232 is KVM. Root does without the capabilities that let it open everything.
-#[test]
-fn no_permission() {
+fn no_permission() -> Verdict {
     let make = "mknod -m 000 kvm c 10 232 && \
                 exec setpriv --bounding-set=-dac_override,-dac_read_search";
-    let Some(run) = with_dev("no-permission", make, &[]) else { return };
+    let run = with_dev("no-permission", make, &[])?;
     let (text, _) = said(&run);
     if text.contains("setpriv: ") {
-        return skip("setpriv", &text);
+        return Err(CannotRun::without("setpriv", &text));
     }
     assert_refused(&run, HOST, "cannot open /dev/kvm: Permission denied");
     assert_refused(&run, HOST, "group");
+    Ok(())
 }
 
 /// Left the choice, `vpmu` takes the software engine, and the statistics say why.
-#[test]
-fn without_a_device_the_software_engine_runs() {
+fn without_a_device_the_software_engine_runs() -> Verdict {
     let options = ["--engine", "auto", "--stats", "table"];
-    let Some(run) = with_dev("auto", "", &options) else { return };
+    let run = with_dev("auto", "", &options)?;
     assert_eq!(said(&run), (HALTED.0.into(), Some(HALTED.1)));
     let statistics = String::from_utf8_lossy(&run.stdout);
     let engine = statistics.lines().find(|line| line.starts_with("engine: "));
     let why = "engine: soft (cannot open /dev/kvm: No such file or directory";
     assert!(engine.is_some_and(|line| line.starts_with(why)), "{statistics}");
+    Ok(())
 }
 
 /// A process that may have few files open fails at one step or another; that of the processors is
 /// among them. `prlimit` is part of util-linux, as `unshare` is.
-#[test]
-fn a_processor_that_cannot_be_created() {
-    if !kvm_is_there() {
-        return;
-    }
+fn a_processor_that_cannot_be_created() -> Verdict {
+    kvm()?;
     let mut processors = 0;
     for limit in 6..24 {
         let script = format!("ulimit -n {limit} && exec \"$@\"");
@@ -104,27 +106,24 @@ fn a_processor_that_cannot_be_created() {
         processors += i32::from(text.contains("KVM refuses to create processor"));
     }
     assert!(processors > 0);
+    Ok(())
 }
 
 /// UD2 in protected mode without an interrupt table: #UD, double fault, triple fault.
-#[test]
-fn a_triple_fault() {
-    if kvm_is_there() {
-        let run = finish(&mut vpmu("triple-fault", &[0x0F, 0x0B], 0x10_0000, &[]));
-        let (text, code) = said(&run);
-        assert_eq!(code, Some(TRIPLE_FAULT), "{text}");
-        assert_eq!(text.lines().count(), 1, "{text}");
-        assert!(text.contains("triple fault"), "{text}");
-    }
+fn a_triple_fault() -> Verdict {
+    kvm()?;
+    let run = finish(&mut vpmu("triple-fault", &[0x0F, 0x0B], 0x10_0000, &[]));
+    let (text, code) = said(&run);
+    assert_eq!(code, Some(TRIPLE_FAULT), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains("triple fault"), "{text}");
+    Ok(())
 }
 
 /// JMP to itself never leaves the guest; OUT 80h, AL and JMP back leave it all the time; both on one
 /// processor and with others that wait.
-#[test]
-fn the_time_limit() {
-    if !kvm_is_there() {
-        return;
-    }
+fn the_time_limit() -> Verdict {
+    kvm()?;
     for (name, code) in [("spin", &[0xEB, 0xFE][..]), ("exits", &[0xE6, 0x80, 0xEB, 0xFC])] {
         for processors in ["1", "4"] {
             let options = ["--timeout", "1", "--smp", processors];
@@ -132,15 +131,13 @@ fn the_time_limit() {
             assert_eq!(said(&run), ("vpmu: the time limit is reached\n".into(), Some(TIMEOUT)));
         }
     }
+    Ok(())
 }
 
 /// More than this host has is a wrong command line; more than the process may have, or than there are
 /// addresses for, is refused by the host.
-#[test]
-fn too_much_memory() {
-    if !kvm_is_there() {
-        return;
-    }
+fn too_much_memory() -> Verdict {
+    kvm()?;
     let run = finish(&mut vpmu("mem-8192T", HALT, 0x7C00, &["--mem", "8192T"]));
     assert_refused(&run, USAGE, "memory size ");
     assert_refused(&run, USAGE, ": this host has ");
@@ -148,4 +145,5 @@ fn too_much_memory() {
     let run = finish(&mut shell("ulimit -v 786432 && exec \"$@\"", words));
     assert_refused(&run, HOST, "memory size 1G: the host refuses it: ");
     assert_refused(&run, HOST, "Cannot allocate memory");
+    Ok(())
 }

@@ -2,6 +2,8 @@
 
 use super::*;
 
+tests!(a_guest_that_waits_takes_no_processor_time, a_tick_takes_no_system_call_too_many);
+
 /// STI; HLT; JMP to HLT.
 const IDLE: &[u8] = &[0xFB, 0xF4, 0xEB, 0xFD];
 
@@ -37,11 +39,8 @@ impl Drop for Running {
 /// Of a halted guest with a periodic interrupt, 100 times a second, and of one that waits for a key,
 /// with one processor and with four: less than 2 % of a processor. Processor time does not depend on
 /// what else the host does.
-#[test]
-fn a_guest_that_waits_takes_no_processor_time() {
-    if !kvm_is_there() {
-        return;
-    }
+fn a_guest_that_waits_takes_no_processor_time() -> Verdict {
+    kvm()?;
     let tick = ticking(11932, IDLE);
     let guests = [("a tick of 100 Hz", &tick[..]), ("no tick", IDLE)];
     let runs: Vec<_> = guests
@@ -77,7 +76,7 @@ fn a_guest_that_waits_takes_no_processor_time() {
             .collect();
         std::io::stderr().write_all(lines.concat().as_bytes()).expect("stderr");
         if percents.iter().all(|&percent| percent < 2.0) {
-            return;
+            return Ok(());
         }
     }
     panic!("2 % of a processor and more:\n{}", lines.concat());
@@ -135,24 +134,19 @@ fn calls_of_ticks(ticks: u16) -> Result<String, String> {
 /// a `futex` that wakes the processor's thread and one in which it waits, and three `ioctl`:
 /// `KVM_INTERRUPT`, `KVM_RUN` up to the OUT to the 8259A, `KVM_RUN` up to HLT. No descriptor is read
 /// or written.
-#[test]
-fn a_tick_takes_no_system_call_too_many() {
+fn a_tick_takes_no_system_call_too_many() -> Verdict {
     const CALLS: [(&str, f64); 5] =
         [("ppoll", 1.0), ("futex", 2.0), ("ioctl", 3.0), ("read", 0.0), ("write", 0.0)];
     const ROOM: f64 = 0.7;
     const FEW: u16 = 100;
     const MANY: u16 = 600;
-    if !kvm_is_there() {
-        return;
-    }
+    kvm()?;
     // On a host that is busy with other things ticks come late, and threads meet at the lock; a call
     // too many would be one for each tick, each time.
     let mut tables = String::new();
     for _ in 0..3 {
-        let (few, many) = match (calls_of_ticks(FEW), calls_of_ticks(MANY)) {
-            (Ok(few), Ok(many)) => (few, many),
-            (Err(why), _) | (_, Err(why)) => return skip("strace", &why),
-        };
+        let calls_of = |n| calls_of_ticks(n).map_err(|why| CannotRun::without("strace", &why));
+        let (few, many) = (calls_of(FEW)?, calls_of(MANY)?);
         // What start and end take is in both.
         let ticks = f64::from(MANY - FEW);
         let per_tick = |name| (calls(&many, name) as f64 - calls(&few, name) as f64) / ticks;
@@ -161,7 +155,7 @@ fn a_tick_takes_no_system_call_too_many() {
         std::io::stderr().write_all(line.as_bytes()).expect("stderr");
         let others = per_tick("total") - CALLS.map(|(name, _)| per_tick(name)).iter().sum::<f64>();
         if others < ROOM && CALLS.iter().all(|(name, calls)| per_tick(name) < calls + ROOM) {
-            return;
+            return Ok(());
         }
         tables = format!("{few}\n{many}");
     }

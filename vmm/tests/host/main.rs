@@ -1,18 +1,23 @@
 //! The `vpmu` program on the host's KVM, as a user starts it: what it says when something is wrong,
 //! what it leaves behind, and what it costs while the guest has nothing to do.
 //!
-//! What a host does not allow (a KVM, a mount namespace, strace) is skipped with a line on stderr.
+//! A test that needs what the host does not have or allow (a KVM, a mount namespace, strace) is
+//! ignored, and its line says why.
 
 mod conditions;
+#[path = "../harness/mod.rs"]
+mod harness;
 mod idle;
 mod terminal;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use harness::{CannotRun, Verdict, tests};
 
 /// The program under test.
 const VPMU: &str = env!("CARGO_BIN_EXE_vpmu");
@@ -26,25 +31,23 @@ const HALTED: (&str, i32) = ("vpmu: every processor is halted for good\n", 120);
 /// The status if the host refuses something.
 const HOST: i32 = 6;
 
-/// Says why a test, or a part of one, is skipped. The harness swallows what `eprintln!` prints in a
-/// test that passes.
-fn skip(what: &str, why: &str) {
-    let line = format!("\n{what}: not available: {}; SKIPPED\n", why.trim());
-    std::io::stderr().write_all(line.as_bytes()).expect("stderr");
+fn main() -> ExitCode {
+    harness::run(&[
+        ("conditions", conditions::TESTS),
+        ("idle", idle::TESTS),
+        ("terminal", terminal::TESTS),
+    ])
 }
 
-/// Whether guests run on this host's KVM; says so if not.
-fn kvm_is_there() -> bool {
-    static WHY_NOT: OnceLock<Option<String>> = OnceLock::new();
-    let why_not = WHY_NOT.get_or_init(|| {
+/// Whether guests run on this host's KVM, or why not.
+fn kvm() -> Verdict {
+    static KVM: OnceLock<Verdict> = OnceLock::new();
+    let kvm = KVM.get_or_init(|| {
         let run = finish(&mut vpmu("kvm-is-there", HALT, 0x7C00, &[]));
         let (text, code) = said(&run);
-        (code == Some(HOST)).then_some(text)
+        if code == Some(HOST) { Err(CannotRun::without("kvm", &text)) } else { Ok(()) }
     });
-    if let Some(why_not) = why_not {
-        skip("kvm", why_not);
-    }
-    why_not.is_none()
+    kvm.clone()
 }
 
 /// Writes a flat payload. Other processes may be running tests that read it.

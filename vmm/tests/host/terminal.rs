@@ -2,43 +2,37 @@
 
 use super::*;
 
-/// Runs `script` in a shell on a terminal of its own; what it printed, or `None` if that cannot be had.
-fn on_terminal(script: &str) -> Option<String> {
+tests!(the_terminal_is_as_before);
+
+/// Runs `script` in a shell on a terminal of its own; what it printed, or why that cannot be had.
+fn on_terminal(script: &str) -> Result<String, CannotRun> {
     let mut command = Command::new("script");
     command.args(["--quiet", "--return", "--command", script, "/dev/null"]);
     // An input that stays open: the end of it would be typed into the terminal.
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    match command.spawn() {
-        Ok(mut child) => {
-            let input = child.stdin.take();
-            let run = wait_for(child);
-            drop(input);
-            Some(String::from_utf8_lossy(&run.stdout).replace('\r', ""))
-        }
-        Err(error) => {
-            skip("script", &error.to_string());
-            None
-        }
-    }
+    let child = command.spawn();
+    let mut child = child.map_err(|e| CannotRun::without("script", &e.to_string()))?;
+    let input = child.stdin.take();
+    let run = wait_for(child);
+    drop(input);
+    Ok(String::from_utf8_lossy(&run.stdout).replace('\r', ""))
 }
 
 /// `stty -g` prints all settings of a terminal.
-fn assert_restored(name: &str, run: &str, status: i32, says: &str) {
+fn assert_restored(name: &str, run: &str, status: i32, says: &str) -> Verdict {
     let script = format!("stty -g; {run}; echo \"status $?\"; stty -g");
-    let Some(text) = on_terminal(&script) else { return };
+    let text = on_terminal(&script)?;
     let lines: Vec<_> = text.lines().collect();
     let [before, said @ .., code, after] = &lines[..] else { panic!("{name}: {text}") };
     assert!(before.matches(':').count() > 4, "{name}: {text}");
     assert_eq!(before, after, "{name}: {text}");
     assert_eq!(*code, format!("status {status}"), "{name}: {text}");
     assert!(said.join("\n").contains(says), "{name}: {text}");
+    Ok(())
 }
 
-#[test]
-fn the_terminal_is_as_before() {
-    if !kvm_is_there() {
-        return;
-    }
+fn the_terminal_is_as_before() -> Verdict {
+    kvm()?;
     let spin: &[u8] = &[0xEB, 0xFE];
     let tick = ticking(11932, &[0xFB, 0xF4, 0xEB, 0xFD]);
     let run = |name: &str, code: &[u8], address: u64, options: &[&str]| {
@@ -48,11 +42,11 @@ fn the_terminal_is_as_before() {
     };
     // MOV AL, 21; OUT F4h, AL: status 2 * 21 + 1.
     let exit = run("tty-exit", &[0xB0, 21, 0xE6, 0xF4], 0x7C00, &[]);
-    assert_restored("exit", &exit, 43, "");
+    assert_restored("exit", &exit, 43, "")?;
     let triple = run("tty-triple", &[0x0F, 0x0B], 0x10_0000, &[]);
-    assert_restored("triple fault", &triple, 126, "triple fault");
+    assert_restored("triple fault", &triple, 126, "triple fault")?;
     let limit = run("tty-limit", spin, 0x7C00, &["--timeout", "1", "--smp", "2"]);
-    assert_restored("time limit", &limit, 124, "time limit");
+    assert_restored("time limit", &limit, 124, "time limit")?;
     // SIGTERM is 15: status 128 + 15.
     for (name, code) in [("tty-term-spin", spin), ("tty-term-tick", &tick)] {
         let run = run(name, code, 0x7C00, &[]);
@@ -61,9 +55,9 @@ fn the_terminal_is_as_before() {
             &format!("timeout --foreground --preserve-status 1 {run}"),
             143,
             "signal 15",
-        );
+        )?;
     }
     let few = run("tty-few", HALT, 0x7C00, &["--smp", "8"]);
     let few = format!("sh -c \"ulimit -n 14; {few}\"");
-    assert_restored("few files", &few, 6, "Too many open files");
+    assert_restored("few files", &few, 6, "Too many open files")
 }

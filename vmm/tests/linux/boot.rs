@@ -1,6 +1,15 @@
 //! The kernel boots to a shell, without a complaint, and powers off.
 
 use crate::guest::{assert_equal, packages, run, run_with};
+use crate::harness::{Verdict, tests};
+
+tests!(
+    one_processor_boots_to_a_shell_and_powers_off_twice_the_same,
+    two_processors_boot_to_a_shell_and_power_off,
+    four_processors_boot_to_a_shell_and_power_off_twice_the_same,
+    the_boot_rom_makes_no_difference_to_two_processors,
+    complaints_are_told_from_other_lines
+);
 
 /// Typed three virtual seconds after power-on, when the shell waits for a command.
 const TYPED: &str = r#"3000000 "echo shell-$((6*7)) cpus-$(nproc) watchdog-$(cat /proc/sys/kernel/nmi_watchdog)\n"
@@ -14,8 +23,8 @@ fn complaint(line: &str) -> bool {
         || ["WARNING", "Oops", "unchecked MSR", "Uhhuh", "dazed"].iter().any(|w| line.contains(w))
 }
 
-fn boots_to_a_shell_and_powers_off(cpus: u8, twice: bool) {
-    let Some(packages) = packages(&format!("boots with {cpus} processors")) else { return };
+fn boots_to_a_shell_and_powers_off(cpus: u8, twice: bool) -> Verdict {
+    let packages = packages()?;
     let root = packages.root("exec setsid cttyhack sh");
     let first = run(packages, &format!("boot-{cpus}"), cpus, &root, TYPED);
     for wanted in ["Performance Events: AMD PMU driver.", "reboot: Power down"] {
@@ -30,28 +39,25 @@ fn boots_to_a_shell_and_powers_off(cpus: u8, twice: bool) {
         let second = run(packages, &format!("boot-{cpus}-again"), cpus, &root, TYPED);
         assert_equal(&first, &second);
     }
+    Ok(())
 }
 
-#[test]
-fn one_processor_boots_to_a_shell_and_powers_off_twice_the_same() {
-    boots_to_a_shell_and_powers_off(1, true);
+fn one_processor_boots_to_a_shell_and_powers_off_twice_the_same() -> Verdict {
+    boots_to_a_shell_and_powers_off(1, true)
 }
 
-#[test]
-fn two_processors_boot_to_a_shell_and_power_off() {
-    boots_to_a_shell_and_powers_off(2, false);
+fn two_processors_boot_to_a_shell_and_power_off() -> Verdict {
+    boots_to_a_shell_and_powers_off(2, false)
 }
 
-#[test]
-fn four_processors_boot_to_a_shell_and_power_off_twice_the_same() {
-    boots_to_a_shell_and_powers_off(4, true);
+fn four_processors_boot_to_a_shell_and_power_off_twice_the_same() -> Verdict {
+    boots_to_a_shell_and_powers_off(4, true)
 }
 
 /// Behind the boot ROM the kernel says what it says without. Its address, which it would choose by
 /// the time, is the same.
-#[test]
-fn the_boot_rom_makes_no_difference_to_two_processors() {
-    let Some(packages) = packages("boots from the ROM") else { return };
+fn the_boot_rom_makes_no_difference_to_two_processors() -> Verdict {
+    let packages = packages()?;
     let root = packages.root("poweroff -f");
     let [direct, rom] = ["direct", "firmware"].map(|boot| {
         let options = ["--append", "console=ttyS0 nokaslr", "--boot", boot];
@@ -62,6 +68,7 @@ fn the_boot_rom_makes_no_difference_to_two_processors() {
     assert_eq!(direct.0, "");
     assert!(rom.0.ends_with("POST: PASS\n"), "{}", rom.0);
     assert_eq!(direct.1, rom.1);
+    Ok(())
 }
 
 /// What does not depend on the time: the lines of the first 0.15 seconds, without their times.
@@ -70,10 +77,10 @@ fn said(log: &str) -> Vec<String> {
     lines.take_while(|(time, _)| *time < "[    0.150000").map(|(_, text)| text.into()).collect()
 }
 
-#[test]
-fn complaints_are_told_from_other_lines() {
+fn complaints_are_told_from_other_lines() -> Verdict {
     assert!(complaint("[    0.1] BUG: unable to handle page fault"));
     assert!(complaint("[    0.1] WARNING: CPU: 0 PID: 1 at arch/x86"));
     assert!(complaint("unchecked MSR access error: RDMSR from 0x1"));
     assert!(!complaint("if necessary, use \"pci=nocrs\" and report a bug, DEBUG"));
+    Ok(())
 }

@@ -2,17 +2,15 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use vpmu::boot::elf::Elf;
 use vpmu::boot::initramfs::Archive;
 
-/// Tests in this file's crate that need a guest.
-const TESTS: usize = 8;
+use crate::harness::CannotRun;
+
 /// Where the loader of Debian looks for libraries.
 const LIBRARIES: [&str; 2] = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
 
@@ -22,22 +20,11 @@ pub(crate) struct Packages {
     pub(crate) kernel: PathBuf,
 }
 
-/// The packages, or `None` after a line that says why this test is skipped.
-pub(crate) fn packages(test: &str) -> Option<&'static Packages> {
-    static PACKAGES: OnceLock<Result<Packages, String>> = OnceLock::new();
-    static SKIPPED: AtomicUsize = AtomicUsize::new(0);
-    match PACKAGES.get_or_init(fetch) {
-        Ok(packages) => Some(packages),
-        Err(why) => {
-            let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
-            // The test harness swallows what eprintln! prints in a test that passes.
-            let line = format!(
-                "\nlinux: not available: {why}\nlinux: SKIPPED {test} ({count} of {TESTS} Linux tests skipped)\n"
-            );
-            std::io::stderr().write_all(line.as_bytes()).expect("stderr");
-            None
-        }
-    }
+/// The packages, or why they cannot be had.
+pub(crate) fn packages() -> Result<&'static Packages, CannotRun> {
+    static PACKAGES: OnceLock<Result<Packages, CannotRun>> = OnceLock::new();
+    let fetched = PACKAGES.get_or_init(|| fetch().map_err(|e| CannotRun::without("linux", &e)));
+    fetched.as_ref().map_err(Clone::clone)
 }
 
 fn fetch() -> Result<Packages, String> {

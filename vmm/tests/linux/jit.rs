@@ -4,7 +4,10 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
 use crate::guest::{packages, run};
+use crate::harness::{Verdict, tests};
 use crate::program::{START, elf_of};
+
+tests!(a_compiler_calls_what_it_wrote_last);
 
 /// How often it writes and calls.
 const CALLS: u32 = 10_000;
@@ -64,11 +67,11 @@ fn compiler() -> Result<Vec<u8>, IcedError> {
 
 /// Every call executes what was written last: AMD64 APM volume 1, "Self-Modifying Code": no
 /// serialising instruction is needed where the linear address of the write is that of the fetch.
-#[test]
-fn a_compiler_calls_what_it_wrote_last() {
-    let Some(packages) = packages("jit::a_compiler_calls_what_it_wrote_last") else { return };
+fn a_compiler_calls_what_it_wrote_last() -> Verdict {
+    let packages = packages()?;
     let mut root = packages.root("echo jit: $(jit); poweroff -f");
     root.file("/bin/jit", 0o755, elf_of(&compiler().expect("the compiler assembles")));
     let run = run(packages, "jit", 1, &root, "");
     assert!(run.log.contains("\njit: 10000\n"), "{}", run.log);
+    Ok(())
 }

@@ -4,8 +4,14 @@
 //! each interrupt once, beside instructions and branches; CFh counts interrupts.
 
 use crate::guest::{assert_equal, packages, run};
+use crate::harness::{Verdict, tests};
 use crate::program::{BRANCHES, INSTRUCTIONS, Layout, elf};
 use crate::trace::Stepper;
+
+tests!(
+    perf_stat_counts_what_a_hand_count_and_the_interrupts_say,
+    perf_stat_adds_what_a_trace_of_the_run_saw_taken
+);
 
 /// The watchdog has one of the four counters, so the first line needs all that are left. The second
 /// has more events than counters: perf takes turns, which needs a while to give each its turn.
@@ -22,9 +28,8 @@ fn value(lines: &[&str], event: &str) -> u64 {
     number.unwrap_or_else(|| panic!("no number in {row}"))
 }
 
-#[test]
-fn perf_stat_counts_what_a_hand_count_and_the_interrupts_say() {
-    let Some(packages) = packages("perf stat") else { return };
+fn perf_stat_counts_what_a_hand_count_and_the_interrupts_say() -> Verdict {
+    let packages = packages()?;
     let mut root = packages.root(INIT);
     packages.add_perf(&mut root);
     root.file("/bin/static", 0o755, elf());
@@ -55,12 +60,12 @@ fn perf_stat_counts_what_a_hand_count_and_the_interrupts_say() {
 
     let second = run(packages, "perf-stat-again", 1, &root, "");
     assert_equal(&first, &second);
+    Ok(())
 }
 
 /// The same sum where a trace of the run, and no counter, says what was taken.
-#[test]
-fn perf_stat_adds_what_a_trace_of_the_run_saw_taken() {
-    let Some(packages) = packages("perf stat with a trace") else { return };
+fn perf_stat_adds_what_a_trace_of_the_run_saw_taken() -> Verdict {
+    let packages = packages()?;
     let mut root = packages.root(
         "echo trace-begins\n\
          perf stat -x , -e instructions:u,branches:u,r0cf:u static\n\
@@ -78,4 +83,5 @@ fn perf_stat_adds_what_a_trace_of_the_run_saw_taken() {
     assert_eq!(value(&lines, "instructions:u"), INSTRUCTIONS + taken);
     assert_eq!(value(&lines, "branches:u"), BRANCHES + taken);
     assert_eq!(value(&lines, "r0cf:u"), taken - 1);
+    Ok(())
 }

@@ -14,8 +14,11 @@
 //!         syscall
 //! ```
 
+use crate::harness::{Verdict, tests};
 use iced_x86::code_asm::{CodeAssembler, eax, ecx, edi, ptr, rax, rbx, rdx};
 use iced_x86::{Decoder, DecoderOptions};
+
+tests!(positions_are_those_of_a_hand_count);
 
 /// Rounds of the loop.
 pub(crate) const ITERATIONS: u64 = 300_000;
@@ -137,8 +140,7 @@ impl Layout {
     }
 }
 
-#[test]
-fn positions_are_those_of_a_hand_count() {
+fn positions_are_those_of_a_hand_count() -> Verdict {
     let layout = Layout::new();
     // mov ecx; first of the loop; JNZ, the 61st of the loop; the loop again; the three of the end.
     assert_eq!(layout.address(0), START);
@@ -150,4 +152,5 @@ fn positions_are_those_of_a_hand_count() {
     assert_eq!(layout.address(18_300_001), layout.addresses[62]);
     assert_eq!(layout.executed(layout.addresses[64], 0), Some(18_300_003));
     assert_eq!((INSTRUCTIONS, BRANCHES), (18_300_004, 3_600_001));
+    Ok(())
 }

@@ -6,8 +6,11 @@
 //! period, less what was counted since the overflow.
 
 use crate::guest::packages;
+use crate::harness::{Verdict, tests};
 use crate::program::{INSTRUCTIONS, Layout, elf};
 use crate::trace::Stepper;
+
+tests!(perf_record_samples_where_a_trace_predicts);
 
 /// The kernel would throttle a period of much less than this.
 const PERIOD: u64 = 100_003;
@@ -36,9 +39,8 @@ fn predict(events: &[u64]) -> Vec<u64> {
     samples
 }
 
-#[test]
-fn perf_record_samples_where_a_trace_predicts() {
-    let Some(packages) = packages("perf record") else { return };
+fn perf_record_samples_where_a_trace_predicts() -> Verdict {
+    let packages = packages()?;
     let mut root = packages.root(INIT);
     packages.add_perf(&mut root);
     root.file("/bin/static", 0o755, elf());
@@ -64,4 +66,5 @@ fn perf_record_samples_where_a_trace_predicts() {
     let count = INSTRUCTIONS + events.len() as u64;
     assert_eq!(samples.len() as u64, count / PERIOD, "{log}");
     assert_eq!(samples, predicted);
+    Ok(())
 }
