@@ -356,6 +356,20 @@ impl Cpu {
         if inside { Ok(()) } else { Err(Stop::GP0) }
     }
 
+    /// The LDT or task-state segment of a descriptor that has passed all other checks, with its upper
+    /// half in long mode. There its base has to be canonical (APM volume 2, section 4.8.3).
+    fn system_segment<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        mut descriptor: Descriptor,
+        selector: u16,
+        vector: u8,
+    ) -> Exec<Segment> {
+        self.complete_system_descriptor(cx, &mut descriptor, selector, vector)?;
+        let segment = descriptor.segment(selector);
+        if is_canonical(segment.base) { Ok(segment) } else { Err(selector_fault(vector, selector)) }
+    }
+
     /// Loads LDTR (LLDT, task switch): `vector` for a bad selector, `absent` for one that is not
     /// present.
     pub(crate) fn load_ldtr<O: Observer>(
@@ -371,15 +385,14 @@ impl Cpu {
         if selector & TI != 0 {
             return Err(selector_fault(vector, selector));
         }
-        let mut descriptor = self.descriptor(cx, selector, vector)?;
+        let descriptor = self.descriptor(cx, selector, vector)?;
         if !descriptor.is_system() || descriptor.kind() != system_type::LDT {
             return Err(selector_fault(vector, selector));
         }
         if !descriptor.present() {
             return Err(selector_fault(absent, selector));
         }
-        self.complete_system_descriptor(cx, &mut descriptor, selector, vector)?;
-        Ok(descriptor.segment(selector))
+        self.system_segment(cx, descriptor, selector, vector)
     }
 
     /// Loads TR and marks the task busy (LTR).
@@ -391,7 +404,7 @@ impl Cpu {
         if is_null(selector) || selector & TI != 0 {
             return Err(Stop::gp(selector));
         }
-        let mut descriptor = self.descriptor(cx, selector, vector::GP)?;
+        let descriptor = self.descriptor(cx, selector, vector::GP)?;
         let available = match descriptor.kind() {
             system_type::TSS32 => true,
             system_type::TSS16 => !self.long_mode(),
@@ -403,10 +416,9 @@ impl Cpu {
         if !descriptor.present() {
             return Err(selector_fault(vector::NP, selector));
         }
-        self.complete_system_descriptor(cx, &mut descriptor, selector, vector::GP)?;
+        let segment = self.system_segment(cx, descriptor, selector, vector::GP)?;
         let busy = descriptor.kind() | 2;
         self.write_type(cx, &descriptor, busy)?;
-        let segment = descriptor.segment(selector);
         Ok(Segment { attributes: segment.attributes | 2, ..segment })
     }
 }

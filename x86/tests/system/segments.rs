@@ -249,6 +249,47 @@ fn system_registers() {
     assert_eq!((m.vector(), m.stack(0)), (13, u64::from(sel::TSS)));
 }
 
+/// "The 64-bit system-segment base address must be in canonical form. Otherwise, a general-protection
+/// exception occurs with a selector error-code, #GP(selector), when the system segment is loaded" (APM
+/// volume 2, section 4.8.3). TR and LDTR stay, and so does the type of the descriptor.
+#[test]
+fn system_segments_have_canonical_bases() {
+    for (access, lldt) in [(0x82, true), (0x89, false)] {
+        for (upper, loads) in [
+            (0xffff_8000, true),
+            (0x7fff, true),
+            (0x8000, false),
+            (0xffff_7fff, false),
+            (0x1_0000, false),
+        ] {
+            let mut m = Machine::long();
+            m.set_descriptor(sel::FREE, descriptor(0x1000_2000, 0x67, access, 0));
+            m.set_descriptor(sel::FREE + 8, upper);
+            let before = (m.cpu.ldtr, m.cpu.tr);
+            m.load(CODE, 64, |a| {
+                a.mov(eax, i32::from(sel::FREE)).unwrap();
+                if lldt {
+                    a.lldt(ax).unwrap();
+                } else {
+                    a.ltr(ax).unwrap();
+                }
+                a.int3().unwrap();
+            });
+            let vector = m.vector();
+            let kind = m.descriptor(sel::FREE) >> 40 & 0xff;
+            if loads {
+                let loaded = if lldt { m.cpu.ldtr.base } else { m.cpu.tr.base };
+                assert_eq!((vector, loaded), (3, upper << 32 | 0x1000_2000));
+                assert_eq!(kind, if lldt { 0x82 } else { 0x8b });
+            } else {
+                assert_eq!((vector, m.stack(0)), (13, u64::from(sel::FREE)), "{upper:x}");
+                assert_eq!((m.cpu.ldtr, m.cpu.tr), before);
+                assert_eq!(kind, access);
+            }
+        }
+    }
+}
+
 /// CLI, STI and POPF against IOPL; STI's shadow lasts one instruction.
 #[test]
 fn interrupt_flag() {
