@@ -193,6 +193,13 @@ pub struct Features {
     pub knc: bool,
     /// What SHLD and SHRD shift in last.
     pub double_shift: DoubleShift,
+    /// PUSH and POP of a segment register with a 32-bit operand write and read two bytes, and leave
+    /// the other two of the four alone: the i486 and the P6 family. Else all four: the Pentium (Intel
+    /// SDM volume 3, section 22.31.1), and AMD's processors, whose manual has no such exception.
+    pub selector_words: bool,
+    /// A fault of a repeated CMPS or SCAS finds the flags from before the instruction, and not those of
+    /// the last comparison: Intel's processors (Intel SDM volume 2, "REP").
+    pub repeat_restores_flags: bool,
     /// Bits of CR4 that can be set; to write a one to any other is #GP(0).
     pub cr4: u64,
     /// Physical address bits.
@@ -228,6 +235,8 @@ impl Features {
         hint_nop: false,
         knc: false,
         double_shift: DoubleShift::Destination,
+        selector_words: true,
+        repeat_restores_flags: true,
         cr4: 0,
         phys_bits: 32,
     };
@@ -260,6 +269,8 @@ impl Features {
         hint_nop: true,
         knc: false,
         double_shift: DoubleShift::Source,
+        selector_words: false,
+        repeat_restores_flags: false,
         cr4: cr4::VME
             | cr4::PVI
             | cr4::TSD

@@ -39,6 +39,8 @@ pub static K7: Platform = Platform {
         nopl: true,
         hint_nop: true,
         double_shift: DoubleShift::Source,
+        selector_words: false,
+        repeat_restores_flags: false,
         cr4: cr4::VME
             | cr4::PVI
             | cr4::TSD

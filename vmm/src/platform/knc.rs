@@ -40,6 +40,7 @@ pub static KNC: Platform = Platform {
         // No PGE, and no OSFXSR beside FXSR.
         cr4: cr4::VME | cr4::PVI | cr4::TSD | cr4::DE | cr4::PSE | cr4::PAE | cr4::MCE | cr4::PCE,
         phys_bits: ADDRESS_BITS,
+        selector_words: false,
         ..Features::I486
     },
     threads_per_core: 4,

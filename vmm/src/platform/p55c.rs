@@ -28,6 +28,7 @@ pub static P55C: Platform = Platform {
         mmx: true,
         rdpmc: true,
         cr4: cr4::VME | cr4::PVI | cr4::TSD | cr4::DE | cr4::PSE | cr4::MCE | cr4::PCE,
+        selector_words: false,
         ..Features::I486
     },
     threads_per_core: 1,

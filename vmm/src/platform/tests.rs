@@ -109,3 +109,26 @@ fn who_sees_its_apic_identifier() {
         assert_eq!(platform.cpuid(1, 0, context).ebx, ebx, "{}", platform.name);
     }
 }
+
+/// Where the vendors differ: SHLD of a word by more than 16, the bytes that PUSH of a segment register
+/// writes of four, the flags after a fault of REPE CMPS. The i486, the P6 family and their successors
+/// write two bytes of a selector, the Pentium all four (Intel SDM volume 3, section 22.31.1), whose core
+/// Knights Corner has.
+#[test]
+fn each_has_the_undefined_answers_of_its_vendor() {
+    use x86_cpu::cpu::DoubleShift::{Destination, Source};
+    for (name, double_shift, words, restores) in [
+        ("p55c", Destination, false, true),
+        ("ppro", Destination, true, true),
+        ("pii", Destination, true, true),
+        ("p6", Destination, true, true),
+        ("pm", Destination, true, true),
+        ("k7", Source, false, false),
+        ("k8", Source, false, false),
+        ("knc", Destination, false, true),
+    ] {
+        let f = Platform::by_name(name).expect("a name").features;
+        let got = (f.double_shift, f.selector_words, f.repeat_restores_flags);
+        assert_eq!(got, (double_shift, words, restores), "{name}");
+    }
+}

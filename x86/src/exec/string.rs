@@ -253,6 +253,7 @@ fn repeated<O: Observer, P: Operation, T: Word, const WHILE_EQUAL: bool>(
     if count == 0 {
         return Ok(());
     }
+    let flags = cpu.flags;
     loop {
         let left = cpu.deadline.saturating_sub(cpu.now(insn));
         let stretches = cpu.system_flags & (flags::DF | flags::TF) == 0;
@@ -264,6 +265,9 @@ fn repeated<O: Observer, P: Operation, T: Word, const WHILE_EQUAL: bool>(
             let mark = cx.observer.mark();
             if let Err(stop) = P::step::<O, T>(cpu, cx, insn) {
                 cx.observer.roll_back(mark);
+                if P::COMPARES && cpu.features.repeat_restores_flags {
+                    cpu.flags = flags;
+                }
                 return Err(stop);
             }
             done = 1;

@@ -166,17 +166,27 @@ fn store_to_memory<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) 
     cpu.store_mem(cx, &insn.mem, selector)
 }
 
+/// What PUSH and POP of a segment register access of a stack slot, and how many bytes above it they
+/// leave alone.
+fn selector_slot(cpu: &Cpu, slot: Size) -> (Size, u64) {
+    if slot == Size::B4 && cpu.features.selector_words { (Size::B2, 2) } else { (slot, 0) }
+}
+
 fn push<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     let selector = u64::from(cpu.segment(insn.src).selector);
+    let (size, rest) = selector_slot(cpu, insn.size);
     let mut frame = Frame::current(cpu);
-    cpu.frame_push(cx, &mut frame, insn.size, selector)?;
+    frame.skip(rest.wrapping_neg());
+    cpu.frame_push(cx, &mut frame, size, selector)?;
     cpu.take_stack_pointer(&frame);
     Ok(())
 }
 
 fn pop<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    let (size, rest) = selector_slot(cpu, insn.size);
     let mut frame = Frame::current(cpu);
-    let selector = cpu.frame_pop(cx, &mut frame, insn.size)? as u16;
+    let selector = cpu.frame_pop(cx, &mut frame, size)? as u16;
+    frame.skip(rest);
     cpu.load_segment(cx, insn.dst, selector)?;
     cpu.take_stack_pointer(&frame);
     cpu.shadow_after_ss(insn.dst);

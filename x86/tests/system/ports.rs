@@ -95,6 +95,59 @@ fn string_io() {
     assert_eq!((m.cpu.retired(), m.cpu.time), (10, 13));
 }
 
+/// With a count of zero the string instruction is not executed: "WHILE CountReg <> 0 DO [...] Execute
+/// associated string instruction" (Intel SDM volume 2, "REP"). So neither the permission nor the memory
+/// operand is looked at.
+#[test]
+fn no_iteration_no_fault() {
+    for (count, outs, vector) in [(0, false, 3), (0, true, 3), (1, false, 13), (1, true, 13)] {
+        let mut m = Machine::long().at_user();
+        m.set_gate(3, 0xee, 0);
+        m.cpu.tr.limit = 0x67;
+        m.load(USER_CODE, 64, |a| {
+            a.mov(ecx, count).unwrap();
+            a.mov(edx, 0x99).unwrap();
+            a.mov(rdi, 1u64 << 63).unwrap();
+            a.mov(rsi, 1u64 << 63).unwrap();
+            if outs {
+                a.rep().outsb().unwrap();
+            } else {
+                a.rep().insb().unwrap();
+            }
+            a.int3().unwrap();
+        });
+        assert_eq!(m.vector(), vector, "{count} {outs}");
+        assert_eq!((m.ports.reads, m.ports.written.len()), (0, 0));
+    }
+}
+
+/// "When a fault occurs during the execution of a CMPS or SCAS instruction that is prefixed with REPE
+/// or REPNE, the EFLAGS value is restored to the state prior to the execution of the instruction"
+/// (Intel SDM volume 2, "REP"). AMD's manual does not say so; its processors have the flags of the last
+/// comparison.
+#[test]
+fn flags_of_a_repeated_comparison_that_faults() {
+    for (restores, zf) in [(true, 0), (false, 0x40)] {
+        let mut m = Machine::long();
+        m.cpu.features.repeat_restores_flags = restores;
+        // Four equal bytes before a page that is not there.
+        m.load(CODE, 64, |a| {
+            a.mov(rsi, DATA).unwrap();
+            a.mov(rdi, 0x1f_fffcu64).unwrap();
+            a.mov(ecx, 9).unwrap();
+            a.or(eax, 1).unwrap();
+            a.stc().unwrap();
+            a.repe().cmpsb().unwrap();
+        });
+        assert_eq!(m.vector(), 14);
+        assert_eq!((m.cpu.cr2, m.cpu.gpr(RCX)), (0x20_0000, 5));
+        // Behind error code, RIP and CS: RFLAGS. CF is set before, and clear after a comparison of
+        // equal bytes.
+        let cf = u64::from(restores);
+        assert_eq!(m.stack(3) & 0x41, zf | cf, "{restores}");
+    }
+}
+
 /// INS to a page that is not there faults before the port is read.
 #[test]
 fn ins_faults_before_it_reads() {

@@ -1,7 +1,7 @@
 //! Loads of segment registers and the instructions that look at descriptors (chapter 4).
 
 use iced_x86::code_asm::*;
-use x86_cpu::run::Exit;
+use x86_cpu::{cpu::Segment, run::Exit};
 
 use crate::machine::*;
 
@@ -132,6 +132,82 @@ fn pointers_and_pops() {
     assert_eq!(m.facts.seg_loads, [1, 0, 1, 0, 1, 0]);
 }
 
+/// "When pushing a segment selector onto the stack, the Pentium 4, Intel Xeon, P6 family, and Intel486
+/// processors decrement the ESP register by the operand size and then write 2 bytes. If the operand
+/// size is 32-bits, the upper two bytes of the write are not modified. The Pentium processor [...]
+/// determines the size of the write by the operand size. If the operand size is 32-bits, the upper two
+/// bytes are written as 0s." Pops read likewise (Intel SDM volume 3, section 22.31.1).
+#[test]
+fn selectors_on_the_stack() {
+    const TOP: u64 = KERNEL_STACK - 0x100;
+    let machine = |words| {
+        let mut m = Machine::protected();
+        m.cpu.features.selector_words = words;
+        m
+    };
+    for (words, slot) in [(true, 0xffff_0010u32), (false, 0x0000_0010)] {
+        let mut m = machine(words);
+        m.write_u32(TOP - 4, 0xffff_ffff);
+        m.load(CODE, 32, |a| {
+            a.push(ds).unwrap();
+            a.hlt().unwrap();
+        });
+        assert_eq!(m.run(), Exit::Halt);
+        assert_eq!((m.read_u32(TOP - 4), m.cpu.gpr(RSP)), (slot, TOP - 4), "{words}");
+    }
+    // An exception on the Pentium alone: "This could occur if the third and/or fourth byte of the
+    // operation lies beyond the limit of the segment" (the same section).
+    for (words, vector) in [(true, 3), (false, 12)] {
+        let mut m = machine(words);
+        m.write_u16(TOP, sel::USER_DATA);
+        m.cpu.set_segment(SS, Segment { limit: TOP as u32 + 1, ..*m.cpu.segment(SS) });
+        m.load(CODE, 32, |a| {
+            a.pop(es).unwrap();
+            // The stack that takes the breakpoint ends at its limit.
+            a.mov(esp, (TOP - 0x100) as i32).unwrap();
+            a.int3().unwrap();
+        });
+        assert_eq!(m.vector(), vector, "{words}");
+        let popped = m.cpu.segment(ES).selector;
+        assert_eq!(popped, if words { sel::USER_DATA } else { sel::DATA });
+    }
+    // With 16-bit operands it is the same to all.
+    for words in [false, true] {
+        let mut m = machine(words);
+        m.write_u32(TOP - 4, 0xffff_ffff);
+        m.load(CODE, 32, |a| {
+            a.db(&[0x66, 0x1e, 0x66, 0x07]).unwrap();
+            a.hlt().unwrap();
+        });
+        m.step(1);
+        assert_eq!((m.read_u32(TOP - 4), m.cpu.gpr(RSP)), (0x0010_ffff, TOP - 2));
+        assert_eq!(m.run(), Exit::Halt);
+        assert_eq!(m.cpu.gpr(RSP), TOP);
+    }
+}
+
+/// "(* 32-bit pop, high-order 16 bits discarded *)" (Intel SDM volume 2, "RET", of CS): RETF reads the
+/// whole slot on all of them.
+#[test]
+fn far_returns_read_whole_slots() {
+    const TOP: u64 = KERNEL_STACK - 0x100;
+    for words in [false, true] {
+        for (limit, vector) in [(7, 3), (6, 12)] {
+            let mut m = Machine::protected();
+            m.cpu.features.selector_words = words;
+            m.write_u32(TOP, CODE as u32 + 0x100);
+            m.write_u32(TOP + 4, 0xabcd_0000 | u32::from(sel::CODE32));
+            m.cpu.set_segment(SS, Segment { limit: TOP as u32 + limit, ..*m.cpu.segment(SS) });
+            m.load(CODE + 0x100, 32, |a| {
+                a.mov(esp, (TOP - 0x100) as i32).unwrap();
+                a.int3().unwrap();
+            });
+            m.load(CODE, 32, |a| a.retf().unwrap());
+            assert_eq!(m.vector(), vector, "{words} {limit}");
+        }
+    }
+}
+
 /// MOV CS and POP CS are invalid.
 #[test]
 fn cs_cannot_be_moved_to() {
@@ -204,6 +280,30 @@ fn arpl() {
     m.write(CODE, &[0x63, 0xc8]);
     m.cpu.rip = CODE;
     assert_eq!(m.vector(), 6);
+}
+
+/// "#GP(0) If the destination is located in a non-writable segment" (Intel SDM volume 2, "ARPL"; APM
+/// volume 3 likewise): whether the RPL has to be changed or not, and ZF stays.
+#[test]
+fn arpl_wants_a_writable_segment() {
+    for (destination, source) in [(0x10, 0x23), (0x13, 0x21)] {
+        for (attributes, vector) in [(0xc091, 13), (0xc093, 3)] {
+            let mut m = Machine::protected();
+            m.cpu.set_segment(DS, Segment { attributes, ..*m.cpu.segment(DS) });
+            m.write_u16(DATA, destination);
+            m.cpu.set_gpr(RCX, source);
+            m.load(CODE, 32, |a| {
+                a.mov(ebx, DATA as i32).unwrap();
+                // ARPL [EBX], CX
+                a.db(&[0x63, 0x0b]).unwrap();
+                a.int3().unwrap();
+            });
+            assert_eq!(m.vector(), vector, "{destination:x}");
+            let changes = vector == 3 && destination == 0x10;
+            assert_eq!(m.read_u16(DATA), if changes { 0x13 } else { destination });
+            assert_eq!(m.cpu.rflags() & 0x40 != 0, changes);
+        }
+    }
 }
 
 /// LGDT, LIDT, LLDT, LTR and their stores in 64-bit mode.

@@ -194,6 +194,10 @@ fn sixteen_bit_task() {
     for (n, selector) in [sel::DATA, sel::CODE32, sel::DATA, sel::DATA].into_iter().enumerate() {
         m.write_u16(NEW_TSS + 34 + 2 * n as u64, selector);
     }
+    // "The upper 16 bits of the registers are modified and not maintained" (the same section): what
+    // they hold afterwards is not said. Here they are zero.
+    m.cpu.set_gpr(RAX, 0x1234_5678);
+    m.cpu.set_gpr(RDI, 0xffff_ffff);
     m.write(CODE + 0x400, &[0xf4]);
     m.write(CODE, &[0xea, 0, 0, 0, 0, NEW as u8, 0]);
     m.cpu.rip = CODE;
