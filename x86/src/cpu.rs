@@ -200,6 +200,10 @@ pub struct Features {
     /// A fault of a repeated CMPS or SCAS finds the flags from before the instruction, and not those of
     /// the last comparison: Intel's processors (Intel SDM volume 2, "REP").
     pub repeat_restores_flags: bool,
+    /// FXSAVE stores and FXRSTOR loads the x87 exception pointers and the opcode always: Intel's
+    /// processors (Intel SDM volume 2, "FXSAVE"). Else only while an unmasked exception is pending:
+    /// AMD's (AMD64 APM volume 5, "FXSAVE").
+    pub fxsave_pointers: bool,
     /// Bits of CR4 that can be set; to write a one to any other is #GP(0).
     pub cr4: u64,
     /// Physical address bits.
@@ -237,6 +241,7 @@ impl Features {
         double_shift: DoubleShift::Destination,
         selector_words: true,
         repeat_restores_flags: true,
+        fxsave_pointers: true,
         cr4: 0,
         phys_bits: 32,
     };
@@ -271,6 +276,7 @@ impl Features {
         double_shift: DoubleShift::Source,
         selector_words: false,
         repeat_restores_flags: false,
+        fxsave_pointers: false,
         cr4: cr4::VME
             | cr4::PVI
             | cr4::TSD

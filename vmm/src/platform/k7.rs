@@ -41,6 +41,7 @@ pub static K7: Platform = Platform {
         double_shift: DoubleShift::Source,
         selector_words: false,
         repeat_restores_flags: false,
+        fxsave_pointers: false,
         cr4: cr4::VME
             | cr4::PVI
             | cr4::TSD

@@ -111,13 +111,13 @@ fn who_sees_its_apic_identifier() {
 }
 
 /// Where the vendors differ: SHLD of a word by more than 16, the bytes that PUSH of a segment register
-/// writes of four, the flags after a fault of REPE CMPS. The i486, the P6 family and their successors
+/// writes of four, the flags after a fault of REPE CMPS, whether FXSAVE has the pointers always. The i486, the P6 family and their successors
 /// write two bytes of a selector, the Pentium all four (Intel SDM volume 3, section 22.31.1), whose core
 /// Knights Corner has.
 #[test]
 fn each_has_the_undefined_answers_of_its_vendor() {
     use x86_cpu::cpu::DoubleShift::{Destination, Source};
-    for (name, double_shift, words, restores) in [
+    for (name, double_shift, words, intel) in [
         ("p55c", Destination, false, true),
         ("ppro", Destination, true, true),
         ("pii", Destination, true, true),
@@ -128,7 +128,7 @@ fn each_has_the_undefined_answers_of_its_vendor() {
         ("knc", Destination, false, true),
     ] {
         let f = Platform::by_name(name).expect("a name").features;
-        let got = (f.double_shift, f.selector_words, f.repeat_restores_flags);
-        assert_eq!(got, (double_shift, words, restores), "{name}");
+        let got = (f.double_shift, f.selector_words, f.repeat_restores_flags, f.fxsave_pointers);
+        assert_eq!(got, (double_shift, words, intel, intel), "{name}");
     }
 }

@@ -83,7 +83,7 @@ fn fxsave<O: Observer, const WIDE: bool>(
     cpu.probe_write(cx, linear, AREA as u64)?;
     let end = area_end(cpu);
     let mut area = [0; AREA];
-    area[..FXSAVE_SIZE].copy_from_slice(&cpu.fpu.fxsave(WIDE));
+    area[..FXSAVE_SIZE].copy_from_slice(&cpu.fpu.fxsave(WIDE, cpu.features.fxsave_pointers));
     if cpu.features.sse {
         area[MXCSR..MXCSR + 4].copy_from_slice(&cpu.simd.mxcsr.to_le_bytes());
         area[MXCSR_MASK..MXCSR_MASK + 4].copy_from_slice(&mxcsr_mask(cpu).to_le_bytes());
@@ -113,7 +113,7 @@ fn fxrstor<O: Observer, const WIDE: bool>(
         cpu.simd.mxcsr = mxcsr;
     }
     let (image, _) = area.split_first_chunk::<FXSAVE_SIZE>().ok_or(Stop::GP0)?;
-    cpu.fpu.fxrstor(image, WIDE);
+    cpu.fpu.fxrstor(image, WIDE, cpu.features.fxsave_pointers);
     let registers = area[FXSAVE_SIZE..area_end(cpu)].as_chunks::<16>().0;
     for (xmm, slot) in cpu.simd.xmm.iter_mut().zip(registers) {
         *xmm = u128::from_le_bytes(*slot);

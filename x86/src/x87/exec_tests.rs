@@ -181,9 +181,12 @@ fn last_opcode() {
     }
 }
 
-/// FXSAVE has the opcode only with an unmasked exception pending (AMD64 APM volume 5, "FXSAVE").
+/// "FXSAVE does not save the x87 pointer registers (last instruction pointer, last data pointer, and last
+/// opcode), except in the relatively rare cases in which the exception-summary (ES) bit in the x87 status
+/// word is set to 1" (AMD64 APM volume 5, "FXSAVE"). The image of Intel SDM volume 2, "FXSAVE", has them
+/// without a condition.
 #[test]
-fn fxsave_opcode() {
+fn fxsave_pointers() {
     // FLDCW [3000h]; FLD1; FLDZ; FDIVP; FXSAVE [3100h]
     let code = [
         &[0xD9, 0x2E, 0x00, 0x30][..],
@@ -193,11 +196,33 @@ fn fxsave_opcode() {
         &[0x0F, 0xAE, 0x06, 0x00, 0x31],
     ]
     .concat();
-    for (control, opcode) in [(0x037Bu16, 0x6F9), (0x037F, 0)] {
-        let outcome = run(&code, &control.to_le_bytes(), |_| {});
+    // FDIVP comes behind FLDCW of four bytes, FLD1 and FLDZ.
+    let instruction = PROGRAM as u32 + 8;
+    for (always, control, opcode, pointer) in [
+        (false, 0x037Bu16, 0x6F9, instruction),
+        (false, 0x037F, 0, 0),
+        (true, 0x037B, 0x6F9, instruction),
+        (true, 0x037F, 0x6F9, instruction),
+    ] {
+        let prepare = |cpu: &mut Cpu| cpu.features.fxsave_pointers = always;
+        let outcome = run(&code, &control.to_le_bytes(), prepare);
         assert_eq!(outcome.vector, None);
         let image = &outcome.memory[0x3100..];
         assert_eq!(u16::from_le_bytes([image[6], image[7]]), opcode);
+        assert_eq!(u32::from_le_bytes([image[8], image[9], image[10], image[11]]), pointer);
+    }
+    // FXRSTOR of an image that has pointers and no exception pending.
+    let mut image = [0; 512];
+    image[..2].copy_from_slice(&0x037Fu16.to_le_bytes());
+    image[6..8].copy_from_slice(&0x123u16.to_le_bytes());
+    image[8..12].copy_from_slice(&0x4567u32.to_le_bytes());
+    image[24..28].copy_from_slice(&0x1F80u32.to_le_bytes());
+    for (always, opcode, pointer) in [(false, 0x1E8, PROGRAM), (true, 0x123, 0x4567)] {
+        // FLD1; FXRSTOR [3000h]
+        let code = [&FLD1[..], &[0x0F, 0xAE, 0x0E, 0x00, 0x30]].concat();
+        let outcome = run(&code, &image, |cpu| cpu.features.fxsave_pointers = always);
+        let fpu = outcome.cpu.fpu;
+        assert_eq!((outcome.vector, fpu.fop, fpu.fip), (None, opcode, pointer));
     }
 }
 

@@ -184,15 +184,16 @@ impl Fpu {
     }
 
     /// The first 160 bytes of an FXSAVE image; the MXCSR fields at 24 and 28 are left zero. `wide`
-    /// (REX.W) stores 64-bit pointers. As on AMD's processors, the pointers and the opcode are
-    /// saved only while an unmasked exception is pending, and are zero otherwise.
+    /// (REX.W) stores 64-bit pointers. The pointers and the opcode are saved `always`
+    /// ([`crate::cpu::Features::fxsave_pointers`]) or only while an unmasked exception is pending, and
+    /// are zero otherwise.
     #[must_use]
-    pub fn fxsave(&self, wide: bool) -> [u8; FXSAVE_SIZE] {
+    pub fn fxsave(&self, wide: bool, always: bool) -> [u8; FXSAVE_SIZE] {
         let mut image = Fields([0; FXSAVE_SIZE]);
         image.put(0, self.control.to_le_bytes());
         image.put(2, self.status_word().to_le_bytes());
         image.put(4, [self.valid]);
-        if self.status & ES != 0 {
+        if always || self.status & ES != 0 {
             image.put(6, self.fop.to_le_bytes());
             if wide {
                 image.put(8, self.fip.to_le_bytes());
@@ -214,22 +215,14 @@ impl Fpu {
     /// and opcode always there. The selectors of the pointers have no place in it.
     #[must_use]
     pub fn to_image(&self) -> [u8; FXSAVE_SIZE] {
-        let mut image = Fields(self.fxsave(true));
-        image.put(6, self.fop.to_le_bytes());
-        image.put(8, self.fip.to_le_bytes());
-        image.put(16, self.fdp.to_le_bytes());
-        image.0
+        self.fxsave(true, true)
     }
 
     /// Takes over what [`Fpu::to_image`] has. The selectors stay where the pointers do, and are zero
     /// otherwise, as on processors that no longer save them.
     pub fn set_image(&mut self, image: &[u8; FXSAVE_SIZE]) {
         let (fip, fdp) = (self.fip, self.fdp);
-        self.fxrstor(image, true);
-        let image = Fields(image);
-        self.fop = image.word(6) & 0x7FF;
-        self.fip = u64::from_le_bytes(image.get(8));
-        self.fdp = u64::from_le_bytes(image.get(16));
+        self.fxrstor(image, true, true);
         if self.fip != fip {
             self.fcs = 0;
         }
@@ -238,15 +231,15 @@ impl Fpu {
         }
     }
 
-    /// The x87 part of FXRSTOR, from the first 160 bytes of the image. As on AMD's processors, the
-    /// pointers and the opcode are loaded only if the image has an unmasked exception pending.
-    pub fn fxrstor(&mut self, image: &[u8; FXSAVE_SIZE], wide: bool) {
+    /// The x87 part of FXRSTOR, from the first 160 bytes of the image. The pointers and the opcode are
+    /// loaded `always` or only if the image has an unmasked exception pending.
+    pub fn fxrstor(&mut self, image: &[u8; FXSAVE_SIZE], wide: bool, always: bool) {
         let image = Fields(image);
         self.control = image.word(0) & CONTROL_BITS | CONTROL_ONES;
         self.set_status_word(image.word(2));
         let [valid] = image.get(4);
         self.valid = valid;
-        if self.status & ES != 0 {
+        if always || self.status & ES != 0 {
             self.fop = image.word(6) & 0x7FF;
             if wide {
                 self.fip = u64::from_le_bytes(image.get(8));

@@ -435,11 +435,11 @@ fn fxsave_equals_the_host() {
                 out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
             );
         }
-        let ours = fpu.fxsave(true);
+        let ours = fpu.fxsave(true, false);
         assert_eq!(ours[..6], area.0[..6], "{fpu:x?}");
         assert_eq!(ours[32..160], area.0[32..160], "{fpu:x?}");
         let mut back = Fpu::default();
-        back.fxrstor(&ours, true);
+        back.fxrstor(&ours, true, false);
         assert_eq!(back, fpu);
     }
 }

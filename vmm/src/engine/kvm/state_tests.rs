@@ -161,7 +161,7 @@ pub(in crate::engine::kvm) fn random_cpu(random: &mut Random) -> Cpu {
     };
     let mut image = [0; FXSAVE_SIZE];
     image.fill_with(|| random.next() as u8);
-    cpu.fpu.fxrstor(&image, true);
+    cpu.fpu.fxrstor(&image, true, false);
     cpu.fpu.fip = random.canonical();
     cpu.fpu.fdp = random.canonical();
     cpu.fpu.fop = random.next() as u16 & 0x7ff;
