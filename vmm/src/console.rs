@@ -1,39 +1,23 @@
 //! The guest's serial console on the host: where output goes and where input comes from.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, IsTerminal, Read, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
 use std::time::Duration;
 
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::error::{Error, Result};
-
-/// Ctrl-A: begins an escape.
-const ESCAPE: u8 = 0x01;
+use crate::typing::Typing;
+use crate::wait;
 
 /// Where the guest's first serial port is connected.
 pub struct Console {
     name: String,
     output: Box<dyn Write>,
-    input: Option<Receiver<Vec<u8>>>,
-    /// Signalled when there is something in `input`.
-    arrived: Option<EventFd>,
-    /// Bytes that came while [`Console::wait`] waited.
-    early: Vec<u8>,
-    keys: Keys,
-}
-
-/// What has been typed.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Typed {
-    /// Bytes for the guest.
-    pub bytes: Vec<u8>,
-    /// The user typed Ctrl-A x.
-    pub quit: bool,
+    input: Option<Typing>,
+    interactive: bool,
 }
 
 impl Console {
@@ -49,31 +33,14 @@ impl Console {
             .as_fd()
             .try_clone_to_owned()
             .map_err(|e| Error::Host(format!("cannot read standard input: {e}")))?;
-        let (sender, input) = channel();
-        let failed = |e| Error::Host(format!("no event descriptor: {e}"));
-        let arrived = EventFd::new(libc::EFD_NONBLOCK).map_err(failed)?;
-        let signal = arrived.try_clone().map_err(failed)?;
         // The thread does not hold the lock of standard input, which restoring the terminal needs.
-        thread::spawn(move || {
-            let mut file = File::from(file);
-            let mut buffer = [0; 256];
-            while let Ok(n @ 1..) = file.read(&mut buffer) {
-                if sender.send(buffer[..n].to_vec()).is_err() {
-                    return;
-                }
-                // Fails for a full counter only, which wakes as well.
-                let _ = signal.write(1);
-            }
-            drop(sender);
-            let _ = signal.write(1);
-        });
+        let input = Typing::read(File::from(file), interactive)
+            .map_err(|e| Error::Host(format!("no event descriptor: {e}")))?;
         Ok(Self {
             name: "standard output".into(),
             output: Box::new(io::stdout()),
             input: Some(input),
-            arrived: Some(arrived),
-            early: Vec::new(),
-            keys: Keys { interactive, escaped: false },
+            interactive,
         })
     }
 
@@ -91,25 +58,31 @@ impl Console {
     /// Output to `output`, called `name` in messages; no input.
     #[must_use]
     pub fn to(name: String, output: Box<dyn Write>) -> Self {
-        Self { name, output, input: None, arrived: None, early: Vec::new(), keys: Keys::default() }
+        Self { name, output, input: None, interactive: false }
     }
 
     /// Whether somebody may still type.
     #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.input.as_ref().is_some_and(Typing::is_open)
+    }
+
+    /// Whether somebody may still type, or has and it has not been taken.
+    #[must_use]
     pub fn has_input(&self) -> bool {
-        self.input.is_some()
+        self.input.as_ref().is_some_and(|input| input.is_open() || input.has_bytes())
     }
 
     /// Signalled when something has been typed, or nothing can be any more.
     #[must_use]
     pub fn input_event(&self) -> Option<&EventFd> {
-        self.arrived.as_ref()
+        self.input.as_ref().map(Typing::arrived)
     }
 
     /// Whether a human sits at it: idle time of the guest then passes as real time.
     #[must_use]
     pub fn interactive(&self) -> bool {
-        self.keys.interactive
+        self.interactive
     }
 
     /// Shows what the guest sent.
@@ -121,7 +94,7 @@ impl Console {
             return Ok(());
         }
         self.output.write_all(bytes).map_err(|e| self.failed(&e))?;
-        if self.has_input() { self.flush() } else { Ok(()) }
+        if self.input.is_some() { self.flush() } else { Ok(()) }
     }
 
     /// Writes out what is buffered.
@@ -136,50 +109,23 @@ impl Console {
         Error::Host(format!("cannot write {}: {error}", self.name))
     }
 
-    /// What has been typed since the last call.
-    pub fn typed(&mut self) -> Typed {
-        let mut bytes = std::mem::take(&mut self.early);
-        while let Some(input) = &self.input {
-            match input.try_recv() {
-                Ok(more) => bytes.extend(more),
-                Err(std::sync::mpsc::TryRecvError::Empty) => break,
-                Err(std::sync::mpsc::TryRecvError::Disconnected) => self.input = None,
-            }
-        }
-        self.keys.translate(&bytes)
+    /// What has been typed since the last call. Whoever does not call it lets the rest wait: no more
+    /// is read than is kept here.
+    pub fn typed(&mut self) -> Vec<u8> {
+        self.input.as_ref().map_or(Vec::new(), Typing::take)
+    }
+
+    /// Whether the user has typed Ctrl-A x, whatever else still waits to be taken.
+    #[must_use]
+    pub fn quits(&self) -> bool {
+        self.input.as_ref().is_some_and(Typing::quits)
     }
 
     /// Waits until something is typed, but not longer than `time`.
     pub fn wait(&mut self, time: Duration) {
-        let Some(input) = &self.input else { return };
-        match input.recv_timeout(time) {
-            Ok(bytes) => self.early.extend(bytes),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => self.input = None,
+        if let Some(input) = &self.input {
+            wait::wait([Some(input.arrived())], time);
         }
-    }
-}
-
-/// Finds the escape among what is typed.
-#[derive(Debug, Default)]
-struct Keys {
-    interactive: bool,
-    escaped: bool,
-}
-
-impl Keys {
-    fn translate(&mut self, bytes: &[u8]) -> Typed {
-        let mut typed = Typed::default();
-        for &byte in bytes {
-            match (self.interactive, std::mem::take(&mut self.escaped), byte) {
-                (true, false, ESCAPE) => self.escaped = true,
-                (true, true, b'x' | b'X') => typed.quit = true,
-                (true, true, ESCAPE) => typed.bytes.push(ESCAPE),
-                (true, true, other) => typed.bytes.extend([ESCAPE, other]),
-                (_, _, other) => typed.bytes.push(other),
-            }
-        }
-        typed
     }
 }
 
@@ -200,24 +146,6 @@ pub fn print(text: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_escape_is_found_across_pieces() {
-        let mut keys = Keys { interactive: true, escaped: false };
-        assert_eq!(keys.translate(b"a\x01"), Typed { bytes: b"a".to_vec(), quit: false });
-        assert_eq!(
-            keys.translate(b"\x01b\x01c"),
-            Typed { bytes: b"\x01b\x01c".to_vec(), quit: false }
-        );
-        assert_eq!(keys.translate(b"\x01x"), Typed { bytes: vec![], quit: true });
-    }
-
-    /// A pipe may carry any bytes.
-    #[test]
-    fn without_a_terminal_there_is_no_escape() {
-        let mut keys = Keys::default();
-        assert_eq!(keys.translate(b"\x01x"), Typed { bytes: b"\x01x".to_vec(), quit: false });
-    }
 
     #[test]
     fn a_full_disk_is_an_error() {

@@ -20,3 +20,5 @@ pub mod platform;
 pub mod reference;
 pub mod summary;
 pub mod terminal;
+mod typing;
+mod wait;

@@ -9,6 +9,7 @@
 //! All that is so on the software engine. On KVM the processors run at once, on threads of their
 //! own, and time is the host's; see [`crate::engine::kvm`].
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use pmu_model::Reset;
@@ -131,7 +132,7 @@ pub struct Machine {
     pub(crate) now: u64,
     script: Script,
     /// Typed, but the serial port had no room yet.
-    typed: Vec<u8>,
+    typed: VecDeque<u8>,
     /// Since when no processor can be woken by an interrupt.
     dead_since: Option<u64>,
 }
@@ -217,7 +218,7 @@ impl Machine {
             signature,
             now: 0,
             script: config.script.clone(),
-            typed: Vec::new(),
+            typed: VecDeque::new(),
             dead_since: None,
         })
     }
@@ -287,7 +288,7 @@ impl Machine {
                 return Ok(End::Halted);
             }
             let horizon = self.horizon(asleep);
-            if horizon.is_none() && !console.has_input() {
+            if horizon.is_none() && !self.can_be_typed_at(console) {
                 return Ok(End::Halted);
             }
             let until = match horizon {
@@ -355,19 +356,26 @@ impl Machine {
             let output = chipset.serial.take_output();
             console.write(&output)?;
         }
-        if console.has_input() {
-            let typed = console.typed();
-            if typed.quit {
-                return Ok(true);
-            }
-            self.typed.extend(typed.bytes);
+        if console.quits() {
+            return Ok(true);
+        }
+        // What the guest does not take stays where it comes from.
+        if self.typed.is_empty() {
+            self.typed.extend(console.typed());
         }
         self.typed.extend(self.script.take_due(self.now));
-        if !self.typed.is_empty() {
-            let taken = chipset.push_input(&self.typed);
+        let (next, _) = self.typed.as_slices();
+        if !next.is_empty() {
+            let taken = chipset.push_input(next);
             self.typed.drain(..taken.min(self.typed.len()));
         }
         Ok(false)
+    }
+
+    /// Whether something may still be typed that the guest does not have yet. While it does not take
+    /// what it has, no more reaches it.
+    pub(crate) fn can_be_typed_at(&self, console: &Console) -> bool {
+        if self.typed.is_empty() { console.has_input() } else { console.is_open() }
     }
 
     /// The next thing that happens whatever the processors do.

@@ -32,7 +32,6 @@ mod state;
 mod transfer;
 mod trap;
 mod vcpu;
-mod wait;
 mod world;
 
 use std::thread;
@@ -58,6 +57,7 @@ use crate::error::{Error, Result};
 use crate::machine::{End, LocalApic, Machine};
 use crate::memory::Memory;
 use crate::platform::Platform;
+use crate::wait;
 
 /// Where KVM may keep the three pages of its own that some hosts need for real mode: in the hole
 /// below 4 GiB, where nothing of the machine is.
@@ -253,7 +253,7 @@ fn attend(
         if let Some(end) = world.machine.look_outside(limits, started, console)? {
             return Ok(end);
         }
-        world.has_input = console.has_input();
+        world.has_input = world.machine.can_be_typed_at(console);
         // What was typed may have raised an interrupt.
         if native {
             world.settle();
@@ -267,7 +267,7 @@ fn attend(
         let now = world.clock.now();
         let (asleep, dead) = if native { world.asleep() } else { (false, false) };
         let next = world.machine.next_event();
-        if asleep && !console.has_input() && next.is_none() || world.machine.is_dead_at(now, dead) {
+        if asleep && !world.has_input && next.is_none() || world.machine.is_dead_at(now, dead) {
             return Ok(End::Halted);
         }
         if dead

@@ -1,4 +1,4 @@
-//! Where the main thread waits: for the devices' next event, for somebody to type, for a processor.
+//! Where threads wait: for the devices' next event, for somebody to type, for a processor.
 //!
 //! One of the modules with `unsafe`: it calls the host's `ppoll`, the one call that takes nanoseconds,
 //! and `prctl`, so that they count.
@@ -13,14 +13,14 @@ use vmm_sys_util::eventfd::EventFd;
 
 /// Has the host end this thread's waits when they are due, to the nanosecond, instead of letting them
 /// run up to 50 microseconds longer to save wake-ups (prctl(2), `PR_SET_TIMERSLACK`).
-pub(super) fn be_punctual() {
+pub(crate) fn be_punctual() {
     // SAFETY: takes a number, and changes nothing but timers of this thread. It cannot fail.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
 }
 
 /// Waits until one of the descriptors is signalled, a signal comes or the time is up. Takes the
 /// signals of the descriptors.
-pub(super) fn wait<const N: usize>(descriptors: [Option<&EventFd>; N], time: Duration) {
+pub(crate) fn wait<const N: usize>(descriptors: [Option<&EventFd>; N], time: Duration) {
     let mut polled = descriptors.map(|descriptor| libc::pollfd {
         // Negative ones are ignored.
         fd: descriptor.map_or(-1, AsRawFd::as_raw_fd),
