@@ -11,15 +11,17 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use crate::boot::{Image, Kernel, LinuxEntry, Payload};
 use crate::config::{Boot, Config, Limits};
-use crate::console::{Console, print};
+use crate::console::{Console, print, print_last};
 use crate::devices::rtc;
 use crate::engine::{Count, EngineKind, IrqchipKind};
 use crate::error::{Error, Result, status};
 use crate::machine::{End, Machine};
+use crate::output::say;
 use crate::platform::Isa;
 use crate::reference::Page;
-use crate::summary::{Summary, write_file};
-use crate::terminal::{self, RawMode};
+use crate::stop::{Stop, Watch};
+use crate::summary::{Summary, is_replaceable, write_file};
+use crate::terminal::RawMode;
 use crate::{config, demo, events, exec, explain};
 
 /// Exit statuses, for `--help`.
@@ -34,7 +36,7 @@ Exit status:
   118  the guest asked for a reset
   120  every processor is halted for good
   122  --max-instructions was reached
-  124  --timeout ran out
+  124  --timeout ran out; output that nobody reads is not waited for then
   126  triple fault
   128  left by the console escape; 128 plus its number for a signal
 
@@ -155,7 +157,7 @@ struct MachineArgs {
     /// Write the statistics there and not to standard output.
     #[arg(long, value_name = "FILE")]
     stats_file: Option<PathBuf>,
-    /// Stop after this many seconds of real time.
+    /// Stop after this many seconds of real time, from the start of the command.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
     /// Stop after this many instructions of all processors together.
@@ -390,8 +392,7 @@ fn dispatch(command: Command) -> Result<u8> {
             Ok(status::POWER_OFF)
         }
         Command::Run(args) => {
-            let end = run(&args.machine, Stats::Table, || payload(&args))?;
-            Ok(end.status())
+            supervised(&args.machine, Stats::Table, || payload(&args), End::status)
         }
         Command::Events(args) => {
             let personalities = events::personalities(&args.cpu)?;
@@ -413,10 +414,8 @@ fn dispatch(command: Command) -> Result<u8> {
             Ok(status::POWER_OFF)
         }
         Command::Exec(args) => {
-            let end = run(&args.machine, Stats::None, || {
-                exec::payload(args.kernel.as_deref(), &args.append, &args.command)
-            })?;
-            Ok(exec::status(end))
+            let payload = || exec::payload(args.kernel.as_deref(), &args.append, &args.command);
+            supervised(&args.machine, Stats::None, payload, exec::status)
         }
     }
 }
@@ -456,11 +455,32 @@ fn demo_payload(name: &str, cpu: &str) -> Result<Payload> {
     })
 }
 
-/// Runs a machine and reports.
+/// Runs a machine, reports, and gives the status for the end. The time limit holds for all of it,
+/// from the reading of files to the last line.
+fn supervised(
+    args: &MachineArgs,
+    default_stats: Stats,
+    payload: impl FnOnce() -> Result<Payload>,
+    status: fn(End) -> u8,
+) -> Result<u8> {
+    let stop = Stop::new()?;
+    let watch = Watch::process(&stop, args.timeout.map(Duration::from_secs))?;
+    Ok(match run(args, default_stats, payload, &stop, &watch) {
+        Ok(end) => status(end),
+        Err(error) => {
+            say(&error.to_string(), &stop);
+            error.status()
+        }
+    })
+}
+
+/// The same, but for what a failure means.
 fn run(
     args: &MachineArgs,
     default_stats: Stats,
     payload: impl FnOnce() -> Result<Payload>,
+    stop: &Stop,
+    watch: &Watch,
 ) -> Result<End> {
     let (personality, platform) = config::personality(&args.cpu)?;
     let clock_hz = args.clock.unwrap_or(platform.clock_hz);
@@ -495,34 +515,54 @@ fn run(
     }
     let mut machine = Machine::new(&config)?;
     if let Some(text) = config.isa.announcement(platform) {
-        say(&text);
+        say(&text, stop);
     }
     if let Some(text) = &machine.choice().warning {
-        say(text);
+        say(text, stop);
     }
     let stdio = args.serial.as_os_str() == "stdio";
-    let mut console = if stdio { Console::stdio()? } else { Console::file(&args.serial)? };
-    terminal::catch_signals()?;
+    let mut console =
+        if stdio { Console::stdio(stop)? } else { Console::file(&args.serial, stop)? };
     let raw = if stdio { RawMode::enter()? } else { None };
-    let end = machine.run(config.limits, &mut console);
+    watch.begins();
+    let end = machine.run_until(stop, config.limits.instructions, &mut console);
     drop(raw);
     let end = end?;
-    report(end);
+    if let Some(text) = end.message() {
+        say(&text, stop);
+    }
+    let mut lost = console.lost();
     let summary = Summary::new(personality, &machine, end);
     let text = match args.stats.unwrap_or(default_stats) {
-        Stats::Table => summary.table(),
-        Stats::Json => summary.json()?,
-        Stats::None => return Ok(end),
+        Stats::Table => Some(summary.table()),
+        Stats::Json => Some(summary.json()?),
+        Stats::None => None,
     };
-    match &args.stats_file {
-        Some(path) => write_file(path, &text)?,
-        None => print(&text)?,
+    if let Some(text) = text {
+        let lost_last = match &args.stats_file {
+            Some(path) if is_replaceable(path) => write_file(path, &text).map(|()| None)?,
+            // What a blocked reader does not get begins with the first byte.
+            None if stdio && lost.is_some() => None,
+            path => print_last(&text, path.as_deref(), stop)?,
+        };
+        lost = lost.or(lost_last);
     }
-    Ok(end)
+    let Some(lost) = lost else { return Ok(end) };
+    // Nothing is lost but by a stop.
+    let cut_off = stop.cause().map_or(end, End::from);
+    if let Some(text) = cut_off.message().filter(|_| cut_off != end) {
+        say(&text, stop);
+    }
+    say(&lost, stop);
+    Ok(cut_off)
 }
 
-/// The folder must be there and the file, if there, writable.
+/// The folder must be there and the file, if there, writable. A pipe or a device is not opened: its
+/// other end would see it.
 fn check_writable(path: &std::path::Path) -> Result<()> {
+    if !is_replaceable(path) {
+        return Ok(());
+    }
     let failed = |e| Error::Host(format!("cannot write {}: {e}", path.display()));
     let existed = path.exists();
     std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(failed)?;
@@ -530,25 +570,6 @@ fn check_writable(path: &std::path::Path) -> Result<()> {
         std::fs::remove_file(path).map_err(failed)?;
     }
     Ok(())
-}
-
-/// Says on standard error how the run ended, unless the guest did what a guest should.
-fn report(end: End) {
-    let text = match end {
-        End::PowerOff | End::Exit(_) | End::Quit => return,
-        End::Reset => "the guest asked for a reset".into(),
-        End::Halted => "every processor is halted for good".into(),
-        End::TripleFault(id) => format!("triple fault on processor {id}"),
-        End::Instructions => "the limit of instructions is reached".into(),
-        End::Timeout => "the time limit is reached".into(),
-        End::Signal(number) => format!("ended by signal {number}"),
-    };
-    say(&text);
-}
-
-/// Writes a line to standard error, which may be gone: there is nowhere else to say so.
-fn say(text: &str) {
-    let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("vpmu: {text}\n"));
 }
 
 #[cfg(test)]

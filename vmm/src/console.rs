@@ -9,38 +9,52 @@ use std::time::Duration;
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::error::{Error, Result};
+use crate::output::Output;
+use crate::stop::{Cause, Stop};
 use crate::typing::Typing;
 use crate::wait;
 
 /// Where the guest's first serial port is connected.
 pub struct Console {
     name: String,
-    output: Box<dyn Write>,
+    output: Sink,
     input: Option<Typing>,
     interactive: bool,
+    stop: Option<Stop>,
+}
+
+/// Where output goes.
+enum Sink {
+    /// To this process.
+    Direct(Box<dyn Write>),
+    /// To the host, which may let it wait.
+    Queued(Output),
 }
 
 impl Console {
-    /// Output to standard output, input from standard input. If that is a terminal, Ctrl-A x leaves
-    /// and Ctrl-A Ctrl-A is Ctrl-A.
+    /// Output to standard output, input from standard input. If that is a terminal, Ctrl-A x requests
+    /// the `stop` and Ctrl-A Ctrl-A is Ctrl-A.
     ///
     /// # Errors
     /// If the host refuses.
-    pub fn stdio() -> Result<Self> {
+    pub fn stdio(stop: &Stop) -> Result<Self> {
         let stdin = io::stdin();
         let interactive = stdin.is_terminal();
-        let file = stdin
-            .as_fd()
-            .try_clone_to_owned()
-            .map_err(|e| Error::Host(format!("cannot read standard input: {e}")))?;
+        let failed = |e| Error::Host(format!("cannot read standard input: {e}"));
+        let file = stdin.as_fd().try_clone_to_owned().map_err(failed)?;
+        let quit = stop.clone();
         // The thread does not hold the lock of standard input, which restoring the terminal needs.
-        let input = Typing::read(File::from(file), interactive)
-            .map_err(|e| Error::Host(format!("no event descriptor: {e}")))?;
+        let input =
+            Typing::read(File::from(file), interactive, move || _ = quit.request(Cause::Quit))
+                .map_err(failed)?;
+        let output = Output::stream(&io::stdout(), stop)
+            .map_err(|e| Error::Host(format!("cannot write standard output: {e}")))?;
         Ok(Self {
             name: "standard output".into(),
-            output: Box::new(io::stdout()),
+            output: Sink::Queued(output),
             input: Some(input),
             interactive,
+            stop: Some(stop.clone()),
         })
     }
 
@@ -48,17 +62,19 @@ impl Console {
     ///
     /// # Errors
     /// If the file cannot be created.
-    pub fn file(path: &Path) -> Result<Self> {
+    pub fn file(path: &Path, stop: &Stop) -> Result<Self> {
         let name = path.display().to_string();
-        let file =
-            File::create(path).map_err(|e| Error::Host(format!("cannot write {name}: {e}")))?;
-        Ok(Self::to(name, Box::new(io::BufWriter::new(file))))
+        let output = File::create(path)
+            .and_then(|file| Output::new(move || Ok(file), false, stop))
+            .map_err(|e| Error::Host(format!("cannot write {name}: {e}")))?;
+        let (output, stop) = (Sink::Queued(output), Some(stop.clone()));
+        Ok(Self { name, output, input: None, interactive: false, stop })
     }
 
     /// Output to `output`, called `name` in messages; no input.
     #[must_use]
     pub fn to(name: String, output: Box<dyn Write>) -> Self {
-        Self { name, output, input: None, interactive: false }
+        Self { name, output: Sink::Direct(output), input: None, interactive: false, stop: None }
     }
 
     /// Whether somebody may still type.
@@ -85,24 +101,41 @@ impl Console {
         self.interactive
     }
 
-    /// Shows what the guest sent.
+    /// Shows what the guest sent. Waits for whoever reads it, unless the run is to end.
     ///
     /// # Errors
-    /// If it cannot be written, as on a full disk.
+    /// If it, or something before it, cannot be written, as on a full disk.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.output.write_all(bytes).map_err(|e| self.failed(&e))?;
-        if self.input.is_some() { self.flush() } else { Ok(()) }
+        match &mut self.output {
+            Sink::Direct(output) => output.write_all(bytes),
+            Sink::Queued(output) => output.write(bytes),
+        }
+        .map_err(|e| self.failed(&e))
     }
 
-    /// Writes out what is buffered.
+    /// Writes out all there is. Once the run is to end, it does not wait for somebody who does not
+    /// read: see [`Console::lost`].
     ///
     /// # Errors
     /// If it cannot be written, as on a full disk.
     pub fn flush(&mut self) -> Result<()> {
-        self.output.flush().map_err(|e| self.failed(&e))
+        match &mut self.output {
+            Sink::Direct(output) => output.flush(),
+            Sink::Queued(output) => output.flush(),
+        }
+        .map_err(|e| self.failed(&e))
+    }
+
+    /// What nobody has read, if [`Console::flush`] has left something: in words.
+    #[must_use]
+    pub fn lost(&self) -> Option<String> {
+        match &self.output {
+            Sink::Direct(_) => None,
+            Sink::Queued(output) => lost(&self.name, output),
+        }
     }
 
     fn failed(&self, error: &io::Error) -> Error {
@@ -115,17 +148,39 @@ impl Console {
         self.input.as_ref().map_or(Vec::new(), Typing::take)
     }
 
-    /// Whether the user has typed Ctrl-A x, whatever else still waits to be taken.
-    #[must_use]
-    pub fn quits(&self) -> bool {
-        self.input.as_ref().is_some_and(Typing::quits)
-    }
-
-    /// Waits until something is typed, but not longer than `time`.
+    /// Waits until something is typed or the run is to end, but not longer than `time`.
     pub fn wait(&mut self, time: Duration) {
         if let Some(input) = &self.input {
-            wait::wait([Some(input.arrived())], time);
+            wait::wait([Some(input.arrived()), None], self.stop.as_ref().map(Stop::event), time);
         }
+    }
+}
+
+/// What has not been written to the file called `name`, in words.
+fn lost(name: &str, output: &Output) -> Option<String> {
+    let left = output.left();
+    (left > 0).then(|| format!("{name} is blocked: {left} bytes are lost"))
+}
+
+/// Writes `text` to a file, or to standard output, after all else. Once the run is to end, it does not
+/// wait for somebody who does not read; what is lost then, in words.
+///
+/// # Errors
+/// If it cannot be written; but a reader of standard output that has gone away is no error.
+pub(crate) fn print_last(text: &str, path: Option<&Path>, stop: &Stop) -> Result<Option<String>> {
+    let name = path.map_or("standard output".into(), |path| path.display().to_string());
+    let output = match path.map(Path::to_path_buf) {
+        Some(path) => Output::new(move || File::create(path), true, stop),
+        None => Output::stream(&io::stdout(), stop),
+    };
+    let written = output.and_then(|mut output| {
+        output.write(text.as_bytes())?;
+        output.flush()?;
+        Ok(lost(&name, &output))
+    });
+    match written {
+        Err(e) if path.is_none() && e.kind() == ErrorKind::BrokenPipe => Ok(None),
+        written => written.map_err(|e| Error::Host(format!("cannot write {name}: {e}"))),
     }
 }
 
@@ -149,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_an_error() {
-        if let Ok(mut console) = Console::file(Path::new("/dev/full")) {
+        if let Ok(mut console) = Console::file(Path::new("/dev/full"), &Stop::new().unwrap()) {
             let result = console.write(b"x").and_then(|()| console.flush());
             assert!(result.unwrap_err().to_string().starts_with("cannot write /dev/full: "));
         }

@@ -10,7 +10,7 @@
 //! own, and time is the host's; see [`crate::engine::kvm`].
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pmu_model::Reset;
 use x86_cpu::cpu::{Cpu, DescriptorTable, Segment, efer};
@@ -31,14 +31,14 @@ use crate::irq::VcpuSignal;
 use crate::irq::lapic::{LapicConfig, VERSION_INTEGRATED};
 use crate::memory::{Memory, Rom};
 use crate::platform::{MsrBank, Platform};
-use crate::terminal;
+use crate::stop::{Cause, Stop, Watch};
 
 /// Longest slice, in cycles: 25 microseconds at 2 GHz.
 pub const QUANTUM: u64 = 50_000;
 /// How long, in virtual seconds, all processors may be halted with interrupts off. An NMI could
 /// still wake them; nothing sends one that late.
 const HALTED_FOR_GOOD: u64 = 10;
-/// How long to wait at once for somebody to type, so that signals and the time limit are seen.
+/// How long to wait at once for somebody to type.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How a run ended.
@@ -82,6 +82,20 @@ impl End {
         }
     }
 
+    /// What there is to say of it, unless the guest did what a guest should.
+    #[must_use]
+    pub fn message(self) -> Option<String> {
+        Some(match self {
+            Self::PowerOff | Self::Exit(_) | Self::Quit => return None,
+            Self::Reset => "the guest asked for a reset".into(),
+            Self::Halted => "every processor is halted for good".into(),
+            Self::TripleFault(id) => format!("triple fault on processor {id}"),
+            Self::Instructions => "the limit of instructions is reached".into(),
+            Self::Timeout => "the time limit is reached".into(),
+            Self::Signal(number) => format!("ended by signal {number}"),
+        })
+    }
+
     /// One word for reports.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -95,6 +109,16 @@ impl End {
             Self::Timeout => "timeout",
             Self::Quit => "quit",
             Self::Signal(_) => "signal",
+        }
+    }
+}
+
+impl From<Cause> for End {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Timeout => Self::Timeout,
+            Cause::Quit => Self::Quit,
+            Cause::Signal(number) => Self::Signal(number),
         }
     }
 }
@@ -258,13 +282,29 @@ impl Machine {
     /// # Errors
     /// If the console's output cannot be written, or KVM cannot go on.
     pub fn run(&mut self, limits: Limits, console: &mut Console) -> Result<End> {
+        let stop = Stop::new()?;
+        let _watch = limits.timeout.map(|limit| Watch::limit(&stop, limit)).transpose()?;
+        self.run_until(&stop, limits.instructions, console)
+    }
+
+    /// As [`Self::run`], until `stop` is requested or so many instructions have retired.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_until(
+        &mut self,
+        stop: &Stop,
+        instructions: Option<u64>,
+        console: &mut Console,
+    ) -> Result<End> {
+        self.soft.obey(stop);
         let end = match self.kvm.take() {
             Some(mut kvm) => {
-                let end = kvm.run(self, limits, console);
+                let end = kvm.run(self, stop, console);
                 self.kvm = Some(kvm);
                 end?
             }
-            None => self.run_soft(limits, console)?,
+            None => self.run_soft(stop, instructions, console)?,
         };
         let output = self.board.chipset.serial.take_output();
         console.write(&output)?;
@@ -273,13 +313,18 @@ impl Machine {
     }
 
     /// As [`Self::run`], on the software engine.
-    fn run_soft(&mut self, limits: Limits, console: &mut Console) -> Result<End> {
-        let started = Instant::now();
+    fn run_soft(
+        &mut self,
+        stop: &Stop,
+        instructions: Option<u64>,
+        console: &mut Console,
+    ) -> Result<End> {
         loop {
-            if let Some(end) = self.look_outside(limits, started, console)? {
-                return Ok(end);
+            self.exchange(console)?;
+            if let Some(cause) = stop.cause() {
+                return Ok(cause.into());
             }
-            let left = match limits.instructions {
+            let left = match instructions {
                 Some(limit) => limit.saturating_sub(self.retired()),
                 None => u64::MAX,
             };
@@ -307,23 +352,6 @@ impl Machine {
         }
     }
 
-    /// What comes from outside the machine: console, signals, the time limit.
-    pub(crate) fn look_outside(
-        &mut self,
-        limits: Limits,
-        started: Instant,
-        console: &mut Console,
-    ) -> Result<Option<End>> {
-        if self.exchange(console)? {
-            return Ok(Some(End::Quit));
-        }
-        if let Some(number) = terminal::caught_signal() {
-            return Ok(Some(End::Signal(number)));
-        }
-        let timeout = limits.timeout.is_some_and(|limit| started.elapsed() >= limit);
-        Ok(timeout.then_some(End::Timeout))
-    }
-
     /// Whether no processor executes anything until something comes from outside.
     pub(crate) fn is_asleep(&self) -> bool {
         self.vcpus.iter().all(|vcpu| vcpu.asleep(&self.board))
@@ -349,15 +377,12 @@ impl Machine {
         self.vcpus.iter().map(|vcpu| vcpu.cpu.retired()).sum()
     }
 
-    /// Console output to the host, input to the guest; whether the user wants to leave.
-    fn exchange(&mut self, console: &mut Console) -> Result<bool> {
+    /// Console output to the host, input to the guest.
+    pub(crate) fn exchange(&mut self, console: &mut Console) -> Result<()> {
         let chipset = &mut self.board.chipset;
         if chipset.serial.has_output() {
             let output = chipset.serial.take_output();
             console.write(&output)?;
-        }
-        if console.quits() {
-            return Ok(true);
         }
         // What the guest does not take stays where it comes from.
         if self.typed.is_empty() {
@@ -369,7 +394,7 @@ impl Machine {
             let taken = chipset.push_input(next);
             self.typed.drain(..taken.min(self.typed.len()));
         }
-        Ok(false)
+        Ok(())
     }
 
     /// Whether something may still be typed that the guest does not have yet. While it does not take
@@ -429,6 +454,7 @@ impl Machine {
                 let (vcpus, board) = (&mut self.vcpus, &mut self.board);
                 match self.soft.run(vcpus, id, board, self.memory.ram(), limit) {
                     Outcome::Complete => break,
+                    Outcome::Stopped => return Slice::Stopped,
                     Outcome::Signals => _ = self.distribute_signals(),
                     Outcome::Event => {
                         if let Some(end) = self.take_event() {
@@ -491,6 +517,8 @@ pub(crate) enum Slice {
     Whole,
     /// Early, since nothing counts any more.
     Uncounted,
+    /// Early, since the run is to end.
+    Stopped,
     /// With the run.
     Ended(End),
 }

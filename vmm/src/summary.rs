@@ -353,16 +353,19 @@ fn uncounted(personality: &'static Personality, selected: Selected) -> Uncounted
     }
 }
 
-/// Writes `text` to `path`: either all of it is there afterwards, or the file is as before.
+/// Whether `path` is a file or nothing. Renaming over a device or a pipe would replace it.
+#[must_use]
+pub fn is_replaceable(path: &Path) -> bool {
+    path.is_file() || !path.exists()
+}
+
+/// Writes `text` to `path`, which is a file or nothing: either all of it is there afterwards, or the
+/// file is as before.
 ///
 /// # Errors
 /// If the host refuses.
 pub fn write_file(path: &Path, text: &str) -> Result<()> {
     let failed = |e| Error::Host(format!("cannot write {}: {e}", path.display()));
-    // Renaming over a device or a pipe would replace it.
-    if path.exists() && !path.is_file() {
-        return fs::write(path, text).map_err(failed);
-    }
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary = path.with_file_name(name);

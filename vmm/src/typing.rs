@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use vmm_sys_util::eventfd::EventFd;
 
@@ -12,6 +13,9 @@ use vmm_sys_util::eventfd::EventFd;
 const CAPACITY: usize = 64 << 10;
 /// Bytes that are read at once.
 const PIECE: usize = 4 << 10;
+
+/// How long to wait for a file that does not let anybody wait.
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Ctrl-A: begins an escape.
 const ESCAPE: u8 = 0x01;
@@ -32,26 +36,26 @@ struct Queue {
     bytes: Vec<u8>,
     /// Nothing more will come.
     ended: bool,
-    /// The user typed Ctrl-A x.
-    quits: bool,
     /// Nobody wants any more.
     closed: bool,
 }
 
 impl Typing {
-    /// Reads `file` from now on. If it is `interactive`, Ctrl-A x leaves and Ctrl-A Ctrl-A is Ctrl-A.
+    /// Reads `file` from now on. If it is `interactive`, Ctrl-A x calls `quit` and Ctrl-A Ctrl-A is
+    /// Ctrl-A.
     ///
     /// # Errors
     /// If the host has no event descriptor.
     pub(crate) fn read(
         file: impl Read + Send + 'static,
         interactive: bool,
+        quit: impl Fn() + Send + 'static,
     ) -> std::io::Result<Self> {
         let arrived = EventFd::new(libc::EFD_NONBLOCK)?;
         let shared = Arc::new(Shared { queue: Mutex::default(), room: Condvar::new(), arrived });
         let typing = Self(Arc::clone(&shared));
         thread::Builder::new().name("input".into()).spawn(move || {
-            shared.fill(file, Keys { interactive, escaped: false });
+            shared.fill(file, Keys { interactive, escaped: false }, quit);
         })?;
         Ok(typing)
     }
@@ -59,11 +63,6 @@ impl Typing {
     /// Signalled when something has arrived, or nothing can any more.
     pub(crate) fn arrived(&self) -> &EventFd {
         &self.0.arrived
-    }
-
-    /// Whether the user has typed Ctrl-A x.
-    pub(crate) fn quits(&self) -> bool {
-        self.0.lock().quits
     }
 
     /// Whether the end has not been reached.
@@ -99,7 +98,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fill(&self, mut file: impl Read, mut keys: Keys) {
+    fn fill(&self, mut file: impl Read, mut keys: Keys, quit: impl Fn()) {
         let mut piece = [0; PIECE];
         loop {
             let mut queue = self.lock();
@@ -114,9 +113,17 @@ impl Shared {
             let mut queue = self.lock();
             match read {
                 Ok(n @ 1..) => {
-                    queue.quits |= keys.translate(&piece[..n], &mut queue.bytes);
+                    if keys.translate(&piece[..n], &mut queue.bytes) {
+                        quit();
+                    }
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    // Somebody else's setting: the file is shared.
+                    drop(queue);
+                    thread::sleep(PATIENCE);
+                    continue;
+                }
                 Ok(0) | Err(_) => queue.ended = true,
             }
             let ended = queue.ended;
@@ -157,7 +164,7 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use super::*;
 
@@ -184,7 +191,7 @@ mod tests {
     fn source(left: usize) -> (Typing, Arc<AtomicUsize>) {
         let read = Arc::new(AtomicUsize::new(0));
         let source = Source { left, next: 0, read: Arc::clone(&read) };
-        (Typing::read(source, false).unwrap(), read)
+        (Typing::read(source, false, || ()).unwrap(), read)
     }
 
     /// Waits for something that a thread does, on however slow a host.

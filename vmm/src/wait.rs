@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code)]
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 use std::time::Duration;
 
@@ -18,10 +18,11 @@ pub(crate) fn be_punctual() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
 }
 
-/// Waits until one of the descriptors is signalled, a signal comes or the time is up. Takes the
-/// signals of the descriptors.
-pub(crate) fn wait<const N: usize>(descriptors: [Option<&EventFd>; N], time: Duration) {
-    let mut polled = descriptors.map(|descriptor| libc::pollfd {
+/// Waits until one of the descriptors is signalled, a signal comes or the time is up. Takes what has
+/// signalled the descriptors, but for `kept`.
+pub(crate) fn wait(taken: [Option<&EventFd>; 2], kept: Option<&EventFd>, time: Duration) {
+    let [first, second] = taken;
+    let mut polled = [first, second, kept].map(|descriptor| libc::pollfd {
         // Negative ones are ignored.
         fd: descriptor.map_or(-1, AsRawFd::as_raw_fd),
         events: libc::POLLIN,
@@ -31,10 +32,10 @@ pub(crate) fn wait<const N: usize>(descriptors: [Option<&EventFd>; N], time: Dur
         tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: time.subsec_nanos().into(),
     };
-    // SAFETY: `polled` has N elements, and the kernel writes no more than them; no signal mask.
-    let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), N as u64, &raw const time, ptr::null()) };
+    // SAFETY: `polled` has three elements, and the kernel writes no more than them; no signal mask.
+    let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), 3, &raw const time, ptr::null()) };
     if ready > 0 {
-        for (polled, descriptor) in polled.iter().zip(descriptors) {
+        for (polled, descriptor) in polled.iter().zip(taken) {
             if polled.revents != 0
                 && let Some(descriptor) = descriptor
             {
@@ -43,4 +44,14 @@ pub(crate) fn wait<const N: usize>(descriptors: [Option<&EventFd>; N], time: Dur
             }
         }
     }
+}
+
+/// Whether a write to `file` would take something, or fail, at once.
+pub(crate) fn is_writable(file: &impl AsFd) -> bool {
+    let fd = file.as_fd().as_raw_fd();
+    let mut polled = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    let time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: one element, and the kernel writes no more; no signal mask.
+    let ready = unsafe { libc::ppoll(&raw mut polled, 1, &raw const time, ptr::null()) };
+    ready > 0
 }

@@ -64,6 +64,8 @@ pub enum Outcome {
     Uncounted,
     /// The processor shut down: triple fault.
     Shutdown,
+    /// The run is to end.
+    Stopped,
 }
 
 /// How far a slice may go.

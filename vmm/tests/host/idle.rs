@@ -4,9 +4,6 @@ use super::*;
 
 tests!(a_guest_that_waits_takes_no_processor_time, a_tick_takes_no_system_call_too_many);
 
-/// STI; HLT; JMP to HLT.
-const IDLE: &[u8] = &[0xFB, 0xF4, 0xEB, 0xFD];
-
 /// A guest that runs, its input open: somebody could type.
 struct Running(Child);
 

@@ -1,5 +1,6 @@
 //! The `vpmu` program on the host's KVM, as a user starts it: what it says when something is wrong,
-//! what it leaves behind, and what it costs while the guest has nothing to do.
+//! what it leaves behind, what it costs while the guest has nothing to do, and that it ends when it is
+//! told to. What does not need a KVM is tried on the software engine as well.
 //!
 //! A test that needs what the host does not have or allow (a KVM, a mount namespace, strace) is
 //! ignored, and its line says why.
@@ -8,6 +9,7 @@ mod conditions;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod idle;
+mod limits;
 mod terminal;
 
 use std::io::Write as _;
@@ -28,6 +30,8 @@ const LATEST: Duration = Duration::from_secs(60);
 const HALT: &[u8] = &[0xFA, 0xF4];
 /// What `vpmu` says of [`HALT`], and its status then.
 const HALTED: (&str, i32) = ("vpmu: every processor is halted for good\n", 120);
+/// STI; HLT; JMP to HLT.
+const IDLE: &[u8] = &[0xFB, 0xF4, 0xEB, 0xFD];
 /// The status if the host refuses something.
 const HOST: i32 = 6;
 

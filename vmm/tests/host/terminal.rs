@@ -61,3 +61,16 @@ fn the_terminal_is_as_before() -> Verdict {
     let few = format!("sh -c \"ulimit -n 14; {few}\"");
     assert_restored("few files", &few, 6, "Too many open files")
 }
+
+/// Each signal that ends a process by default and that the process can catch, on the software engine.
+/// Names and numbers: signal(7); status 128 and the number.
+#[test]
+fn no_signal_leaves_the_terminal_raw() {
+    for (name, number) in [("HUP", 1), ("INT", 2), ("QUIT", 3), ("USR1", 10), ("ALRM", 14)] {
+        let words = arguments(&format!("tty-{name}"), IDLE, 0x7C00, &["--engine", "soft"]);
+        let quoted: Vec<_> = words.iter().map(|word| format!("'{word}'")).collect();
+        let run = quoted.join(" ");
+        let run = format!("timeout --foreground --preserve-status -s {name} 1 {run}");
+        assert_restored(name, &run, 128 + number, &format!("signal {number}"));
+    }
+}

@@ -14,7 +14,7 @@ use vmm_sys_util::ioctl_iow_nr;
 use vmm_sys_util::signal::{SIGRTMIN, block_signal, register_signal_handler, unblock_signal};
 
 use crate::error::{Error, Result};
-use crate::terminal;
+use crate::stop;
 
 ioctl_iow_nr!(KVM_SET_SIGNAL_MASK, kvm_bindings::KVMIO, 0x8b, kvm_signal_mask);
 
@@ -53,7 +53,7 @@ impl Kicker {
     ///
     /// Signals that ask the process to end go to other threads from here on.
     pub(super) fn here(vcpu: &mut VcpuFd) -> Self {
-        for signal in terminal::SIGNALS {
+        for signal in stop::SIGNALS {
             // If it cannot be blocked, it is seen a little later.
             let _ = block_signal(signal);
         }
@@ -89,7 +89,7 @@ impl Kicker {
 /// If the host refuses.
 pub(super) fn take_signals_in_guest(vcpu: &VcpuFd) -> Result<()> {
     // Those that ask the process to end are the main thread's as before.
-    let ignored = terminal::SIGNALS.iter().fold(0_u64, |mask, signal| mask | 1 << (signal - 1));
+    let ignored = stop::SIGNALS.iter().fold(0_u64, |mask, signal| mask | 1 << (signal - 1));
     let mask = SignalMask { len: 8, signals: ignored.to_le_bytes() };
     // SAFETY: `vcpu` is a vCPU, and KVM reads a length and as many bytes behind it.
     if unsafe { ioctl_with_ref(vcpu, KVM_SET_SIGNAL_MASK(), &mask) } < 0 {

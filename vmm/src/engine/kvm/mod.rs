@@ -51,12 +51,13 @@ use self::vcpu::Thread;
 use self::world::{Shared, World};
 use super::{ASKED_FOR, Choice, Count, EngineKind, IrqchipKind};
 use crate::boot::Payload;
-use crate::config::{Config, Limits};
+use crate::config::Config;
 use crate::console::Console;
 use crate::error::{Error, Result};
 use crate::machine::{End, LocalApic, Machine};
 use crate::memory::Memory;
 use crate::platform::Platform;
+use crate::stop::Stop;
 use crate::wait;
 
 /// Where KVM may keep the three pages of its own that some hosts need for real mode: in the hole
@@ -198,7 +199,7 @@ impl Kvm {
     pub fn run(
         &mut self,
         machine: &mut Machine,
-        limits: Limits,
+        stop: &Stop,
         console: &mut Console,
     ) -> Result<End> {
         kick::prepare()?;
@@ -222,7 +223,7 @@ impl Kvm {
                     break;
                 }
             }
-            let end = attend(&shared, limits, console, &main);
+            let end = attend(&shared, stop, console, &main);
             let mut world = shared.lock();
             world.finish(end);
             shared.unlock(world);
@@ -232,16 +233,10 @@ impl Kvm {
     }
 }
 
-/// The main thread: the console, the limits, and the devices while all processors are busy or asleep.
-fn attend(
-    shared: &Shared<'_>,
-    limits: Limits,
-    console: &mut Console,
-    main: &EventFd,
-) -> Result<End> {
+/// The main thread: the console, the stop, and the devices while all processors are busy or asleep.
+fn attend(shared: &Shared<'_>, stop: &Stop, console: &mut Console, main: &EventFd) -> Result<End> {
     wait::be_punctual();
-    let started = Instant::now();
-    let mut visited = started;
+    let mut visited = Instant::now();
     loop {
         let mut world = shared.lock();
         // While the software engine has the machine, the devices are its own business.
@@ -250,8 +245,9 @@ fn attend(
             world.settle();
         }
         let printing = world.machine.board.chipset.serial.has_output();
-        if let Some(end) = world.machine.look_outside(limits, started, console)? {
-            return Ok(end);
+        world.machine.exchange(console)?;
+        if let Some(cause) = stop.cause() {
+            return Ok(cause.into());
         }
         world.has_input = world.machine.can_be_typed_at(console);
         // What was typed may have raised an interrupt.
@@ -293,14 +289,10 @@ fn attend(
             let left = VISIT.saturating_sub(visited.elapsed());
             until = until.min(now.saturating_add(world.clock.cycles(left)));
         }
-        if let Some(limit) = limits.timeout {
-            let left = limit.saturating_sub(started.elapsed());
-            until = until.min(now.saturating_add(world.clock.cycles(left)));
-        }
         world.main_until = until;
         let time = world.clock.until(now, until);
         shared.unlock(world);
-        wait::wait([Some(main), console.input_event()], time);
+        wait::wait([Some(main), console.input_event()], Some(stop.event()), time);
     }
 }
 

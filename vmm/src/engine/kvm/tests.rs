@@ -8,7 +8,9 @@ use super::host::{Host, Lacking};
 use super::*;
 use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Payload};
+use crate::config::Limits;
 use crate::engine::IrqchipKind;
+use crate::stop::Watch;
 use crate::summary::Summary;
 
 /// Code starts in real mode there.
@@ -402,7 +404,7 @@ fn a_counter_of_the_host_overflows_into_an_nmi() {
     // MOV AL, 0; OUT F4h, AL.
     code.extend([0xB0, 0x00, 0xE6, 0xF4]);
 
-    let mut config = config(&code, CODE, 1, Some(Duration::from_secs(20)));
+    let mut config = config(&code, CODE, 1, None);
     config.engine = EngineKind::Soft;
     let mut machine = Machine::new(&config).unwrap();
     machine.vcpus[0].pmu = Count::Host.pmu(config.personality);
@@ -410,7 +412,10 @@ fn a_counter_of_the_host_overflows_into_an_nmi() {
     let mut kvm = Kvm::new(&host, &config, config.platform, &mut machine.memory).unwrap();
     kvm.host_events = Some(host_counter::tests::WITH_TASK_CLOCK);
     let mut console = Console::to("nowhere".into(), Box::new(std::io::sink()));
-    let end = kvm.run(&mut machine, config.limits, &mut console).unwrap();
+    let stop = Stop::new().unwrap();
+    let watch = Watch::limit(&stop, Duration::from_secs(20)).unwrap();
+    let end = kvm.run(&mut machine, &stop, &mut console).unwrap();
+    drop(watch);
     drop(kvm);
 
     let vcpu = &machine.vcpus()[0];

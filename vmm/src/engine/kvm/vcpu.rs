@@ -444,7 +444,8 @@ impl<'s, 'm> Thread<'s, 'm> {
             });
             let lost = asleep && machine.is_masked();
             match machine.slice(until, u64::MAX, held && !lost) {
-                Slice::Whole => {}
+                // Of the stop, the main thread makes the end.
+                Slice::Whole | Slice::Stopped => {}
                 Slice::Uncounted => break,
                 Slice::Ended(end) => world.finish(Ok(end)),
             }

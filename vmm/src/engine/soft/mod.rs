@@ -29,11 +29,18 @@ pub use self::vcpu::Vcpu;
 use self::vcpu::{Siblings, count_until};
 use super::{Board, Limit, Outcome};
 use crate::irq::Pending;
+use crate::stop::Stop;
+
+/// The most cycles without a look whether the run is to end. Instructions that take a microsecond of
+/// the host's time, or are translated anew each time, fill a slice with tenths of a second.
+const STRIDE: u64 = 16_384;
 
 /// The translated code of a machine.
 pub struct Soft {
     plain: Translations<Plain>,
     counting: Translations<Counting>,
+    /// Asks the run to end.
+    stop: Option<Stop>,
 }
 
 /// A processor with all that its execution touches.
@@ -56,6 +63,11 @@ impl Soft {
             plain: Translations::with_budget(budget),
             counting: Translations::with_budget(budget),
         }
+    }
+
+    /// Ends each run early from now on when `stop` is requested.
+    pub fn obey(&mut self, stop: &Stop) {
+        self.stop = Some(stop.clone());
     }
 
     /// Does something with processor `id` that is not to be counted. `None`: there is none such.
@@ -98,6 +110,9 @@ impl Soft {
         let siblings = &mut siblings;
         let stop_at = vcpu.cpu.retired().saturating_add(limit.instructions);
         while vcpu.cpu.time < limit.time {
+            if self.stop.as_ref().is_some_and(Stop::is_requested) {
+                return Outcome::Stopped;
+            }
             let deadline = board.catch_up(vcpu.cpu.time);
             vcpu.deliver_late(board);
             if board.chipset.irq.has_signals() {
@@ -129,7 +144,8 @@ impl Soft {
             if left == 0 {
                 return Outcome::InstructionLimit;
             }
-            if self.step(Running { vcpu, siblings, board, ram }, until, left) == Exit::Shutdown {
+            let stride = until.min(vcpu.cpu.time + STRIDE);
+            if self.step(Running { vcpu, siblings, board, ram }, stride, left) == Exit::Shutdown {
                 return Outcome::Shutdown;
             }
         }
