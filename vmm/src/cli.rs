@@ -33,6 +33,7 @@ Exit status:
   2    the command line is wrong
   4    an input file is missing, damaged or in no known format
   6    the host refused something
+  116  virtual time is at its end: 2^63 cycles, or ticks of the bus clock if that is faster
   118  the guest asked for a reset
   120  every processor is halted for good
   122  --max-instructions was reached

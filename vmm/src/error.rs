@@ -17,6 +17,8 @@ pub mod status {
     pub const INPUT: u8 = 4;
     /// The host refused something.
     pub const HOST: u8 = 6;
+    /// Virtual time has come to its end.
+    pub const END_OF_TIME: u8 = 116;
     /// The guest asked for a reset.
     pub const RESET: u8 = 118;
     /// Every processor is halted for good.

@@ -20,7 +20,8 @@ use crate::boot::entry::{self, Entry};
 use crate::boot::{self, layout};
 use crate::config::{Boot, Config, Limits};
 use crate::console::Console;
-use crate::devices::acpi_pm::TimerWidth;
+use crate::devices::acpi_pm::{PM_TIMER_HZ, TimerWidth};
+use crate::devices::rate::Rate;
 use crate::devices::{Chipset, ChipsetConfig, ChipsetEvent};
 use crate::engine::kvm::Kvm;
 use crate::engine::soft::{Soft, Vcpu};
@@ -62,6 +63,8 @@ pub enum End {
     Quit,
     /// A signal asked the process to end.
     Signal(i32),
+    /// Virtual time has come to its end.
+    EndOfTime,
 }
 
 impl End {
@@ -79,6 +82,7 @@ impl End {
             Self::Timeout => status::TIMEOUT,
             Self::Quit => status::QUIT,
             Self::Signal(number) => status::QUIT.wrapping_add(number as u8),
+            Self::EndOfTime => status::END_OF_TIME,
         }
     }
 
@@ -93,6 +97,7 @@ impl End {
             Self::Instructions => "the limit of instructions is reached".into(),
             Self::Timeout => "the time limit is reached".into(),
             Self::Signal(number) => format!("ended by signal {number}"),
+            Self::EndOfTime => "virtual time is at its end".into(),
         })
     }
 
@@ -109,6 +114,7 @@ impl End {
             Self::Timeout => "timeout",
             Self::Quit => "quit",
             Self::Signal(_) => "signal",
+            Self::EndOfTime => "end-of-time",
         }
     }
 }
@@ -151,6 +157,8 @@ pub struct Machine {
     choice: Choice,
     count: Count,
     clock_hz: u64,
+    /// Where virtual time ends, and the run with it.
+    pub(crate) end_of_time: u64,
     signature: u32,
     /// Where the next slice begins.
     pub(crate) now: u64,
@@ -239,6 +247,7 @@ impl Machine {
             choice,
             count: config.count,
             clock_hz: config.clock_hz,
+            end_of_time: end_of_time(config.clock_hz, local_apic.timer_hz),
             signature,
             now: 0,
             script: config.script.clone(),
@@ -332,6 +341,9 @@ impl Machine {
             if self.is_dead(asleep) {
                 return Ok(End::Halted);
             }
+            if self.is_at_end_of_time(self.now) {
+                return Ok(End::EndOfTime);
+            }
             let horizon = self.horizon(asleep);
             if horizon.is_none() && !self.can_be_typed_at(console) {
                 return Ok(End::Halted);
@@ -359,11 +371,17 @@ impl Machine {
 
     /// Where the next slice ends, all processors being asleep or not; `None` if they sleep for good.
     pub(crate) fn horizon(&self, asleep: bool) -> Option<u64> {
-        match self.next_event() {
-            Some(next) if asleep => Some(next.max(self.now + 1)),
-            None if asleep => None,
-            next => Some(next.unwrap_or(u64::MAX).clamp(self.now + 1, self.now + QUANTUM)),
-        }
+        let until = match self.next_event() {
+            Some(next) if asleep => next.max(self.now + 1),
+            None if asleep => return None,
+            next => next.unwrap_or(u64::MAX).clamp(self.now + 1, self.now + QUANTUM),
+        };
+        Some(until.min(self.end_of_time))
+    }
+
+    /// Whether virtual time `now` is its end.
+    pub(crate) fn is_at_end_of_time(&self, now: u64) -> bool {
+        now >= self.end_of_time
     }
 
     /// Whether a counter is enabled anywhere, or a PMI under way.
@@ -510,6 +528,16 @@ impl Machine {
     }
 }
 
+/// Where virtual time ends, in cycles: half of what 64 bits hold, and of what they hold of the fastest
+/// device's ticks, so that nothing that adds to a time has to look.
+///
+/// At 2 GHz that is 146 years. A guest that sleeps from one event to the next passes them in no time.
+fn end_of_time(clock_hz: u64, timer_hz: u64) -> u64 {
+    const HALF: u64 = 1 << 63;
+    let ticks = |device_hz| Rate::new(clock_hz, device_hz).cycles(HALF);
+    HALF.min(ticks(timer_hz)).min(ticks(PM_TIMER_HZ))
+}
+
 /// How a slice ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slice {
@@ -654,6 +682,49 @@ mod tests {
     fn the_debug_exit_port_gives_the_status() {
         let (_, end) = run(&[&[0xB0, 21, 0xE6, 0xF4]], Limits::default());
         assert_eq!((end, end.status()), (End::Exit(43), 43));
+    }
+
+    /// A local APIC timer that comes back every 2^39 ticks of the bus clock, which is 200 MHz, and whose
+    /// interrupt the task priority holds off: nobody does anything but let virtual time pass. It ends
+    /// after 2^63 cycles, and at the lowest clock, which is slower than the bus, after 2^63 ticks.
+    #[test]
+    fn virtual_time_has_an_end() {
+        const APIC: u32 = 0xFEE0_0000;
+        let registers = [
+            (0x0F0, 0x1FF),       // spurious-interrupt vector: enabled
+            (0x080, 0xF0),        // task priority
+            (0x320, 0x2_0030),    // LVT timer: periodic, vector 30h
+            (0x3E0, 0b1010),      // divide by 128
+            (0x380, 0xFFFF_FFFF), // initial count
+        ];
+        let mut code: Vec<u8> = registers
+            .iter()
+            .flat_map(|(register, value): &(u32, u32)| {
+                let operands = [(APIC + register).to_le_bytes(), value.to_le_bytes()];
+                [&[0xC7, 0x05][..], &operands.concat()].concat()
+            })
+            .collect();
+        // STI; HLT; JMP to HLT.
+        code.extend([0xFB, 0xF4, 0xEB, 0xFD]);
+        const HALF: u64 = 1 << 63;
+        for (clock_hz, start, last) in [
+            (1_000_000_000_000, 0, HALF),
+            (2_000_000_000, HALF - (1 << 50), HALF),
+            (1_000_000, HALF / 200 - (1 << 40), HALF.div_ceil(200)),
+        ] {
+            let image = Image { name: "test".into(), bytes: code.clone() };
+            let ram = RamLayout::new(2 << 20, None).unwrap();
+            let payload = Payload::Flat { image, address: 0x10_0000 };
+            let config = Config { clock_hz, ..Config::new("k8", ram, payload).unwrap() };
+            assert_eq!(config.platform.apic_timer_hz, 200_000_000);
+            let mut machine = Machine::new(&config).unwrap();
+            let mut console = Console::to("nowhere".into(), Box::new(std::io::sink()));
+            machine.now = start;
+            machine.vcpus[0].cpu.pass(start);
+            let end = machine.run(Limits::default(), &mut console).unwrap();
+            assert_eq!((end, end.status()), (End::EndOfTime, 116), "{clock_hz}");
+            assert_eq!(machine.time(), last, "{clock_hz}");
+        }
     }
 
     /// LIDT with a limit of zero from an all-zero operand, then INT3.

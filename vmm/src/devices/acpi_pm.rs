@@ -23,7 +23,7 @@ pub const SLEEP_TYPE_S5: u16 = 5;
 pub const RESET_CONTROL: u16 = 0xCF9;
 
 /// 3.579545 MHz, the NTSC colour subcarrier.
-const PM_TIMER_HZ: u64 = 3_579_545;
+pub(crate) const PM_TIMER_HZ: u64 = 3_579_545;
 
 const TMR_STS: u16 = 1 << 0;
 /// TMR, BM, GBL, PWRBTN, SLPBTN, RTC and WAK status: cleared by writing a one.

@@ -261,6 +261,9 @@ fn attend(shared: &Shared<'_>, stop: &Stop, console: &mut Console, main: &EventF
             return Ok(End::Halted);
         }
         let now = world.clock.now();
+        if native && world.machine.is_at_end_of_time(now) {
+            return Ok(End::EndOfTime);
+        }
         let (asleep, dead) = if native { world.asleep() } else { (false, false) };
         let next = world.machine.next_event();
         if asleep && !world.has_input && next.is_none() || world.machine.is_dead_at(now, dead) {
@@ -271,7 +274,8 @@ fn attend(shared: &Shared<'_>, stop: &Stop, console: &mut Console, main: &EventF
             && next > now
         {
             // Nothing but an NMI could end this, and nobody sees how long it takes.
-            world.clock.set(next);
+            let end = world.machine.end_of_time;
+            world.clock.set(next.min(end));
             continue;
         }
         let mut until = now.saturating_add(world.clock.cycles(PATIENCE));

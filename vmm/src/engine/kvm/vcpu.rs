@@ -362,6 +362,9 @@ impl<'s, 'm> Thread<'s, 'm> {
             });
         if what == Some(Attempt::Shutdown) {
             world.finish(Ok(End::TripleFault(*id)));
+        } else if machine.is_at_end_of_time(machine.time()) {
+            // DELAY takes as many cycles as it is told to.
+            world.finish(Ok(End::EndOfTime));
         }
     }
 
@@ -424,6 +427,10 @@ impl<'s, 'm> Thread<'s, 'm> {
         world.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(now));
         while world.end.is_none() {
             let machine = &mut *world.machine;
+            if machine.is_at_end_of_time(machine.now) {
+                world.finish(Ok(End::EndOfTime));
+                continue;
+            }
             let asleep = machine.is_asleep();
             let dead = machine.is_dead(asleep);
             let Some(until) = machine.horizon(asleep).filter(|_| !dead) else {
