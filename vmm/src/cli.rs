@@ -9,7 +9,8 @@ use clap::builder::{StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
-use crate::boot::{Image, Kernel, LinuxEntry, Payload};
+use crate::boot::memory::RamLayout;
+use crate::boot::{Image, Kernel, LinuxEntry, Payload, Room};
 use crate::config::{Boot, Config, Limits};
 use crate::console::{Console, print, print_last};
 use crate::devices::rtc;
@@ -149,7 +150,7 @@ struct MachineArgs {
     /// Console: `stdio`, or a file for its output.
     #[arg(long, value_name = "stdio|FILE", default_value = "stdio")]
     serial: PathBuf,
-    /// Console input by virtual time: lines of microseconds and a quoted text.
+    /// Console input by virtual time: lines of microseconds and a quoted text; 16 MiB at most.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
     /// Statistics after the run.
@@ -393,7 +394,7 @@ fn dispatch(command: Command) -> Result<u8> {
             Ok(status::POWER_OFF)
         }
         Command::Run(args) => {
-            supervised(&args.machine, Stats::Table, || payload(&args), End::status)
+            supervised(&args.machine, Stats::Table, |ram| payload(&args, ram), End::status)
         }
         Command::Events(args) => {
             let personalities = events::personalities(&args.cpu)?;
@@ -415,23 +416,27 @@ fn dispatch(command: Command) -> Result<u8> {
             Ok(status::POWER_OFF)
         }
         Command::Exec(args) => {
-            let payload = || exec::payload(args.kernel.as_deref(), &args.append, &args.command);
+            let payload = |ram: &RamLayout| {
+                exec::payload(args.kernel.as_deref(), &args.append, &args.command, ram)
+            };
             supervised(&args.machine, Stats::None, payload, exec::status)
         }
     }
 }
 
-fn payload(args: &RunArgs) -> Result<Payload> {
+fn payload(args: &RunArgs, ram: &RamLayout) -> Result<Payload> {
     if let Some(flat) = &args.flat {
-        return config::flat(flat);
+        return config::flat(flat, ram);
     }
     if let Some(name) = &args.demo {
         return demo_payload(name, &args.machine.cpu);
     }
     let kernel = args.kernel.as_ref().ok_or_else(|| Error::Usage("nothing to run".into()))?;
+    let room = Room::memory("--initrd", ram);
+    let module = |path: &PathBuf| Ok(Image::read(path, &room)?);
     Ok(Payload::Kernel(Kernel {
-        image: Image::read(kernel)?,
-        modules: args.initrd.iter().map(|path| Ok(Image::read(path)?)).collect::<Result<_>>()?,
+        image: Image::read_kernel(kernel, ram)?,
+        modules: args.initrd.iter().map(module).collect::<Result<_>>()?,
         command_line: args.append.clone(),
         entry: match args.entry {
             EntryPoint::Auto => LinuxEntry::Auto,
@@ -461,7 +466,7 @@ fn demo_payload(name: &str, cpu: &str) -> Result<Payload> {
 fn supervised(
     args: &MachineArgs,
     default_stats: Stats,
-    payload: impl FnOnce() -> Result<Payload>,
+    payload: impl FnOnce(&RamLayout) -> Result<Payload>,
     status: fn(End) -> u8,
 ) -> Result<u8> {
     let stop = Stop::new()?;
@@ -479,12 +484,13 @@ fn supervised(
 fn run(
     args: &MachineArgs,
     default_stats: Stats,
-    payload: impl FnOnce() -> Result<Payload>,
+    payload: impl FnOnce(&RamLayout) -> Result<Payload>,
     stop: &Stop,
     watch: &Watch,
 ) -> Result<End> {
     let (personality, platform) = config::personality(&args.cpu)?;
     let clock_hz = args.clock.unwrap_or(platform.clock_hz);
+    let ram = config::memory(&args.mem)?;
     let config = Config {
         personality,
         platform,
@@ -493,8 +499,8 @@ fn run(
             .lvtpc_automask
             .map_or(personality.lvtpc_auto_mask, |switch| switch == Switch::On),
         cpus: args.smp,
-        ram: config::memory(&args.mem)?,
-        payload: payload()?,
+        payload: payload(&ram)?,
+        ram,
         boot: args.boot.into(),
         clock_hz,
         start_time: args.rtc,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pmu_model::{Personality, nearest};
 
 use crate::boot::memory::{RamLayout, host_memory, parse_size};
-use crate::boot::{Image, Payload};
+use crate::boot::{Image, Payload, Room};
 use crate::devices::rtc;
 use crate::engine::{Count, EngineKind, IrqchipKind};
 use crate::error::{Error, Result};
@@ -15,6 +15,9 @@ use crate::platform::{Isa, Platform};
 
 /// Most processors of a machine.
 pub const MAX_CPUS: u8 = 8;
+
+/// Bytes of the longest script of `--input`: 16 MiB.
+pub const MAX_SCRIPT: u64 = 16 << 20;
 
 /// Who brings the first processor to the payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,12 +149,13 @@ pub fn memory(size: &str) -> Result<RamLayout> {
 ///
 /// # Errors
 /// No address, or no file.
-pub fn flat(text: &str) -> Result<Payload> {
+pub fn flat(text: &str, ram: &RamLayout) -> Result<Payload> {
     let wrong =
         || Error::Usage(format!("--flat {text}: expected FILE@ADDR, as in boot.bin@0x7c00"));
     let (file, address) = text.rsplit_once('@').ok_or_else(wrong)?;
     let address = parse_number(address).ok_or_else(wrong)?;
-    Ok(Payload::Flat { image: Image::read(Path::new(file))?, address })
+    let image = Image::read(Path::new(file), &Room::memory("--flat", ram))?;
+    Ok(Payload::Flat { image, address })
 }
 
 /// A number, decimal or, with 0x, hexadecimal.
@@ -165,13 +169,14 @@ fn parse_number(text: &str) -> Option<u64> {
 /// The script of `--input`, for a machine with this clock.
 ///
 /// # Errors
-/// No such file, or a line that is no input.
+/// No such file, one of more than [`MAX_SCRIPT`] bytes, or a line that is no input.
 pub fn script(path: Option<&PathBuf>, clock_hz: u64) -> Result<Script> {
     let Some(path) = path else { return Ok(Script::default()) };
-    let name = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Error::Input(format!("cannot read {name}: {e}")))?;
-    Script::parse(&text, clock_hz).map_err(|problem| Error::Input(format!("{name}: {problem}")))
+    let wrong = |problem| Error::Input(format!("--input {}: {problem}", path.display()));
+    let room = Room { option: "--input", most: MAX_SCRIPT, place: "the longest script" };
+    let text = String::from_utf8(room.read(path)?)
+        .map_err(|_| wrong("is no text in UTF-8".to_string()))?;
+    Script::parse(&text, clock_hz).map_err(wrong)
 }
 
 #[cfg(test)]
@@ -200,11 +205,24 @@ mod tests {
 
     #[test]
     fn flat_needs_an_address() {
+        let ram = RamLayout::new(2 << 20, None).unwrap();
         for text in ["boot.bin", "boot.bin@", "boot.bin@top", "boot.bin@0xg"] {
-            assert_eq!(flat(text).unwrap_err().status(), 2, "{text}");
+            assert_eq!(flat(text, &ram).unwrap_err().status(), 2, "{text}");
         }
         // The file itself is missing.
-        assert_eq!(flat("/nonexistent/boot.bin@0x7c00").unwrap_err().status(), 4);
+        assert_eq!(flat("/nonexistent/boot.bin@0x7c00", &ram).unwrap_err().status(), 4);
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_refused() {
+        let ram = RamLayout::new(2 << 20, None).unwrap();
+        let error = flat("/dev/zero@0x7c00", &ram).unwrap_err();
+        let text =
+            "--flat /dev/zero: has more than the 2097152 bytes of the guest's memory; see --mem";
+        assert_eq!((error.status(), error.to_string().as_str()), (4, text));
+        let error = script(Some(&"/dev/zero".into()), 1).unwrap_err();
+        let text = "--input /dev/zero: has more than the 16777216 bytes of the longest script";
+        assert_eq!((error.status(), error.to_string().as_str()), (4, text));
     }
 
     #[test]

@@ -73,6 +73,7 @@ impl From<BootError> for Error {
             BootError::MemorySize { .. } | BootError::Unsupported(_) => Self::Usage(text),
             BootError::HostMemory { .. } => Self::Host(text),
             BootError::Read { .. }
+            | BootError::Argument { .. }
             | BootError::Format { .. }
             | BootError::Damaged { .. }
             | BootError::DoesNotFit { .. } => Self::Input(text),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::boot::memory::RamLayout;
 use crate::boot::pack::pack_command;
 use crate::boot::{Image, Kernel, LinuxEntry, Payload};
 use crate::error::{Error, Result};
@@ -16,7 +17,12 @@ const FETCHED: &str = "target/guests";
 ///
 /// # Errors
 /// No kernel, no such command, or a library of it is missing.
-pub fn payload(kernel: Option<&Path>, append: &str, command: &[String]) -> Result<Payload> {
+pub fn payload(
+    kernel: Option<&Path>,
+    append: &str,
+    command: &[String],
+    ram: &RamLayout,
+) -> Result<Payload> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(Error::Usage("no command to run".into()));
     };
@@ -24,10 +30,10 @@ pub fn payload(kernel: Option<&Path>, append: &str, command: &[String]) -> Resul
         Some(kernel) => kernel.to_path_buf(),
         None => find_kernel()?,
     };
-    let image = Image::read(&kernel)?;
+    let image = Image::read_kernel(&kernel, ram)?;
     let busybox = Path::new(FETCHED).join("root/bin/busybox");
     let busybox = Some(busybox.as_path()).filter(|path| path.is_file());
-    let initrd = pack_command(program, arguments, busybox)?;
+    let initrd = pack_command(program, arguments, busybox, ram.size())?;
     Ok(Payload::Kernel(Kernel {
         image,
         modules: vec![Image { name: format!("initramfs of {program}"), bytes: initrd }],
@@ -89,6 +95,7 @@ mod tests {
 
     #[test]
     fn a_missing_command_is_refused() {
-        assert_eq!(payload(None, "", &[]).unwrap_err().status(), 2);
+        let ram = RamLayout::new(2 << 20, None).unwrap();
+        assert_eq!(payload(None, "", &[], &ram).unwrap_err().status(), 2);
     }
 }

@@ -13,6 +13,15 @@ pub enum BootError {
         /// What the host said.
         source: std::io::Error,
     },
+    /// A file that an option names cannot be used.
+    Argument {
+        /// The option.
+        option: &'static str,
+        /// The file, as the user named it.
+        name: String,
+        /// Why not.
+        problem: String,
+    },
     /// A file is not in a format that can be started.
     Format {
         /// The file, as the user named it.
@@ -60,6 +69,7 @@ impl fmt::Display for BootError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read { path, source } => write!(f, "cannot read {}: {source}", path.display()),
+            Self::Argument { option, name, problem } => write!(f, "{option} {name}: {problem}"),
             Self::Format { name, found, expected } => {
                 write!(f, "{name}: found {found}, expected {expected}")
             }

@@ -1,9 +1,13 @@
 //! A payload file and what kind of file it is.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
-use super::elf;
+use super::elf::{self, Elf};
 use super::error::{BootError, Result};
+use super::file::Room;
+use super::memory::RamLayout;
 use super::{linux, multiboot};
 
 /// Bytes with the name that messages use for them.
@@ -26,17 +30,40 @@ pub enum Format {
     Multiboot,
 }
 
+/// Bytes that tell the format: a multiboot header ends in the first 8 KiB, its addresses 20 bytes
+/// later.
+const BEGINNING: u64 = 8192 + 20;
+
 const EXPECTED: &str = "a bzImage, an x86-64 ELF or a multiboot kernel";
 
 impl Image {
     /// Reads a file.
     ///
     /// # Errors
-    /// If the host cannot read it.
-    pub fn read(path: &Path) -> Result<Self> {
-        let bytes = std::fs::read(path)
-            .map_err(|source| BootError::Read { path: path.to_path_buf(), source })?;
-        Ok(Self { name: path.display().to_string(), bytes })
+    /// If the host cannot read it, or there is no room for it.
+    pub fn read(path: &Path, room: &Room) -> Result<Self> {
+        Ok(Self { name: path.display().to_string(), bytes: room.read(path)? })
+    }
+
+    /// Reads a kernel: no more of it than its first bytes if they are those of none. What an ELF has
+    /// behind its segments, as the tables of a debugger, is not needed.
+    ///
+    /// # Errors
+    /// If the host cannot read it, it is in no known format, or there is no room for it.
+    pub fn read_kernel(path: &Path, ram: &RamLayout) -> Result<Self> {
+        let room = Room::memory("--kernel", ram);
+        let unreadable = |error| room.unreadable(path, &error);
+        let name = path.display().to_string();
+        let mut file = File::open(path).map_err(unreadable)?;
+        let mut image = Self { name, bytes: Vec::new() };
+        file.by_ref().take(BEGINNING).read_to_end(&mut image.bytes).map_err(unreadable)?;
+        image.format()?;
+        let whole = room.read_on(file, &mut image.bytes).map_err(unreadable)?;
+        if whole || Elf::parse(&image.name, &image.bytes).is_ok() {
+            Ok(image)
+        } else {
+            Err(room.too_long(path))
+        }
     }
 
     /// Tells the kernel format from the content.
@@ -93,7 +120,12 @@ fn describe(bytes: &[u8]) -> String {
         Some((_, text)) => (*text).into(),
         None => {
             let hex: Vec<_> = bytes.iter().take(8).map(|b| format!("{b:02x}")).collect();
-            format!("{} bytes of unknown data beginning {}", bytes.len(), hex.join(" "))
+            let size = match bytes.len() as u64 {
+                // There may be more.
+                BEGINNING.. => String::new(),
+                size => format!("{size} bytes of "),
+            };
+            format!("{size}unknown data beginning {}", hex.join(" "))
         }
     }
 }
@@ -123,9 +155,42 @@ mod tests {
         }
     }
 
+    fn ram() -> RamLayout {
+        RamLayout::new(2 << 20, None).unwrap()
+    }
+
+    fn read_kernel(path: &str) -> String {
+        Image::read_kernel(Path::new(path), &ram()).unwrap_err().to_string()
+    }
+
     #[test]
     fn a_missing_file_is_named() {
-        let text = Image::read(Path::new("/nonexistent/vmlinuz")).unwrap_err().to_string();
-        assert!(text.starts_with("cannot read /nonexistent/vmlinuz: "), "{text}");
+        let text = read_kernel("/nonexistent/vmlinuz");
+        assert!(text.starts_with("--kernel /nonexistent/vmlinuz: cannot be read: "), "{text}");
+    }
+
+    #[test]
+    fn of_a_file_without_an_end_the_beginning_is_enough() {
+        let text = read_kernel("/dev/zero");
+        let found = "/dev/zero: found unknown data beginning 00 00 00 00 00 00 00 00, expected ";
+        assert!(text.starts_with(found), "{text}");
+    }
+
+    /// An ELF whose segment is at its beginning may have any length; another format may not.
+    #[test]
+    fn what_a_debugger_wants_is_not_read() {
+        let path = std::env::temp_dir().join(format!("vpmu-kernel-{}", std::process::id()));
+        let elf = elf::sample::elf(elf::Class::Elf64, 0x20_0000, 0x20_0000, b"code", b"");
+        let mut long = elf.clone();
+        long.resize(5 << 20, 0xDB);
+        std::fs::write(&path, &long).unwrap();
+        let image = Image::read_kernel(&path, &ram()).unwrap();
+        assert_eq!((image.bytes.len(), &image.bytes[..elf.len()]), (2 << 20, &elf[..]));
+        // The same as a multiboot image with addresses: magic, flags 10000h, checksum.
+        long[..12].copy_from_slice(&[0x02, 0xB0, 0xAD, 0x1B, 0, 0, 1, 0, 0xFE, 0x4F, 0x51, 0xE4]);
+        std::fs::write(&path, &long).unwrap();
+        let text = Image::read_kernel(&path, &ram()).unwrap_err().to_string();
+        assert!(text.contains("has more than the 2097152 bytes of the guest's memory"), "{text}");
+        std::fs::remove_file(&path).unwrap();
     }
 }

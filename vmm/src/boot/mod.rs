@@ -6,6 +6,7 @@ pub mod elf;
 pub mod entry;
 mod error;
 mod exit_port;
+mod file;
 pub mod firmware;
 mod flat;
 mod image;
@@ -23,6 +24,7 @@ use std::borrow::Cow;
 
 use entry::Entry;
 pub use error::{BootError, Result};
+pub use file::Room;
 pub use image::Image;
 pub use linux::LinuxEntry;
 use memory::{GuestRam, RamLayout};

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::elf::Elf;
 use super::error::{BootError, Result};
 use super::exit_port;
+use super::file::Room;
 use super::initramfs::Archive;
 
 /// Where the dynamic loader looks without a cache, in its order, on the layouts of the common
@@ -26,7 +27,8 @@ const EXIT_PORT: &str = "/sbin/vpmu-exit";
 const MAX_INTERPRETERS: usize = 8;
 
 /// Packs `command` with its libraries and busybox (`busybox`, or the one in `PATH`) into an
-/// archive whose `/init` runs it with `arguments` on the console.
+/// archive whose `/init` runs it with `arguments` on the console. No file of it has more than `most`
+/// bytes.
 ///
 /// # Errors
 /// If the command, one of its libraries or a static busybox cannot be found or read.
@@ -34,6 +36,7 @@ pub fn pack_command(
     command: &str,
     arguments: &[String],
     busybox: Option<&Path>,
+    most: u64,
 ) -> Result<Vec<u8>> {
     let path = find_command(command)
         .ok_or_else(|| BootError::Unsupported(format!("command {command}: not found")))?;
@@ -44,8 +47,8 @@ pub fn pack_command(
     }
     archive.character_device("/dev/console", 0o600, 5, 1);
     archive.character_device("/dev/null", 0o666, 1, 3);
-    add_busybox(&mut archive, busybox)?;
-    let guest_path = add_program(&mut archive, &path)?;
+    add_busybox(&mut archive, busybox, most)?;
+    let guest_path = add_program(&mut archive, &path, most)?;
     archive.file(EXIT_PORT, 0o755, exit_port::executable());
     archive.file("/init", 0o755, init_script(&guest_path, arguments).into_bytes());
     archive.bytes()
@@ -60,7 +63,7 @@ fn find_command(command: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|d| d.join(command)).find(|p| p.is_file())
 }
 
-fn add_busybox(archive: &mut Archive, given: Option<&Path>) -> Result<()> {
+fn add_busybox(archive: &mut Archive, given: Option<&Path>, most: u64) -> Result<()> {
     let missing = || {
         BootError::Unsupported(
             "no static busybox found: install the package busybox-static or name one".into(),
@@ -70,7 +73,7 @@ fn add_busybox(archive: &mut Archive, given: Option<&Path>) -> Result<()> {
         Some(path) => path.to_path_buf(),
         None => find_command("busybox").ok_or_else(missing)?,
     };
-    let bytes = read(&path)?;
+    let bytes = read(&path, most)?;
     let name = path.display().to_string();
     if Elf::parse(&name, &bytes)?.interpreter().is_some() {
         return Err(missing());
@@ -80,14 +83,14 @@ fn add_busybox(archive: &mut Archive, given: Option<&Path>) -> Result<()> {
 }
 
 /// Adds a program and all it needs; returns its path in the guest.
-fn add_program(archive: &mut Archive, program: &Path) -> Result<String> {
+fn add_program(archive: &mut Archive, program: &Path, most: u64) -> Result<String> {
     let guest = guest_path(program);
     let mut program = program.to_path_buf();
     for _ in 0..MAX_INTERPRETERS {
-        let bytes = read(&program)?;
+        let bytes = read(&program, most)?;
         let next = script_interpreter(&bytes);
         if next.is_none() {
-            add_libraries(archive, &program, &bytes)?;
+            add_libraries(archive, &program, &bytes, most)?;
         }
         archive.file(&guest_path(&program), 0o755, bytes);
         match next {
@@ -96,8 +99,8 @@ fn add_program(archive: &mut Archive, program: &Path) -> Result<String> {
                 let mut wanted = interpreter.clone();
                 // `#!/usr/bin/env NAME`: both are needed.
                 if interpreter.ends_with("/env") {
-                    let env = read(Path::new(&interpreter))?;
-                    add_libraries(archive, Path::new(&interpreter), &env)?;
+                    let env = read(Path::new(&interpreter), most)?;
+                    add_libraries(archive, Path::new(&interpreter), &env, most)?;
                     archive.file(&interpreter, 0o755, env);
                     wanted = argument;
                 }
@@ -123,13 +126,13 @@ fn script_interpreter(bytes: &[u8]) -> Option<(String, String)> {
 }
 
 /// Adds the program interpreter and the libraries that an ELF needs, and what those need.
-fn add_libraries(archive: &mut Archive, program: &Path, bytes: &[u8]) -> Result<()> {
+fn add_libraries(archive: &mut Archive, program: &Path, bytes: &[u8], most: u64) -> Result<()> {
     let name = program.display().to_string();
     let elf = Elf::parse(&name, bytes)?;
     let Some(interpreter) = elf.interpreter() else {
         return Ok(());
     };
-    archive.file(&interpreter, 0o755, read(Path::new(&interpreter))?);
+    archive.file(&interpreter, 0o755, read(Path::new(&interpreter), most)?);
     let own = directories(program, &elf.dynamic().search);
     let mut wanted: VecDeque<(String, Vec<PathBuf>)> =
         elf.dynamic().needed.into_iter().map(|n| (n, own.clone())).collect();
@@ -141,7 +144,7 @@ fn add_libraries(archive: &mut Archive, program: &Path, bytes: &[u8]) -> Result<
         if archive.contains(&guest) {
             continue;
         }
-        let bytes = read(&path)?;
+        let bytes = read(&path, most)?;
         let dynamic = Elf::parse(&guest, &bytes)?.dynamic();
         // DT_RPATH of the program serves its libraries too; their own comes first.
         let mut search = directories(&path, &dynamic.search);
@@ -174,8 +177,8 @@ fn guest_path(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).map_err(|source| BootError::Read { path: path.to_path_buf(), source })
+fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
+    Room { option: "exec", most, place: "the guest's memory; see --mem" }.read(path)
 }
 
 /// The guest's first process. The status goes to the machine's exit port; should that fail, a line
@@ -224,7 +227,7 @@ mod tests {
     #[test]
     fn a_dynamic_command_comes_with_its_libraries() {
         let mut archive = Archive::new();
-        let guest = add_program(&mut archive, Path::new("/bin/sh")).unwrap();
+        let guest = add_program(&mut archive, Path::new("/bin/sh"), u64::MAX).unwrap();
         assert_eq!(guest, "/bin/sh");
         let rows = reader::rows(&archive.bytes().unwrap());
         assert!(rows.iter().any(|r| r.0.ends_with("/libc.so.6") && r.2.starts_with(b"\x7FELF")));
@@ -241,7 +244,7 @@ mod tests {
         let script = std::env::temp_dir().join(format!("vpmu-script-{}", std::process::id()));
         fs::write(&script, "#!/usr/bin/env sh\ntrue\n").unwrap();
         let mut archive = Archive::new();
-        let packed = add_program(&mut archive, &script);
+        let packed = add_program(&mut archive, &script, u64::MAX);
         fs::remove_file(&script).unwrap();
         packed.unwrap();
         assert!(archive.contains("/usr/bin/env"));
@@ -250,11 +253,12 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let text = pack_command("no-such-command", &[], None).unwrap_err().to_string();
+        let text = pack_command("no-such-command", &[], None, u64::MAX).unwrap_err().to_string();
         assert_eq!(text, "command no-such-command: not found");
         // A dynamic program is no busybox for a system without libraries.
-        let text =
-            pack_command("/bin/sh", &[], Some(Path::new("/bin/sh"))).unwrap_err().to_string();
+        let text = pack_command("/bin/sh", &[], Some(Path::new("/bin/sh")), u64::MAX)
+            .unwrap_err()
+            .to_string();
         assert!(text.contains("busybox-static"), "{text}");
     }
 }

@@ -51,13 +51,13 @@ impl Stepper {
     /// One processor that boots the packages' kernel.
     pub(crate) fn new(packages: &Packages, initrd: Vec<u8>) -> Self {
         let output = Shared::default();
+        let ram = config::memory("512M").expect("memory");
         let payload = Payload::Kernel(Kernel {
-            image: Image::read(&packages.kernel).expect("kernel"),
+            image: Image::read_kernel(&packages.kernel, &ram).expect("kernel"),
             modules: vec![Image { name: "initrd".into(), bytes: initrd }],
             command_line: "console=ttyS0".into(),
             entry: LinuxEntry::Auto,
         });
-        let ram = config::memory("512M").expect("memory");
         let config = Config::new("k8", ram, payload).expect("k8");
         Self {
             machine: Machine::new(&config).expect("a machine"),
