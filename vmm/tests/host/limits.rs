@@ -6,6 +6,19 @@ use std::io::{PipeReader, Read as _, pipe};
 
 use super::*;
 
+tests!(
+    the_time_limit_ends_a_run_whose_output_nobody_reads_on_soft,
+    the_time_limit_ends_a_run_whose_output_nobody_reads_on_kvm,
+    signals_end_a_run_whose_output_nobody_reads_on_soft,
+    signals_end_a_run_whose_output_nobody_reads_on_kvm,
+    what_is_lost_is_told,
+    statistics_that_nobody_reads_do_not_hold_up_the_end,
+    a_pipe_with_nobody_at_its_other_end_does_not_hold_up_the_end,
+    input_that_the_guest_does_not_take_is_not_read_on_soft,
+    input_that_the_guest_does_not_take_is_not_read_on_kvm,
+    all_input_arrives_in_order
+);
+
 /// Linux signal numbers on x86 (signal(7)).
 const SIGNALS: [i32; 5] = [1, 2, 3, 14, 15];
 const SIGTERM: i32 = 15;
@@ -117,17 +130,10 @@ impl Unread {
     }
 }
 
-/// The engines that there are.
-fn engines() -> Vec<&'static str> {
-    let kvm = kvm_is_there().then_some("kvm");
-    ["soft"].into_iter().chain(kvm).collect()
-}
-
 /// A guest that does nothing, one that computes, one that prints without end, one whose processors
 /// patch the code that all of them run, one whose instructions are slow, and one of whose processors
 /// sleep while another patches; with one, two and four processors. Nobody reads what they print.
-#[test]
-fn the_time_limit_ends_a_run_whose_output_nobody_reads() {
+fn the_time_limit_ends_a_run_whose_output_nobody_reads(engine: &str) {
     let guests = [
         ("idle", IDLE),
         ("spin", SPIN),
@@ -136,47 +142,63 @@ fn the_time_limit_ends_a_run_whose_output_nobody_reads() {
         ("slow", SLOW),
         ("one-patches", ONE_PATCHES),
     ];
-    for engine in engines() {
-        let runs: Vec<_> = guests
-            .iter()
-            .flat_map(|&(name, code)| ["1", "2", "4"].map(|processors| (name, code, processors)))
-            .map(|(name, code, processors)| {
-                let options = ["--engine", engine, "--smp", processors, "--timeout", "1"];
-                Unread::start(name, &on_all(code), 0x10_0000, &options)
-            })
-            .collect();
-        runs.into_iter().for_each(|run| run.ends(TIMEOUT, "the time limit is reached"));
-    }
+    let runs: Vec<_> = guests
+        .iter()
+        .flat_map(|&(name, code)| ["1", "2", "4"].map(|processors| (name, code, processors)))
+        .map(|(name, code, processors)| {
+            let options = ["--engine", engine, "--smp", processors, "--timeout", "1"];
+            Unread::start(name, &on_all(code), 0x10_0000, &options)
+        })
+        .collect();
+    runs.into_iter().for_each(|run| run.ends(TIMEOUT, "the time limit is reached"));
+}
+
+fn the_time_limit_ends_a_run_whose_output_nobody_reads_on_soft() -> Verdict {
+    the_time_limit_ends_a_run_whose_output_nobody_reads("soft");
+    Ok(())
+}
+
+fn the_time_limit_ends_a_run_whose_output_nobody_reads_on_kvm() -> Verdict {
+    kvm()?;
+    the_time_limit_ends_a_run_whose_output_nobody_reads("kvm");
+    Ok(())
 }
 
 /// Each of the signals that end a process by default and that people and programs send.
-#[test]
-fn signals_end_a_run_whose_output_nobody_reads() {
-    for engine in engines() {
-        for (name, code) in [("idle", IDLE), ("spin", SPIN), ("print", PRINT)] {
-            let runs: Vec<_> = SIGNALS
-                .iter()
-                .map(|signal| {
-                    let number = signal.to_string();
-                    let options = ["--engine", engine, "--smp", "2", "--skid", &number];
-                    (signal, Unread::start(name, &on_all(code), 0x10_0000, &options))
-                })
-                .collect();
-            // Until they are under way, and the pipe is full.
-            thread::sleep(Duration::from_millis(700));
-            for (signal, run) in &runs {
-                run.send(**signal);
-            }
-            for (signal, run) in runs {
-                run.ends(SIGNALLED + signal, &format!("ended by signal {signal}"));
-            }
+fn signals_end_a_run_whose_output_nobody_reads(engine: &str) {
+    for (name, code) in [("idle", IDLE), ("spin", SPIN), ("print", PRINT)] {
+        let runs: Vec<_> = SIGNALS
+            .iter()
+            .map(|signal| {
+                let number = signal.to_string();
+                let options = ["--engine", engine, "--smp", "2", "--skid", &number];
+                (signal, Unread::start(name, &on_all(code), 0x10_0000, &options))
+            })
+            .collect();
+        // Until they are under way, and the pipe is full.
+        thread::sleep(Duration::from_millis(700));
+        for (signal, run) in &runs {
+            run.send(**signal);
+        }
+        for (signal, run) in runs {
+            run.ends(SIGNALLED + signal, &format!("ended by signal {signal}"));
         }
     }
 }
 
+fn signals_end_a_run_whose_output_nobody_reads_on_soft() -> Verdict {
+    signals_end_a_run_whose_output_nobody_reads("soft");
+    Ok(())
+}
+
+fn signals_end_a_run_whose_output_nobody_reads_on_kvm() -> Verdict {
+    kvm()?;
+    signals_end_a_run_whose_output_nobody_reads("kvm");
+    Ok(())
+}
+
 /// Of what a guest has printed, what could not be written is told; a reader that reads gets all.
-#[test]
-fn what_is_lost_is_told() {
+fn what_is_lost_is_told() -> Verdict {
     let options = ["--engine", "soft", "--timeout", "1"];
     let unread = Unread::start("told", &on_all(PRINT), 0x10_0000, &options);
     let (text, _) = said(&wait_for(unread.child));
@@ -190,12 +212,12 @@ fn what_is_lost_is_told() {
     let (text, code) = said(&wait_for(child));
     assert_eq!((text.as_str(), code), ("vpmu: the time limit is reached\n", Some(TIMEOUT)));
     assert!(all.len() > 100_000 && all.iter().all(|&byte| byte == b'x'), "{} bytes", all.len());
+    Ok(())
 }
 
 /// The same for statistics that do not fit into the pipe, in a run that has ended by itself: `knc`
 /// with eight processors has some kilobytes of them, and the pipe is full.
-#[test]
-fn statistics_that_nobody_reads_do_not_hold_up_the_end() {
+fn statistics_that_nobody_reads_do_not_hold_up_the_end() -> Verdict {
     for (options, status, says) in [
         (["--timeout", "2"], TIMEOUT, "every processor is halted for good"),
         (["--skid", "1"], SIGNALLED + SIGTERM, "every processor is halted for good"),
@@ -214,12 +236,12 @@ fn statistics_that_nobody_reads_do_not_hold_up_the_end() {
         }
         run.ends(status, says);
     }
+    Ok(())
 }
 
 /// Nothing is read from a pipe into which nobody writes, nor written into one that nobody reads; and
 /// neither holds up the end.
-#[test]
-fn a_pipe_with_nobody_at_its_other_end_does_not_hold_up_the_end() {
+fn a_pipe_with_nobody_at_its_other_end_does_not_hold_up_the_end() -> Verdict {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let fifo = folder.join(format!("fifo-{}", std::process::id()));
     let made = Command::new("mkfifo").arg(&fifo).status().expect("mkfifo");
@@ -247,34 +269,42 @@ fn a_pipe_with_nobody_at_its_other_end_does_not_hold_up_the_end() {
     );
     assert_eq!(code, Some(TIMEOUT));
     std::fs::remove_file(&fifo).expect("the pipe");
+    Ok(())
 }
 
 /// A guest that spins takes no input. /dev/zero gives gigabytes in two seconds; memory for the
 /// program, the guest and what is read ahead is a few megabytes, of which `VmHWM` in
 /// `/proc/PID/status` is the most that there has been (proc(5)).
-#[test]
-fn input_that_the_guest_does_not_take_is_not_read() {
-    for engine in engines() {
-        let options = ["--engine", engine, "--timeout", "3"];
-        let mut command = vpmu(&format!("zeros-{engine}"), SPIN, 0x7C00, &options);
-        let zeros = std::fs::File::open("/dev/zero").expect("/dev/zero");
-        command.stdin(zeros).stdout(Stdio::null()).stderr(Stdio::piped());
-        let child = command.spawn().expect("vpmu starts");
-        thread::sleep(Duration::from_secs(2));
-        let path = format!("/proc/{}/status", child.id());
-        let status = std::fs::read_to_string(path).expect("the process is there");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let words: Vec<_> = line.expect("VmHWM").split_whitespace().collect();
-        let kib: u64 = words[0].parse().expect("a number of KiB");
-        assert_eq!(wait_for(child).status.code(), Some(TIMEOUT));
-        assert!(kib < 64 << 10, "{engine}: {kib} KiB");
-    }
+fn input_that_the_guest_does_not_take_is_not_read(engine: &str) {
+    let options = ["--engine", engine, "--timeout", "3"];
+    let mut command = vpmu(&format!("zeros-{engine}"), SPIN, 0x7C00, &options);
+    let zeros = std::fs::File::open("/dev/zero").expect("/dev/zero");
+    command.stdin(zeros).stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().expect("vpmu starts");
+    thread::sleep(Duration::from_secs(2));
+    let path = format!("/proc/{}/status", child.id());
+    let status = std::fs::read_to_string(path).expect("the process is there");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let words: Vec<_> = line.expect("VmHWM").split_whitespace().collect();
+    let kib: u64 = words[0].parse().expect("a number of KiB");
+    assert_eq!(wait_for(child).status.code(), Some(TIMEOUT));
+    assert!(kib < 64 << 10, "{engine}: {kib} KiB");
+}
+
+fn input_that_the_guest_does_not_take_is_not_read_on_soft() -> Verdict {
+    input_that_the_guest_does_not_take_is_not_read("soft");
+    Ok(())
+}
+
+fn input_that_the_guest_does_not_take_is_not_read_on_kvm() -> Verdict {
+    kvm()?;
+    input_that_the_guest_does_not_take_is_not_read("kvm");
+    Ok(())
 }
 
 /// The guest says when it is ready and sends back what it receives, until it is an EOT (04h). 150,000 bytes are more than twice
 /// what is read ahead.
-#[test]
-fn all_input_arrives_in_order() {
+fn all_input_arrives_in_order() -> Verdict {
     let code = [
         &[0xBA, 0xFA, 0x03, 0xB0, 0x01, 0xEE][..], // MOV DX, 3FAh; MOV AL, 1; OUT: the FIFOs on
         &[0xBA, 0xF8, 0x03, 0xB0, b'>', 0xEE],     // MOV DX, 3F8h; MOV AL, '>'; OUT
@@ -300,4 +330,5 @@ fn all_input_arrives_in_order() {
     assert_eq!(said(&run), (String::new(), Some(1)));
     writing.join().expect("a thread").expect("its input");
     assert!(received == sent, "{} of {} bytes", received.len(), sent.len());
+    Ok(())
 }

@@ -39,6 +39,7 @@ fn main() -> ExitCode {
     harness::run(&[
         ("conditions", conditions::TESTS),
         ("idle", idle::TESTS),
+        ("limits", limits::TESTS),
         ("terminal", terminal::TESTS),
     ])
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-tests!(the_terminal_is_as_before);
+tests!(the_terminal_is_as_before, no_signal_leaves_the_terminal_raw);
 
 /// Runs `script` in a shell on a terminal of its own; what it printed, or why that cannot be had.
 fn on_terminal(script: &str) -> Result<String, CannotRun> {
@@ -64,13 +64,13 @@ fn the_terminal_is_as_before() -> Verdict {
 
 /// Each signal that ends a process by default and that the process can catch, on the software engine.
 /// Names and numbers: signal(7); status 128 and the number.
-#[test]
-fn no_signal_leaves_the_terminal_raw() {
+fn no_signal_leaves_the_terminal_raw() -> Verdict {
     for (name, number) in [("HUP", 1), ("INT", 2), ("QUIT", 3), ("USR1", 10), ("ALRM", 14)] {
         let words = arguments(&format!("tty-{name}"), IDLE, 0x7C00, &["--engine", "soft"]);
         let quoted: Vec<_> = words.iter().map(|word| format!("'{word}'")).collect();
         let run = quoted.join(" ");
         let run = format!("timeout --foreground --preserve-status -s {name} 1 {run}");
-        assert_restored(name, &run, 128 + number, &format!("signal {number}"));
+        assert_restored(name, &run, 128 + number, &format!("signal {number}"))?;
     }
+    Ok(())
 }

@@ -62,6 +62,7 @@ impl Soft {
         Self {
             plain: Translations::with_budget(budget),
             counting: Translations::with_budget(budget),
+            stop: None,
         }
     }
 
