@@ -4,10 +4,11 @@
 //! RIP-relative operands and near branch targets come out relative to the block, and a block holds
 //! whatever the linear address of its page.
 
-use iced_x86::{
-    Code, CpuidFeature, Decoder, DecoderError, DecoderOptions, Instruction, Mnemonic, OpKind,
-    Register,
-};
+mod decode;
+
+use iced_x86::{Code, CpuidFeature, Instruction, Mnemonic, OpKind, Register};
+
+use self::decode::{Decoded, MAX_LENGTH, decode};
 
 use crate::{
     block::{Block, Ending, Mode},
@@ -21,18 +22,6 @@ use crate::{
     stop::{Exec, Stop},
     x87,
 };
-
-/// The decoder reads as an AMD processor does, and as one without TZCNT, LZCNT and WBNOINVD: there
-/// the prefix is ignored, and BSF, BSR or WBINVD executes.
-const DECODING: u32 = DecoderOptions::AMD
-    | DecoderOptions::NO_MPFX_0FBC
-    | DecoderOptions::NO_MPFX_0FBD
-    | DecoderOptions::NO_WBNOINVD;
-
-/// How the decoder reads for a processor of these features.
-fn decoding(features: &Features) -> u32 {
-    if features.knc { DECODING | DecoderOptions::KNC } else { DECODING }
-}
 
 /// How a lowered instruction leaves its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +56,7 @@ pub(crate) struct Lowering {
     /// Number of instructions before this one in its block.
     index: u8,
     /// The bytes of this instruction, and zeros behind.
-    pub(crate) bytes: [u8; 15],
+    pub(crate) bytes: [u8; MAX_LENGTH],
 }
 
 impl Lowering {
@@ -83,7 +72,7 @@ impl Lowering {
             flat,
             features: cpu.features,
             index: 0,
-            bytes: [0; 15],
+            bytes: [0; MAX_LENGTH],
         }
     }
 
@@ -101,14 +90,6 @@ impl Lowering {
         }
         let flat = (0..4).map(|n| u16::from(self.flat[n]) << n).sum::<u16>();
         Mode(code | u16::from(self.stack_big) << 2 | flat << 3)
-    }
-
-    fn bitness(&self) -> u32 {
-        match self.code {
-            CodeSize::Bits16 => 16,
-            CodeSize::Bits32 => 32,
-            CodeSize::Bits64 => 64,
-        }
     }
 
     /// The parts of a lowered instruction that all have in common.
@@ -206,6 +187,15 @@ impl Lowering {
     }
 }
 
+/// What the decoder calls a code size.
+fn bitness(code: CodeSize) -> u32 {
+    match code {
+        CodeSize::Bits16 => 16,
+        CodeSize::Bits32 => 32,
+        CodeSize::Bits64 => 64,
+    }
+}
+
 /// Encoding number of a segment register.
 pub(crate) fn segment_number(register: Register) -> u8 {
     match register {
@@ -222,7 +212,7 @@ fn invalid<O: Observer>(_: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
     Err(Stop::UD)
 }
 
-fn too_long<O: Observer>(_: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+fn raise_too_long<O: Observer>(_: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
     Err(Stop::GP0)
 }
 
@@ -323,30 +313,15 @@ pub(crate) fn lower_block<O: Observer>(
     let mut marks = false;
     let mut ending = Ending::Through;
     while ops.len() < most && at < in_page {
-        let window = &code[at..code.len().min(at + 15)];
-        let options = decoding(&l.features);
-        let mut decoder = Decoder::with_ip(l.bitness(), window, at as u64, options);
-        let mut i = decoder.decode();
-        let short = decoder.last_error() == DecoderError::NoMoreBytes;
-        if !short && !supported(&l.features, &i) {
-            // Encodings that became something else later, or nothing yet, are NOPs.
-            let options = options | DecoderOptions::FORCE_RESERVED_NOP;
-            let nop = Decoder::with_ip(l.bitness(), window, at as u64, options).decode();
-            if nop.mnemonic() == Mnemonic::Reservednop {
-                i = nop;
-            }
-        }
-        if !short && i.code() == Code::INVALID && l.features.knc {
-            i = exec::knc::decode(l.code, window, at as u64).unwrap_or(i);
-        }
-        if short && window.len() < 15 || !short && at + i.len() > in_page {
+        let (i, too_long) = match decode(&l.features, l.code, &code[at..], at as u64) {
+            Decoded::Whole(i) => (i, false),
+            Decoded::TooLong(i) => (i, true),
+            Decoded::Short if ops.is_empty() => return None,
+            Decoded::Short => break,
+        };
+        if at + i.len() > in_page && !ops.is_empty() {
             // It goes on in the next page: a block of its own.
-            if !ops.is_empty() {
-                break;
-            }
-            if short {
-                return None;
-            }
+            break;
         }
         let touches_counters = matches!(
             i.mnemonic(),
@@ -356,12 +331,10 @@ pub(crate) fn lower_block<O: Observer>(
             break;
         }
         l.index = ops.len() as u8;
-        l.bytes = [0; 15];
-        for (to, from) in l.bytes.iter_mut().zip(&window[..i.len().min(window.len())]) {
-            *to = *from;
-        }
-        let lowered = if short {
-            Lowered { run: too_long::<O>, insn: l.insn(&i), end: End::Fall }
+        l.bytes = [0; MAX_LENGTH];
+        l.bytes[..i.len()].copy_from_slice(&code[at..at + i.len()]);
+        let lowered = if too_long {
+            Lowered { run: raise_too_long::<O>, insn: l.insn(&i), end: End::Fall }
         } else {
             lower_one(&l, &i)
         };

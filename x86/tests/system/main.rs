@@ -10,6 +10,7 @@ mod facts;
 mod features;
 mod handover;
 mod knc;
+mod length;
 mod long;
 mod machine;
 mod memory;
