@@ -375,7 +375,7 @@ impl Cpu {
         if let Some(id) = found
             && translations.block(id).second_page.is_some()
         {
-            let next = self.translate_code(cx, next_page(linear))?;
+            let next = self.translate_second(cx, linear)?;
             self.notice_code(cx, translations);
             global &= next.1;
             let is_same = |&id: &u32| translations.block(id).second_page == Some(next.0);
@@ -389,7 +389,7 @@ impl Cpu {
                     if cx.ram.page(second).is_none() {
                         return Ok(translations.put_transient(block));
                     }
-                    global &= self.translate_code(cx, next_page(linear))?.1;
+                    global &= self.translate_second(cx, linear)?.1;
                 }
                 self.note_code(cx, &block);
                 translations.insert(block)
@@ -400,6 +400,20 @@ impl Cpu {
         let tier = usize::from(O::COUNTS);
         self.tlb.jumps[tier].insert(linear, mode, self.mmu, global, epochs, generation, id);
         Ok(id)
+    }
+
+    /// The page behind that of `linear`, where the instruction there goes on.
+    fn translate_second<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+    ) -> Exec<(u64, bool)> {
+        let here = PAGE - (linear & (PAGE - 1));
+        let limit = self.segment(seg::CS).limit;
+        if !self.in_64bit() && limit != u32::MAX && self.rip + here > u64::from(limit) {
+            return Err(Stop::GP0);
+        }
+        self.translate_code(cx, linear.wrapping_add(here))
     }
 
     /// Lowers up to `most` instructions at `linear`, which is at `gpa`.
@@ -418,7 +432,7 @@ impl Cpu {
         if let Some(block) = lower_block(lowering, gpa, &code, in_page, None, most) {
             return Ok(block);
         }
-        let (second, _) = self.translate_code(cx, next_page(linear))?;
+        let (second, _) = self.translate_second(cx, linear)?;
         // This walk, too, may have set a bit in the code.
         self.fetch(cx, gpa, &mut code);
         let mut rest = [0; LONGEST];
@@ -450,11 +464,6 @@ impl Cpu {
             }
         }
     }
-}
-
-/// The linear page after that of `linear`.
-fn next_page(linear: u64) -> u64 {
-    (linear | (PAGE - 1)).wrapping_add(1)
 }
 
 /// In [`Cpu::slot`] after an IRET that loaded RF: the flag survives its own instruction.

@@ -4,6 +4,7 @@
 
 mod alignment;
 mod code;
+mod code_limit;
 mod control;
 mod debug;
 mod facts;
