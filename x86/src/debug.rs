@@ -11,6 +11,10 @@ use crate::{
 const DR6_WRITABLE: u64 = 0xe00f;
 /// DR6 bits that read as ones.
 const DR6_ONES: u64 = 0xffff_0ff0;
+/// DR6.B0-B3: which breakpoints matched.
+const MATCHES: u64 = 0xf;
+/// DR6.BD: an access to a debug register while DR7.GD was set.
+pub(crate) const DEBUG_ACCESS: u64 = 1 << 13;
 /// DR6.BS.
 const SINGLE_STEP: u64 = 1 << 14;
 /// DR7 bits 11, 12, 14 and 15 read as zeros, bit 10 as one.
@@ -151,8 +155,17 @@ impl Cpu {
         if hits == 0 {
             return None;
         }
-        self.dr[6] |= hits;
+        self.set_debug_status(hits);
         Some(Stop::fault(vector::DB))
+    }
+
+    /// Enters in DR6 why #DB is raised. What matched at an earlier one is cleared by a breakpoint and
+    /// by an access to a debug register; all else stays until software clears it.
+    pub(crate) fn set_debug_status(&mut self, status: u64) {
+        if status & (MATCHES | DEBUG_ACCESS) != 0 {
+            self.dr[6] &= !MATCHES;
+        }
+        self.dr[6] |= status;
     }
 
     /// After an instruction has retired: the debug trap that data breakpoints or TF (`stepping`:
@@ -169,7 +182,7 @@ impl Cpu {
         if hits == 0 && !step {
             return None;
         }
-        self.dr[6] |= hits | if step { SINGLE_STEP } else { 0 };
+        self.set_debug_status(hits | if step { SINGLE_STEP } else { 0 });
         Some(Stop::fault(vector::DB))
     }
 

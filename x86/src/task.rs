@@ -147,7 +147,7 @@ impl Cpu {
             .and_then(|()| self.push_task_error(cx, &new, code))
             .and_then(|()| {
                 if state.trap {
-                    self.dr[6] |= TASK_SWITCH_TRAP;
+                    self.set_debug_status(TASK_SWITCH_TRAP);
                     Err(Stop::fault(vector::DB))
                 } else {
                     Ok(())

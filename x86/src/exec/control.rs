@@ -4,6 +4,7 @@ use iced_x86::{Instruction, Mnemonic, OpKind};
 
 use crate::{
     cpu::{Cpu, Segment, cr0, cr4, efer},
+    debug::DEBUG_ACCESS,
     flags::Word,
     insn::{Form, Handler, Insn, Size, seg},
     lower::{End, Lowered, Lowering},
@@ -13,8 +14,7 @@ use crate::{
 
 use super::{by_size, size_of_bytes, sizes};
 
-/// DR6.BD: an access to a debug register while DR7.GD was set.
-const DEBUG_ACCESS: u64 = 1 << 13;
+/// DR7.GD.
 const GENERAL_DETECT: u64 = 1 << 13;
 
 /// Lowers the instructions of this file.
@@ -204,7 +204,7 @@ impl Cpu {
         };
         self.require_cpl0()?;
         if self.dr[7] & GENERAL_DETECT != 0 {
-            self.dr[6] |= DEBUG_ACCESS;
+            self.set_debug_status(DEBUG_ACCESS);
             return Err(Stop::fault(vector::DB));
         }
         Ok(usize::from(n))

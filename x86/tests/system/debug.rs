@@ -198,6 +198,54 @@ fn debug_registers_themselves() {
     assert_eq!(m.vector(), 6);
 }
 
+/// B0 to B3 say which breakpoints matched at the last #DB of one; BD, BS and BT stay until software
+/// clears them (section 13.1.1.3: "The processor updates these four bits on every debug breakpoint or
+/// general-detect condition. A bit is set to 1 if the corresponding address-breakpoint register
+/// detects an enabled breakpoint condition [...] and is cleared to 0 otherwise"; "Bits 15:13 of the
+/// DR6 register are not cleared by the processor"). Intel's SDM, volume 3, "Debug Status Register
+/// (DR6)", allows it: DR6 "reports debug conditions that were sampled at the time the last debug
+/// exception was generated", and "certain debug exceptions may clear bits 0-3".
+#[test]
+fn matches_of_before_are_cleared() {
+    const BD: u64 = 1 << 13;
+    const BT: u64 = 1 << 15;
+    // DR7: L0, R/W0 and LEN0 of a write of four bytes.
+    const WRITE: u64 = 0xd_0001;
+    const FETCH: u64 = 1;
+    // RFLAGS, DR7, address in DR0, instruction at CODE, address that #DB saves, and what DR6 holds
+    // beside its fixed ones.
+    let mov = [0x89, 0x0c, 0x25, 0x00, 0x40, 0x01, 0x00];
+    assert_eq!(DATA, 0x1_4000);
+    type Case<'a> = (&'a str, u64, u64, u64, &'a [u8], u64, u64);
+    let cases: [Case<'_>; 6] = [
+        ("instruction", 0, FETCH, CODE, &[0x90], CODE, 1 | BS | BD | BT),
+        ("data", 0, WRITE, DATA, &mov, CODE + 7, 1 | BS | BD | BT),
+        ("port", 0, 0x2_0001, 0x80, &[0xe6, 0x80], CODE + 2, 1 | BS | BD | BT),
+        // MOV RAX, DR7 with DR7.GD set.
+        ("general detect", 0, 1 << 13, 0, &[0x0f, 0x21, 0xf8], CODE, BS | BD | BT),
+        // A single step alone is no breakpoint; together with one, the bits are.
+        ("step", TF, 0, 0, &[0x90], CODE + 1, 0xf | BS | BD | BT),
+        ("step and data", TF, WRITE, DATA, &mov, CODE + 7, 1 | BS | BD | BT),
+    ];
+    for (name, flags, dr7_value, address, code, saved, status) in cases {
+        let mut m = Machine::long();
+        // CR4.DE, for the port.
+        m.cpu.set_control(m.cpu.cr0(), m.cpu.cr3(), m.cpu.cr4() | 8, m.cpu.efer());
+        m.ask(|a| {
+            a.mov(eax, 0xe00f).unwrap();
+            a.mov(dr6, rax).unwrap();
+            a.mov(rax, address).unwrap();
+            a.mov(dr0, rax).unwrap();
+            a.mov(rax, dr7_value).unwrap();
+            a.mov(dr7, rax).unwrap();
+        });
+        m.write(CODE, code);
+        m.cpu.rip = CODE;
+        m.cpu.set_rflags(2 | flags);
+        assert_eq!(trap(&mut m), (saved, NONE | status), "{name}");
+    }
+}
+
 /// ICEBP goes to vector 1 whatever the gate's DPL, and counts as a far transfer.
 #[test]
 fn icebp() {
