@@ -191,6 +191,12 @@ impl Cpu {
         self.slot = STEP_LOST;
     }
 
+    /// The single-step trap comes right after the running instruction, which has set TF itself, as
+    /// SYSRET can (APM volume 2, section 13.1.4).
+    pub(crate) fn step_follows(&mut self) {
+        self.debug_hits |= SINGLE_STEP;
+    }
+
     /// Writes a debug register; DR4 and DR5 are DR6 and DR7 here already.
     pub(crate) fn set_debug_register(&mut self, n: usize, value: u64) {
         self.dr[n & 7] = match n & 7 {

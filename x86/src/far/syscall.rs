@@ -64,6 +64,7 @@ impl Cpu {
         if !self.protected() || self.cpl != 0 {
             return Err(Stop::GP0);
         }
+        let stepping = self.system_flags & flags::TF != 0;
         let selector = (self.msrs.star >> 48) as u16;
         let rcx = self.gpr(gpr::RCX);
         let (cs, rip) = if wide {
@@ -83,6 +84,11 @@ impl Cpu {
         cx.observer.seg_load(seg::SS);
         self.set_cpl(3);
         self.enter(cx, cs, rip);
+        if self.system_flags & flags::TF != 0 {
+            self.step_follows();
+        } else if stepping {
+            self.lose_step();
+        }
         Ok(())
     }
 

@@ -7,6 +7,7 @@ mod code;
 mod code_limit;
 mod control;
 mod debug;
+mod debug_steps;
 mod facts;
 mod features;
 mod handover;
