@@ -204,6 +204,10 @@ pub struct Features {
     /// processors (Intel SDM volume 2, "FXSAVE"). Else only while an unmasked exception is pending:
     /// AMD's (AMD64 APM volume 5, "FXSAVE").
     pub fxsave_pointers: bool,
+    /// An instruction breakpoint right behind MOV SS or POP SS is taken. To Intel's processors it is
+    /// as if RF were set there (SDM volume 3, "Instruction-Breakpoint Exception Condition"); AMD's
+    /// manual knows no such exception (APM volume 2, section 13.1.3.1).
+    pub breakpoint_after_ss: bool,
     /// Bits of CR4 that can be set; to write a one to any other is #GP(0).
     pub cr4: u64,
     /// Physical address bits.
@@ -242,6 +246,7 @@ impl Features {
         selector_words: true,
         repeat_restores_flags: true,
         fxsave_pointers: true,
+        breakpoint_after_ss: false,
         cr4: 0,
         phys_bits: 32,
     };
@@ -277,6 +282,7 @@ impl Features {
         selector_words: false,
         repeat_restores_flags: false,
         fxsave_pointers: false,
+        breakpoint_after_ss: true,
         cr4: cr4::VME
             | cr4::PVI
             | cr4::TSD

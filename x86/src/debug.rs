@@ -155,7 +155,9 @@ impl Cpu {
         if hits == 0 {
             return None;
         }
-        self.set_debug_status(hits);
+        // With what MOV SS has held back.
+        let held_back = std::mem::take(&mut self.debug_hits);
+        self.set_debug_status(hits | held_back);
         Some(Stop::fault(vector::DB))
     }
 

@@ -116,6 +116,8 @@ impl Cpu {
     /// Delivers one event; on an error nothing has changed but memory below the stack pointer.
     pub(crate) fn deliver<O: Observer>(&mut self, cx: &mut Cx<'_, O>, event: Event) -> Exec<()> {
         let stepping = self.system_flags & flags::TF != 0;
+        // ICEBP is a #DB already: what MOV SS has held back comes with it and not behind it.
+        let matches = if event == Event::Icebp { std::mem::take(&mut self.debug_hits) } else { 0 };
         let mark = cx.observer.mark();
         let delivered = if !self.protected() {
             self.deliver_real(cx, event)
@@ -131,6 +133,7 @@ impl Cpu {
         self.halted = false;
         self.delayed_until = 0;
         self.shadow = Shadow::None;
+        self.set_debug_status(matches);
         if event.vector() == vector::DB && !matches!(event, Event::Software(_)) {
             self.dr[7] &= !GENERAL_DETECT;
         }

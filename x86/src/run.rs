@@ -108,7 +108,8 @@ impl Cpu {
     ) -> Exec<()> {
         let before = self.system_flags;
         let shadow = self.shadow;
-        if self.watch.code != 0 && before & flags::RF == 0 && shadow != Shadow::MovSs {
+        let held_back = shadow == Shadow::MovSs && !self.features.breakpoint_after_ss;
+        if self.watch.code != 0 && before & flags::RF == 0 && !held_back {
             let linear = self.linear_rip();
             if let Some(stop) = self.code_match(cx, linear) {
                 return Err(stop);
@@ -143,7 +144,10 @@ impl Cpu {
             self.leave = true;
         }
         match result {
-            Ok(()) => self.debug_trap(before & flags::TF != 0).map_or(Ok(()), Err),
+            // A trap ends the halt before it begins.
+            Ok(()) | Err(Stop::HALT) => {
+                self.debug_trap(before & flags::TF != 0).map_or(result, Err)
+            }
             other => other,
         }
     }

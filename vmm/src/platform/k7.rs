@@ -42,6 +42,7 @@ pub static K7: Platform = Platform {
         selector_words: false,
         repeat_restores_flags: false,
         fxsave_pointers: false,
+        breakpoint_after_ss: true,
         cr4: cr4::VME
             | cr4::PVI
             | cr4::TSD
