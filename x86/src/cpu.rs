@@ -204,6 +204,21 @@ pub struct Features {
     /// processors (Intel SDM volume 2, "FXSAVE"). Else only while an unmasked exception is pending:
     /// AMD's (AMD64 APM volume 5, "FXSAVE").
     pub fxsave_pointers: bool,
+    /// How encodings read that AMD64 and Intel 64 define differently.
+    pub encodings: EncodingRules,
+    /// LOCK MOV CR0 is MOV CR8 (AltMovCr8, bit 4 of ECX of CPUID function 8000_0001h; AMD from
+    /// family 0Fh, revision F, on). Elsewhere it is #UD.
+    pub alt_mov_cr8: bool,
+    /// SYSCALL and SYSRET execute outside 64-bit mode, too (APM volume 3, "SYSCALL"). Intel's
+    /// processors raise #UD there (SDM volume 2, "SYSCALL": IF (CS.L != 1) or (IA32_EFER.LMA != 1)
+    /// or (IA32_EFER.SCE != 1) THEN #UD).
+    pub syscall_outside_64bit: bool,
+    /// SYSRET to 64-bit mode looks at RCX while it is at privilege 0, and loads all of SS (SDM volume
+    /// 2, "SYSRET"). AMD's takes RCX as it is and loads the selector of SS only (APM volume 3).
+    pub sysret_checks: bool,
+    /// SYSENTER and SYSEXIT execute in long mode, with registers of 64 bits (SDM volume 2,
+    /// "SYSENTER"). AMD's processors raise #UD there (APM volume 3, "SYSENTER").
+    pub sysenter_in_long_mode: bool,
     /// An instruction breakpoint right behind MOV SS or POP SS is taken. To Intel's processors it is
     /// as if RF were set there (SDM volume 3, "Instruction-Breakpoint Exception Condition"); AMD's
     /// manual knows no such exception (APM volume 2, section 13.1.3.1).
@@ -246,6 +261,11 @@ impl Features {
         selector_words: true,
         repeat_restores_flags: true,
         fxsave_pointers: true,
+        encodings: EncodingRules::Intel64,
+        alt_mov_cr8: false,
+        syscall_outside_64bit: false,
+        sysret_checks: true,
+        sysenter_in_long_mode: true,
         breakpoint_after_ss: false,
         cr4: 0,
         phys_bits: 32,
@@ -282,6 +302,11 @@ impl Features {
         selector_words: false,
         repeat_restores_flags: false,
         fxsave_pointers: false,
+        encodings: EncodingRules::Amd64,
+        alt_mov_cr8: false,
+        syscall_outside_64bit: true,
+        sysret_checks: false,
+        sysenter_in_long_mode: false,
         breakpoint_after_ss: true,
         cr4: cr4::VME
             | cr4::PVI
@@ -307,6 +332,22 @@ pub enum DoubleShift {
     Source,
     /// The destination as it was: Intel.
     Destination,
+}
+
+/// Encodings that mean different things in the two 64-bit architectures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EncodingRules {
+    /// AMD64. In 64-bit mode 66h gives near branches an operand of 16 bits, and RIP with it (APM
+    /// volume 1, table 3-9, "Near Branches in 64-Bit Mode": possible override 16); far pointers in
+    /// memory have an offset of 16 or 32 bits whatever REX.W says (volume 3, "LFS", "CALL (Far)",
+    /// "JMP (Far)"); UD0 is two bytes.
+    Amd64,
+    /// Intel 64. In 64-bit mode near branches have 64-bit operands whatever 66h says (SDM volume 1,
+    /// "Branch Functions in 64-bit Mode": "forced to 64 bits"); with REX.W the far pointers of LFS,
+    /// LGS, LSS, CALL and JMP are m16:64 (volume 2); UD0 has a ModRM byte, which it does not look at
+    /// but reads. ("Some older processors decode the UD0 instruction without a ModR/M byte", volume
+    /// 2, "UD": it does not say which.)
+    Intel64,
 }
 
 /// Which accesses a part counts as misaligned.

@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use x86_cpu::cpu::{AlignmentRule, DoubleShift, Features, cr4};
+use x86_cpu::cpu::{AlignmentRule, DoubleShift, EncodingRules, Features, cr4};
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, authentic_amd, leaf, text};
@@ -42,6 +42,10 @@ pub static K7: Platform = Platform {
         selector_words: false,
         repeat_restores_flags: false,
         fxsave_pointers: false,
+        encodings: EncodingRules::Amd64,
+        syscall_outside_64bit: true,
+        sysret_checks: false,
+        sysenter_in_long_mode: false,
         breakpoint_after_ss: true,
         cr4: cr4::VME
             | cr4::PVI

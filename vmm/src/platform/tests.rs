@@ -1,5 +1,6 @@
 use super::*;
 use MsrAccess::Done;
+use x86_cpu::cpu::EncodingRules;
 
 /// What the lookups rely on, and the command line.
 #[test]
@@ -57,6 +58,39 @@ fn cpuid_tells_the_instruction_set() {
         ];
         for (register, bit, has) in rows {
             assert_eq!(register >> bit & 1 == 1, has, "{} bit {bit}", platform.name);
+        }
+    }
+}
+
+/// What the architecture manuals of the two vendors define differently goes with the vendor that
+/// CPUID names, whatever `--isa` adds. MOV CR8 by LOCK came to AMD's processors with revision F of
+/// family 0Fh, as bit 4 of ECX of function 8000_0001h (AMD 25481, "AltMovCr8").
+#[test]
+fn a_part_follows_the_manual_of_its_vendor() {
+    const AUTHENTIC_AMD: u32 = u32::from_le_bytes(*b"cAMD");
+    const GENUINE_INTEL: u32 = u32::from_le_bytes(*b"ntel");
+    for platform in Platform::ALL {
+        for isa in [Isa::Strict, Isa::Distro] {
+            let platform = isa.apply(platform);
+            let amd = match platform.cpuid(0, 0, CpuidContext::default()).ecx {
+                AUTHENTIC_AMD => true,
+                GENUINE_INTEL => false,
+                other => panic!("{}: {other:x}", platform.name),
+            };
+            let f = platform.features;
+            let encodings = if amd { EncodingRules::Amd64 } else { EncodingRules::Intel64 };
+            assert_eq!(f.encodings, encodings, "{}", platform.name);
+            for (name, value, amds) in [
+                ("syscall_outside_64bit", f.syscall_outside_64bit, true),
+                ("sysret_checks", f.sysret_checks, false),
+                ("sysenter_in_long_mode", f.sysenter_in_long_mode, false),
+                ("breakpoint_after_ss", f.breakpoint_after_ss, true),
+            ] {
+                assert_eq!(value, amds == amd, "{}: {name}", platform.name);
+            }
+            let function = platform.cpuid(0x8000_0001, 0, CpuidContext::default());
+            let shown = function.ecx >> 4 & 1 == 1;
+            assert_eq!(f.alt_mov_cr8, amd && shown, "{}", platform.name);
         }
     }
 }

@@ -87,8 +87,14 @@ impl Cpu {
         if !self.has_core_msr(number) {
             return Ok(false);
         }
-        let is_address =
-            matches!(number, index::LSTAR | index::CSTAR | index::FS_BASE..=index::KERNEL_GS_BASE);
+        let is_address = match number {
+            index::LSTAR | index::CSTAR | index::FS_BASE..=index::KERNEL_GS_BASE => true,
+            // Where long mode uses all of them (SDM volume 2, "WRMSR").
+            index::SYSENTER_ESP | index::SYSENTER_EIP => {
+                self.features.long_mode && self.features.sysenter_in_long_mode
+            }
+            _ => false,
+        };
         if is_address && !is_canonical(value) {
             return Err(Stop::GP0);
         }

@@ -79,7 +79,8 @@ fn transfer<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
         Code::Sysretd => (sysret::<O>, sized(Size::B4)),
         Code::Sysretq => (sysret::<O>, sized(Size::B8)),
         Code::Sysenter => (sysenter::<O>, l.insn(i)),
-        Code::Sysexitd | Code::Sysexitq => (sysexit::<O>, l.insn(i)),
+        Code::Sysexitd => (sysexit::<O>, sized(Size::B4)),
+        Code::Sysexitq => (sysexit::<O>, sized(Size::B8)),
         _ => return None,
     };
     Some(Lowered { run, insn, end: End::Branch })
@@ -287,6 +288,6 @@ fn sysenter<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()
     cpu.fast_enter(cx)
 }
 
-fn sysexit<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
-    cpu.fast_exit(cx)
+fn sysexit<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    cpu.fast_exit(cx, insn.size == Size::B8)
 }

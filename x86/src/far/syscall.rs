@@ -2,6 +2,7 @@
 //! 3).
 
 use crate::{
+    access::is_canonical,
     cpu::{Cpu, Segment, efer},
     flags,
     insn::{gpr, seg},
@@ -32,7 +33,7 @@ fn code(selector: u16, long: bool, dpl: u8) -> Segment {
 impl Cpu {
     /// SYSCALL; `next` is the return address.
     pub(crate) fn system_call<O: Observer>(&mut self, cx: &mut Cx<'_, O>, next: u64) -> Exec<()> {
-        self.require(self.efer & efer::SCE != 0 && self.protected())?;
+        self.require(self.has_system_call() && self.protected())?;
         let selector = (self.msrs.star >> 32) as u16;
         let long = self.long_mode();
         let (rip, clear) = if long {
@@ -60,8 +61,12 @@ impl Cpu {
         cx: &mut Cx<'_, O>,
         wide: bool,
     ) -> Exec<()> {
-        self.require(self.efer & efer::SCE != 0)?;
+        self.require(self.has_system_call())?;
         if !self.protected() || self.cpl != 0 {
+            return Err(Stop::GP0);
+        }
+        let checks = self.features.sysret_checks;
+        if wide && checks && !is_canonical(self.gpr(gpr::RCX)) {
             return Err(Stop::GP0);
         }
         let stepping = self.system_flags & flags::TF != 0;
@@ -77,9 +82,13 @@ impl Cpu {
         } else {
             self.load_flags(flags::IF, flags::IF);
         }
-        // Only the selector of SS is loaded; base, limit and attributes stay (APM volume 3,
-        // "SYSRET").
-        let ss = Segment { selector: selector.wrapping_add(8) | 3, ..*self.segment(seg::SS) };
+        let ss = selector.wrapping_add(8);
+        let ss = if checks {
+            flat(ss, STACK, 3)
+        } else {
+            // Only the selector; base, limit and attributes stay.
+            Segment { selector: ss | 3, ..*self.segment(seg::SS) }
+        };
         self.set_segment(seg::SS, ss);
         cx.observer.seg_load(seg::SS);
         self.set_cpl(3);
@@ -92,34 +101,52 @@ impl Cpu {
         Ok(())
     }
 
-    /// SYSENTER: an invalid opcode in long mode.
-    pub(crate) fn fast_enter<O: Observer>(&mut self, cx: &mut Cx<'_, O>) -> Exec<()> {
-        self.require(!self.long_mode())?;
+    /// Whether SYSCALL and SYSRET execute in this mode.
+    fn has_system_call(&self) -> bool {
+        self.efer & efer::SCE != 0 && (self.in_64bit() || self.features.syscall_outside_64bit)
+    }
+
+    /// What SYSENTER and SYSEXIT check alike; the selector that theirs are counted from.
+    fn fast_selector(&self) -> Exec<u16> {
+        self.require(!self.long_mode() || self.features.sysenter_in_long_mode)?;
         let selector = self.msrs.sysenter_cs as u16;
-        if !self.protected() || is_null(selector) {
-            return Err(Stop::GP0);
-        }
+        if !self.protected() || is_null(selector) { Err(Stop::GP0) } else { Ok(selector) }
+    }
+
+    /// SYSENTER: to 64-bit mode in long mode, where it executes there.
+    pub(crate) fn fast_enter<O: Observer>(&mut self, cx: &mut Cx<'_, O>) -> Exec<()> {
+        let selector = self.fast_selector()?;
         const CLEAR: u64 = flags::VM | flags::IF | flags::RF;
         self.load_flags(0, CLEAR);
-        self.set_gpr(gpr::RSP, self.msrs.sysenter_esp & 0xffff_ffff);
-        let rip = self.msrs.sysenter_eip & 0xffff_ffff;
-        self.system_enter(cx, code(selector, false, 0), selector.wrapping_add(8), rip);
+        let long = self.long_mode();
+        let mask = if long { u64::MAX } else { 0xffff_ffff };
+        self.set_gpr(gpr::RSP, self.msrs.sysenter_esp & mask);
+        let rip = self.msrs.sysenter_eip & mask;
+        self.system_enter(cx, code(selector, long, 0), selector.wrapping_add(8), rip);
         Ok(())
     }
 
-    /// SYSEXIT: an invalid opcode in long mode.
-    pub(crate) fn fast_exit<O: Observer>(&mut self, cx: &mut Cx<'_, O>) -> Exec<()> {
-        self.require(!self.long_mode())?;
-        let selector = self.msrs.sysenter_cs as u16;
-        if !self.protected() || is_null(selector) || self.cpl != 0 {
+    /// SYSEXIT; `wide` with a 64-bit operand, which returns to 64-bit mode.
+    pub(crate) fn fast_exit<O: Observer>(&mut self, cx: &mut Cx<'_, O>, wide: bool) -> Exec<()> {
+        let selector = self.fast_selector()?;
+        if self.cpl != 0 {
             return Err(Stop::GP0);
         }
-        let rip = self.gpr(gpr::RDX) & 0xffff_ffff;
-        self.set_gpr(gpr::RSP, self.gpr(gpr::RCX) & 0xffff_ffff);
-        self.set_segment(seg::SS, flat(selector.wrapping_add(24), STACK, 3));
+        let (mut rip, mut rsp) = (self.gpr(gpr::RDX), self.gpr(gpr::RCX));
+        let cs = if wide {
+            if !is_canonical(rip) || !is_canonical(rsp) {
+                return Err(Stop::GP0);
+            }
+            selector.wrapping_add(32)
+        } else {
+            (rip, rsp) = (rip & 0xffff_ffff, rsp & 0xffff_ffff);
+            selector.wrapping_add(16)
+        };
+        self.set_gpr(gpr::RSP, rsp);
+        self.set_segment(seg::SS, flat(cs.wrapping_add(8), STACK, 3));
         cx.observer.seg_load(seg::SS);
         self.set_cpl(3);
-        self.enter(cx, code(selector.wrapping_add(16), false, 3), rip);
+        self.enter(cx, code(cs, wide, 3), rip);
         Ok(())
     }
 

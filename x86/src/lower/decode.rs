@@ -4,7 +4,7 @@ use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, Instruction, Mnemoni
 
 use super::{bitness, supported};
 use crate::{
-    cpu::{CodeSize, Features},
+    cpu::{CodeSize, EncodingRules, Features},
     exec,
 };
 
@@ -12,16 +12,19 @@ use crate::{
 /// volume 3, section 1.1).
 pub(super) const MAX_LENGTH: usize = 15;
 
-/// The decoder reads as an AMD processor does, and as one without TZCNT, LZCNT and WBNOINVD: there
-/// the prefix is ignored, and BSF, BSR or WBINVD executes.
-const DECODING: u32 = DecoderOptions::AMD
-    | DecoderOptions::NO_MPFX_0FBC
-    | DecoderOptions::NO_MPFX_0FBD
-    | DecoderOptions::NO_WBNOINVD;
+/// The decoder reads as a processor without TZCNT, LZCNT and WBNOINVD does: there the prefix is
+/// ignored, and BSF, BSR or WBINVD executes.
+const DECODING: u32 =
+    DecoderOptions::NO_MPFX_0FBC | DecoderOptions::NO_MPFX_0FBD | DecoderOptions::NO_WBNOINVD;
 
 /// How the decoder reads for a processor of these features.
 fn options(features: &Features) -> u32 {
-    if features.knc { DECODING | DecoderOptions::KNC } else { DECODING }
+    let encodings = match features.encodings {
+        EncodingRules::Amd64 => DecoderOptions::AMD,
+        EncodingRules::Intel64 => 0,
+    };
+    let knc = if features.knc { DecoderOptions::KNC } else { 0 };
+    DECODING | encodings | knc
 }
 
 /// What the bytes at an instruction pointer are.
@@ -56,10 +59,24 @@ pub(super) fn decode(features: &Features, code: CodeSize, bytes: &[u8], ip: u64)
     if i.code() == Code::INVALID && features.knc {
         i = exec::knc::decode(code, bytes, ip).unwrap_or(i);
     }
+    if is_locked_move(&i, bytes) && !features.alt_mov_cr8 {
+        let length = i.len();
+        i = Instruction::default();
+        i.set_len(length);
+        i.set_next_ip(ip + length as u64);
+    }
     if i.code() == Code::INVALID && i.len() == MAX_LENGTH && is_too_long(bits, options, bytes) {
         return Decoded::TooLong(i);
     }
     Decoded::Whole(i)
+}
+
+/// Whether it is MOV CR8 in its form with LOCK, which the decoder knows as AMD's.
+fn is_locked_move(i: &Instruction, bytes: &[u8]) -> bool {
+    use Code::{Mov_cr_r32, Mov_cr_r64, Mov_r32_cr, Mov_r64_cr};
+    let prefixes = bytes.iter().take_while(|&&byte| byte != 0x0f);
+    matches!(i.code(), Mov_cr_r32 | Mov_cr_r64 | Mov_r32_cr | Mov_r64_cr)
+        && prefixes.into_iter().any(|&byte| byte == 0xf0)
 }
 
 /// Whether an instruction that the decoder refuses after [`MAX_LENGTH`] bytes has more of them.
