@@ -67,7 +67,7 @@ fn string<O: Observer>(
         _ => AddrMask::Bits64,
     };
     let (base, segment) =
-        if data == 0 { (gpr::RDI, Register::ES) } else { (gpr::RSI, i.memory_segment()) };
+        if data == 0 { (gpr::RDI, Register::ES) } else { (gpr::RSI, l.memory_segment(i)) };
     let mem = Mem { disp: 0, base, index: ZERO, scale: 0, seg: l.segment(segment), mask };
     let repeats = i.has_rep_prefix() || i.has_repne_prefix();
     let insn = Insn { mem, size, form: Form::Mem, aux: u8::from(repeats), ..l.insn(i) };

@@ -338,7 +338,7 @@ fn string_operand(l: &Lowering, i: &Instruction) -> Option<Mem> {
         OpKind::MemorySegRSI | OpKind::MemoryESRDI => Some(AddrMask::Bits64),
         _ => None,
     })?;
-    let seg = l.segment(i.memory_segment());
+    let seg = l.segment(l.memory_segment(i));
     Some(Mem { disp: 0, base: gpr::RSI, index: ZERO, scale: 0, seg, mask })
 }
 

@@ -136,8 +136,19 @@ impl Lowering {
             },
             index: if index == Register::None { ZERO } else { self.reg(index) },
             scale: i.memory_index_scale().trailing_zeros() as u8,
-            seg: self.segment(i.memory_segment()),
+            seg: self.segment(self.memory_segment(i)),
             mask,
+        }
+    }
+
+    /// The segment register of the memory operand. In 64-bit mode no override but FS and GS takes
+    /// the place of the one that goes with the base register (APM volume 3, section 1.2.4).
+    pub(crate) fn memory_segment(&self, i: &Instruction) -> Register {
+        use Register::{DS, EBP, ESP, FS, GS, RBP, RSP, SS};
+        match i.memory_segment() {
+            named if self.code != CodeSize::Bits64 || matches!(named, FS | GS) => named,
+            _ if matches!(i.memory_base(), RSP | RBP | ESP | EBP) => SS,
+            _ => DS,
         }
     }
 

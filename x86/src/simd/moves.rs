@@ -1,7 +1,7 @@
 //! Moves between registers and memory, and between the register files (AMD64 APM volume 4,
 //! chapter 2, and volume 5, chapter 2).
 
-use iced_x86::{Instruction, OpKind, Register};
+use iced_x86::{Instruction, OpKind};
 
 use super::{
     integer::{Movlhps, Movlps, Movss, execute},
@@ -15,8 +15,8 @@ use super::{
 use crate::{
     cpu::Cpu,
     flags::Word,
-    insn::{AddrMask, Class, Handler, Insn, Mem, gpr, seg},
-    lower::{Lowered, Lowering},
+    insn::{AddrMask, Class, Handler, Insn, Mem, gpr},
+    lower::{Lowered, Lowering, segment_number},
     observe::{Cx, Observer},
     stop::Exec,
 };
@@ -255,14 +255,7 @@ pub(super) fn maskmov<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowe
     let mut lowered = lowered(l, i, run, class)?;
     lowered.insn.dst = l.reg(i.op1_register());
     lowered.insn.src = l.reg(i.op2_register());
-    lowered.insn.aux = match i.memory_segment() {
-        Register::ES => seg::ES,
-        Register::CS => seg::CS,
-        Register::SS => seg::SS,
-        Register::FS => seg::FS,
-        Register::GS => seg::GS,
-        _ => seg::DS,
-    };
+    lowered.insn.aux = segment_number(l.memory_segment(i));
     let mask = match i.op0_kind() {
         OpKind::MemorySegDI => AddrMask::Bits16,
         OpKind::MemorySegEDI => AddrMask::Bits32,

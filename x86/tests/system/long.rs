@@ -382,3 +382,66 @@ fn swapgs() {
     m.load(USER_CODE, 64, |a| a.swapgs().unwrap());
     assert_eq!((m.vector(), m.stack(0)), (13, 0));
 }
+
+/// Which of #SS and #GP an address that is not canonical raises depends on the base register alone:
+/// RSP and RBP are the stack's, and of the segment overrides only FS and GS count in 64-bit mode (Intel
+/// SDM volume 1, "Canonical Addressing": "If an instruction uses base registers RSP/RBP and uses a
+/// segment override prefix to specify a non-SS segment, a canonical fault generates a #GP (instead of
+/// an #SS). In 64-bit mode, only FS and GS segment-overrides are applicable in this situation. Other
+/// segment override prefixes (CS, DS, ES and SS) are ignored. Note that this also means that an SS
+/// segment-override applied to a \"non-stack\" register reference is ignored." APM volume 3, section
+/// 1.2.4: the same four overrides are ignored in 64-bit mode.)
+#[test]
+fn ignored_overrides_do_not_choose_the_fault() {
+    const FAR: u64 = 0x8000_0000_0000_0000;
+    const RBX: u8 = 3;
+    const RBP: u8 = 5;
+    // Instruction, and the fault without an override.
+    let cases: [(&[u8], u64); 16] = [
+        (&[0x8b, 0x03], 13),          // MOV EAX, [RBX]
+        (&[0x8b, 0x45, 0], 12),       // MOV EAX, [RBP]
+        (&[0x89, 0x45, 0], 12),       // MOV [RBP], EAX
+        (&[0x01, 0x45, 0], 12),       // ADD [RBP], EAX
+        (&[0x89, 0x03], 13),          // MOV [RBX], EAX
+        (&[0x8b, 0x04, 0x2b], 13),    // [RBX+RBP]
+        (&[0x8b, 0x44, 0x1d, 0], 12), // [RBP+RBX]
+        (&[0x41, 0x8b, 0x45, 0], 13), // [R13]
+        (&[0x0f, 0x10, 0x45, 0], 12), // MOVUPS XMM0, [RBP]
+        (&[0xdd, 0x45, 0], 12),       // FLD qword [RBP]
+        (&[0x0f, 0x6f, 0x45, 0], 12), // MOVQ MM0, [RBP]
+        (&[0x0f, 0xf7, 0xc1], 13),    // MASKMOVQ MM0, MM1
+        (&[0xac], 13),                // LODSB
+        (&[0xa4], 13),                // MOVSB
+        (&[0xd7], 13),                // XLAT
+        (&[0xa0, 0, 0, 0, 0, 0, 0, 0, 0x80], 13),
+    ];
+    for (code, fault) in cases {
+        // None, ES, CS, SS, DS; then FS and GS, alone and with one that is ignored before or behind.
+        for (prefixes, counts) in [
+            (&[][..], false),
+            (&[0x26], false),
+            (&[0x2e], false),
+            (&[0x36], false),
+            (&[0x3e], false),
+            (&[0x64], true),
+            (&[0x65], true),
+            (&[0x64, 0x3e], true),
+            (&[0x36, 0x65], true),
+        ] {
+            let mut m = Machine::long();
+            for r in [RAX, RBX, RBP, RSI, RDI] {
+                m.cpu.set_gpr(r, FAR);
+            }
+            if code.len() > 2 && (code[1] == 0x04 || code[1] == 0x44) {
+                // One of the two registers of [base+index] makes the address.
+                m.cpu.set_gpr(RBX, 0);
+            }
+            m.cpu.set_gpr(13, FAR);
+            let bytes = [prefixes, code].concat();
+            m.write(CODE, &bytes);
+            m.cpu.rip = CODE;
+            let expected = if counts { 13 } else { fault };
+            assert_eq!((m.vector(), m.stack(0)), (expected, 0), "{bytes:x?}");
+        }
+    }
+}
