@@ -125,6 +125,36 @@ impl Cpu {
         if inside { Ok(segment.base.wrapping_add(offset) & 0xffff_ffff) } else { Err(fault) }
     }
 
+    /// The linear address of an operand that goes to memory in other pieces than whole words: `bytes`
+    /// in all, on a multiple of `boundary` where that is checked. What it is not checked for here is
+    /// whether it is mapped.
+    pub(crate) fn linear_in_pieces(
+        &self,
+        m: &Mem,
+        bytes: u64,
+        boundary: u64,
+        write: bool,
+    ) -> Exec<u64> {
+        let linear = self.linear(m, bytes, write)?;
+        self.check_operand(linear, bytes, boundary).map_err(|stop| Self::stack_fault(m, stop))?;
+        Ok(linear)
+    }
+
+    /// #GP(0) if `bytes` at `linear` are not all at canonical addresses, then #AC(0) as
+    /// [`Cpu::check_alignment`].
+    fn check_operand(&self, linear: u64, bytes: u64, boundary: u64) -> Exec<()> {
+        self.check_canonical(linear, bytes)?;
+        self.check_alignment(linear, boundary)
+    }
+
+    fn check_canonical(&self, linear: u64, bytes: u64) -> Exec<()> {
+        let last = linear.wrapping_add(bytes.max(1) - 1);
+        if self.long_mode() && !(is_canonical(linear) && is_canonical(last)) {
+            return Err(Stop::GP0);
+        }
+        Ok(())
+    }
+
     /// A fault of a stack operand with a non-canonical address is #SS(0).
     #[cold]
     pub(crate) fn stack_fault(m: &Mem, stop: Stop) -> Stop {
@@ -172,8 +202,9 @@ impl Cpu {
             write_host(host, at, value);
             return Ok(());
         }
-        self.check_alignment(linear, T::BYTES as u64)?;
-        self.probe_write(cx, linear, T::BYTES as u64).map_err(|stop| Self::stack_fault(m, stop))?;
+        let size = T::BYTES as u64;
+        self.check_operand(linear, size, size).map_err(|stop| Self::stack_fault(m, stop))?;
+        self.probe_write(cx, linear, size)?;
         self.count_modify(cx, linear, T::BYTES as u64);
         let old = self.load_slow(cx, linear, self.mmu)?;
         let new = change(self, old);
@@ -276,6 +307,7 @@ impl Cpu {
         out: &mut [u8],
     ) -> Exec<()> {
         let len = out.len();
+        self.check_canonical(linear, len as u64)?;
         for (at, piece) in pieces(linear, out) {
             let place = self.translate(cx, at, self.mmu, Intent::Read)?;
             self.look(cx, at, piece.len() as u64, false);
@@ -341,6 +373,7 @@ impl Cpu {
         linear: u64,
         bytes: u64,
     ) -> Exec<()> {
+        self.check_canonical(linear, bytes)?;
         self.translate(cx, linear, self.mmu, Intent::Write)?;
         let last = linear.wrapping_add(bytes.max(1) - 1);
         if page_of(last) != page_of(linear) {
@@ -356,6 +389,7 @@ impl Cpu {
         linear: u64,
         mmu: usize,
     ) -> Exec<T> {
+        self.check_canonical(linear, T::BYTES as u64)?;
         if mmu != SUPERVISOR {
             self.check_alignment(linear, T::BYTES as u64)?;
         }
@@ -395,6 +429,7 @@ impl Cpu {
         mmu: usize,
         value: T,
     ) -> Exec<()> {
+        self.check_canonical(linear, T::BYTES as u64)?;
         if mmu != SUPERVISOR {
             self.check_alignment(linear, T::BYTES as u64)?;
         }

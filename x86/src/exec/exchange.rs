@@ -97,10 +97,10 @@ fn cmpxchg8b<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exe
 }
 
 fn cmpxchg16b<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    let linear = cpu.linear(&insn.mem, 16, true)?;
-    if linear & 15 != 0 {
+    if cpu.linear(&insn.mem, 16, true)? & 15 != 0 {
         return Err(Stop::GP0);
     }
+    let linear = cpu.linear_in_pieces(&insn.mem, 16, 16, true)?;
     cpu.probe_write(cx, linear, 16)?;
     cpu.count_modify(cx, linear, 16);
     let low: u64 = cpu.load_part(cx, linear)?;

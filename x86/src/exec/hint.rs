@@ -8,7 +8,6 @@ use iced_x86::{Code, Instruction, Mnemonic};
 
 use super::next;
 use crate::{
-    access::is_canonical,
     cpu::Cpu,
     insn::{Class, Insn, Kind},
     lower::{End, Lowered, Lowering},
@@ -28,10 +27,7 @@ fn undefined<O: Observer>(_: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> 
 /// CLFLUSH faults as a read of one byte would. It walks the page tables itself: a device must not
 /// see a read.
 fn clflush<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    let linear = cpu.linear(&insn.mem, 1, false)?;
-    if cpu.long_mode() && !is_canonical(linear) {
-        return Err(Stop::GP0);
-    }
+    let linear = cpu.linear_in_pieces(&insn.mem, 1, 1, false)?;
     cpu.walk(cx.ram, linear, cpu.mmu != 0, Intent::Read)?;
     Ok(())
 }

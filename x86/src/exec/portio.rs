@@ -174,9 +174,8 @@ fn ins<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> 
     let port = cpu.reg::<u16>(gpr::RDX);
     cpu.check_port(cx, port, T::BYTES)?;
     loop {
-        let linear = cpu.linear(&insn.mem, T::BYTES as u64, true)?;
         // The port is read only when its value has a place to go.
-        cpu.check_alignment(linear, T::BYTES as u64)?;
+        let linear = cpu.linear_in_pieces(&insn.mem, T::BYTES as u64, T::BYTES as u64, true)?;
         cpu.probe_write(cx, linear, T::BYTES as u64)?;
         cpu.port_match(cx, port, T::BYTES as u64);
         cpu.count_port(cx, port, T::BYTES);

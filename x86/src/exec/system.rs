@@ -197,7 +197,8 @@ fn pop<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> 
 /// Reads `offset` and selector of a far pointer in memory.
 fn far_pointer<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<(u64, u16)> {
     let bytes = insn.size.bytes() as u64;
-    let linear = cpu.linear(&insn.mem, bytes + 2, false)?;
+    // Each part is aligned on its own.
+    let linear = cpu.linear_in_pieces(&insn.mem, bytes + 2, 1, false)?;
     let offset = match insn.size {
         Size::B2 => u64::from(cpu.load::<O, u16>(cx, linear)?),
         Size::B8 => cpu.load::<O, u64>(cx, linear)?,

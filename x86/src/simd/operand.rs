@@ -122,7 +122,9 @@ pub(super) fn aligned(cpu: &Cpu, m: &Mem, bytes: u64, write: bool) -> Exec<u64> 
 #[inline(always)]
 pub(super) fn loose(cpu: &Cpu, m: &Mem, write: bool) -> Exec<u64> {
     let linear = cpu.linear(m, 16, write)?;
-    cpu.check_alignment(linear, 16)?;
+    if linear & 15 != 0 && cpu.checks_alignment() {
+        return cpu.linear_in_pieces(m, 16, 16, write);
+    }
     Ok(linear)
 }
 

@@ -73,13 +73,19 @@ fn area_end(cpu: &Cpu) -> usize {
     FXSAVE_SIZE + 16 * xmm_count(cpu)
 }
 
+/// The linear address of the area, which is aligned.
+fn area_address(cpu: &Cpu, insn: &Insn, write: bool) -> Exec<u64> {
+    aligned(cpu, &insn.mem, AREA as u64, write)?;
+    cpu.linear_in_pieces(&insn.mem, AREA as u64, 16, write)
+}
+
 fn fxsave<O: Observer, const WIDE: bool>(
     cpu: &mut Cpu,
     cx: &mut Cx<'_, O>,
     insn: &Insn,
 ) -> Exec<()> {
     area_ready(cpu)?;
-    let linear = aligned(cpu, &insn.mem, AREA as u64, true)?;
+    let linear = area_address(cpu, insn, true)?;
     cpu.probe_write(cx, linear, AREA as u64)?;
     let end = area_end(cpu);
     let mut area = [0; AREA];
@@ -101,7 +107,7 @@ fn fxrstor<O: Observer, const WIDE: bool>(
     insn: &Insn,
 ) -> Exec<()> {
     area_ready(cpu)?;
-    let linear = aligned(cpu, &insn.mem, AREA as u64, false)?;
+    let linear = area_address(cpu, insn, false)?;
     let mut area = [0; AREA];
     cpu.load_bytes(cx, linear, &mut area)?;
     let [a, b, c, d] = [area[MXCSR], area[MXCSR + 1], area[MXCSR + 2], area[MXCSR + 3]];

@@ -130,8 +130,7 @@ fn read<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<[u8
         4 => bytes[..4].copy_from_slice(&cpu.load_mem::<O, u32>(cx, &insn.mem)?.to_le_bytes()),
         8 => bytes[..8].copy_from_slice(&cpu.load_mem::<O, u64>(cx, &insn.mem)?.to_le_bytes()),
         _ => {
-            let linear = cpu.linear(&insn.mem, 10, false)?;
-            cpu.check_alignment(linear, 8)?;
+            let linear = cpu.linear_in_pieces(&insn.mem, 10, 8, false)?;
             cpu.load_bytes(cx, linear, &mut bytes)?;
         }
     }
@@ -148,8 +147,7 @@ fn write<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn, bytes: [u8
             cpu.store_mem(cx, &insn.mem, value)
         }
         _ => {
-            let linear = cpu.linear(&insn.mem, 10, true)?;
-            cpu.check_alignment(linear, 8)?;
+            let linear = cpu.linear_in_pieces(&insn.mem, 10, 8, true)?;
             cpu.store_bytes(cx, linear, &bytes)
         }
     }
@@ -404,9 +402,7 @@ fn env_format(cpu: &Cpu, insn: &Insn) -> EnvFormat {
 
 /// The linear address of an environment or state of `bytes`: on a boundary of the operand size.
 fn image_address(cpu: &Cpu, insn: &Insn, bytes: usize, write: bool) -> Exec<u64> {
-    let linear = cpu.linear(&insn.mem, bytes as u64, write)?;
-    cpu.check_alignment(linear, insn.size.bytes() as u64)?;
-    Ok(linear)
+    cpu.linear_in_pieces(&insn.mem, bytes as u64, insn.size.bytes() as u64, write)
 }
 
 pub(super) fn fnstenv<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {

@@ -287,3 +287,86 @@ fn virtual_8086_mode() {
         assert_eq!(m.vector(), vector);
     }
 }
+
+/// An address that is neither canonical nor aligned: #GP(0), or #SS(0) with RSP or RBP as base, and
+/// not #AC. Both vendors' tables of priorities have the stack and general-protection exceptions before
+/// the alignment check (section 8.5, "Simultaneous Interrupt Priorities", priority 8; Intel SDM volume
+/// 3, "Priority Among Simultaneous Exceptions and Interrupts", faults on executing an instruction).
+/// The last byte counts as the first does.
+#[test]
+fn canonical_form_comes_before_alignment() {
+    const SS_FAULT: u64 = 12;
+    // Across the end of the lower half, whose last page is not mapped either.
+    const ACROSS: u64 = 0x7fff_ffff_ffff;
+    // Instructions with [RDI]; with 45h 00h for 07h and the like they have [RBP].
+    let codes: [(&[u8], u8); 15] = [
+        (&[0x8b], 0x07),       // MOV EAX
+        (&[0x48, 0x89], 0x07), // MOV to memory
+        (&[0x48, 0x01], 0x07), // ADD to memory
+        (&[0x0f, 0xc7], 0x0f), // CMPXCHG8B
+        (&[0xdd], 0x07),       // FLD double
+        (&[0xdb], 0x2f),       // FLD extended
+        (&[0xdb], 0x3f),       // FSTP extended
+        (&[0xd9], 0x37),       // FNSTENV
+        (&[0xd9], 0x27),       // FLDENV
+        (&[0xdd], 0x37),       // FNSAVE
+        (&[0xdd], 0x27),       // FRSTOR
+        (&[0x0f, 0x6f], 0x07), // MOVQ to MMX
+        (&[0x0f, 0x10], 0x07), // MOVUPS
+        (&[0x0f, 0x11], 0x07),
+        (&[0x0f, 0xb4], 0x07), // LFS
+    ];
+    for (opcode, modrm) in codes {
+        for (on, address) in
+            [(true, 1 << 63 | 1), (true, ACROSS), (false, 1 << 63 | 1), (false, ACROSS)]
+        {
+            for stack in [false, true] {
+                let mut m = checking(Machine::long());
+                m.cpu.set_rflags(2 | if on { AC } else { 0 });
+                m.cpu.fpu.init();
+                m.cpu.fpu.load_constant(x86_cpu::x87::Constant::One);
+                m.cpu.set_gpr(RDI, address);
+                m.cpu.set_gpr(5, address);
+                let mut code = opcode.to_vec();
+                if stack {
+                    // mod 01, [RBP+disp8]
+                    code.extend([modrm & 0x38 | 0x45, 0]);
+                } else {
+                    code.push(modrm);
+                }
+                m.write(USER_CODE, &code);
+                m.cpu.rip = USER_CODE;
+                let vector = if stack { SS_FAULT } else { GP };
+                let got = m.vector();
+                assert_eq!((got, m.stack(0)), (vector, 0), "{code:x?} {on} {address:x}");
+            }
+        }
+    }
+    // The stack itself.
+    for address in [1 << 63 | 1, ACROSS + 8] {
+        let mut m = checking(Machine::long());
+        m.write(USER_CODE, &[0x50]);
+        m.cpu.rip = USER_CODE;
+        m.cpu.set_gpr(RSP, address);
+        assert_eq!((m.vector(), m.stack(0)), (SS_FAULT, 0), "{address:x}");
+    }
+}
+
+/// CMPXCHG16B, FXSAVE and FXRSTOR with RBP as base: aligned, so that #GP is not for that.
+#[test]
+fn operands_of_the_stack_that_are_not_canonical() {
+    for code in [
+        &[0x48, 0x0f, 0xc7, 0x4d, 0][..],
+        &[0x0f, 0xae, 0x45, 0],
+        &[0x0f, 0xae, 0x4d, 0],
+        &[0x0f, 0xae, 0x7d, 0], // CLFLUSH
+        &[0x0f, 0x28, 0x45, 0], // MOVAPS
+    ] {
+        let mut m = Machine::long();
+        m.cpu.features.cx16 = true;
+        m.cpu.set_gpr(5, 1 << 63);
+        m.write(CODE, code);
+        m.cpu.rip = CODE;
+        assert_eq!((m.vector(), m.stack(0)), (12, 0), "{code:x?}");
+    }
+}
