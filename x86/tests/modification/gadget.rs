@@ -441,7 +441,7 @@ impl Gadget<'_> {
             self.load(7, page + MARKED + 7 * self.place.mode.entry() - 1);
             return self.put(&[0xff, 0xd7]);
         }
-        let entry = self.random.below(6);
+        let entry = self.random.below(7);
         let address = self.place.marked() + (entry + 1) * 4096;
         let opcode = self.random.one(&[0xa1, 0xa3]);
         let code = TABLE_ALIAS + MARKED + (entry + 1) * self.place.mode.entry() - 1;
