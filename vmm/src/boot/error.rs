@@ -95,5 +95,15 @@ impl std::error::Error for BootError {
     }
 }
 
+/// The free memory from `from` up to `to` in the words of [`BootError::DoesNotFit`], which may be
+/// none: then it says where free memory ends.
+pub(super) fn between(from: u64, to: u64) -> String {
+    if from < to {
+        format!("the memory between {from:#x} and {to:#x}")
+    } else {
+        format!("memory at {from:#x}: what is free there ends at {to:#x}")
+    }
+}
+
 /// What the functions of this module return.
 pub type Result<T> = std::result::Result<T, BootError>;

@@ -4,7 +4,7 @@
 //! From 1 MiB on it runs in 32-bit protected mode with flat segments.
 
 use super::entry::{self, Entry};
-use super::error::{BootError, Result};
+use super::error::{BootError, Result, between};
 use super::image::Image;
 use super::layout;
 use super::memory::{GuestRam, RamLayout};
@@ -26,7 +26,7 @@ pub(super) fn load(
         return Err(BootError::DoesNotFit {
             what: format!("flat image {}", image.name),
             size,
-            place: format!("the memory between {address:#x} and {end:#x}"),
+            place: between(address, end),
         });
     }
     entry::write(memory, address, &image.bytes, &image.name)?;
@@ -70,5 +70,22 @@ mod tests {
         assert!(load(&memory, &ram, &image((3 << 20) + 1), 0x10_0000).is_err());
         assert!(load(&memory, &ram, &image(1), u64::MAX).is_err());
         assert!(load(&memory, &ram, &image(0), 0x7C00).is_err());
+    }
+
+    /// Conventional memory ends at 639 KiB, and this machine's RAM at 4 MiB.
+    #[test]
+    fn the_message_never_names_an_end_before_its_start() {
+        let (memory, ram) = machine();
+        let refusal =
+            |size, address| load(&memory, &ram, &image(size), address).unwrap_err().to_string();
+        for (size, address, expected) in [
+            (1, 0xF_1000, "memory at 0xf1000: what is free there ends at 0x9fc00"),
+            (1, 0x9_FC00, "memory at 0x9fc00: what is free there ends at 0x9fc00"),
+            (1, 0x9000_0000, "memory at 0x90000000: what is free there ends at 0x400000"),
+            (2, 0x9_FBFF, "the memory between 0x9fbff and 0x9fc00"),
+        ] {
+            let expected = format!("flat image f ({size} bytes) does not fit into {expected}");
+            assert_eq!(refusal(size, address), expected);
+        }
     }
 }

@@ -132,6 +132,21 @@ fn what_does_not_fit_is_refused_in_one_line() {
     }
 }
 
+/// A kernel that takes its initrd below 8 MiB only and itself needs the memory from 16 to 18 MiB.
+#[test]
+fn an_initrd_without_room_is_told_where_memory_ends() {
+    let (memory, ram) = machine("64M");
+    let mut file = bzimage();
+    file[0x22C..0x230].copy_from_slice(&0x7F_FFFFu32.to_le_bytes());
+    let mut kernel = kernel(file);
+    kernel.modules.push(Image { name: "i".into(), bytes: vec![1; 0x1000] });
+    assert_eq!(
+        load(&memory, &ram, &kernel).unwrap_err().to_string(),
+        "initrd i (4096 bytes) does not fit into memory at 0x1200000: what is free there ends at \
+         0x800000; see --mem"
+    );
+}
+
 /// E820 counts for sizes on both sides of the hole at 3 GiB; no such memory is touched.
 #[test]
 fn the_memory_map_above_4_gib() {

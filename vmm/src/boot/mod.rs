@@ -130,7 +130,7 @@ fn place_initrd(memory: &GuestRam, image: &Image, bottom: u64, top: u64) -> Resu
         _ => Err(BootError::DoesNotFit {
             what: format!("initrd {}", image.name),
             size,
-            place: format!("the memory between kernel and {top:#x}; more --mem may help"),
+            place: format!("{}; see --mem", error::between(bottom, top)),
         }),
     }
 }

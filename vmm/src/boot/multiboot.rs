@@ -4,7 +4,7 @@
 
 use super::elf::Elf;
 use super::entry::{self, Entry, RAX, RBX};
-use super::error::{BootError, Result};
+use super::error::{BootError, Result, between};
 use super::image::Image;
 use super::memory::{GuestRam, RamLayout};
 use super::{Kernel, layout};
@@ -101,7 +101,7 @@ pub(super) fn load(memory: &GuestRam, ram: &RamLayout, kernel: &Kernel) -> Resul
             return Err(BootError::DoesNotFit {
                 what: format!("module {}", module.name),
                 size,
-                place: format!("the memory between {start:#x} and {:#x}", ram.low_end()),
+                place: between(start, ram.low_end()),
             });
         }
         entry::write(memory, start, &module.bytes, &module.name)?;
@@ -268,6 +268,20 @@ mod tests {
         assert_eq!(word(0x1_002C), 4 * 24);
         let last = word(0x1_0030) + 3 * 24;
         assert_eq!((word(last), word(last + 4), word(last + 12)), (20, 0x10_0000, 0x70_0000));
+    }
+
+    /// The kernel fills this machine's 8 MiB to the last page, and nothing is left for a module.
+    #[test]
+    fn a_module_without_room_is_refused_in_one_line() {
+        let (memory, ram) = machine();
+        let mut kernel =
+            kernel(sample::elf(Class::Elf32, 0x7F_F000, 0x7F_F000, &header(0, &[]), b""));
+        kernel.modules.push(Image { name: "env".into(), bytes: vec![0; 3] });
+        assert_eq!(
+            load(&memory, &ram, &kernel).unwrap_err().to_string(),
+            "module env (3 bytes) does not fit into memory at 0x800000: what is free there ends at \
+             0x800000"
+        );
     }
 
     /// Flag 16: the file from load_addr on, here 8 bytes before the header.
