@@ -65,7 +65,8 @@ pub(super) fn load(memory: &GuestRam, ram: &RamLayout, kernel: &Kernel) -> Resul
         n => usize::from(n),
     };
     let syssize = u32::from_le_bytes([0x1F4, 0x1F5, 0x1F6, 0x1F7].map(|i| image.bytes[i]));
-    let whole = (setup_sects as u64 + 1) * 512 + u64::from(syssize) * 16;
+    // Rounded up to paragraphs: at least one byte of the last is there.
+    let whole = (setup_sects as u64 + 1) * 512 + (u64::from(syssize) * 16).saturating_sub(15);
     if (image.bytes.len() as u64) < whole {
         let has = image.bytes.len();
         return Err(damaged(format!("truncated bzImage: {has} of at least {whole} bytes")));

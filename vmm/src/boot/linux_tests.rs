@@ -124,11 +124,29 @@ fn what_does_not_fit_is_refused_in_one_line() {
     assert!(refusal(&long, &ram).starts_with("command line (2048 bytes)"));
     long.command_line.pop();
     assert!(load(&memory, &ram, &long).is_ok());
-    // Every possible truncation, once past the part that makes it a bzImage.
-    for size in (0x206..bzimage().len()).step_by(37) {
+    // Truncations of all kinds, once past the part that makes it a bzImage, up to a whole paragraph.
+    let paragraph_less = bzimage().len() - 16;
+    for size in (0x206..paragraph_less).step_by(37).chain([paragraph_less]) {
         let mut file = bzimage();
         file.truncate(size);
         assert!(refusal(&kernel(file), &ram).contains("truncated"));
+    }
+}
+
+/// boot.rst: `syssize` is "the size of the protected-mode code in 16-byte paragraphs", so that the
+/// last one need not be full. Debian's memtest86+ 6.10 ends 8 bytes before it.
+#[test]
+fn the_last_paragraph_need_not_be_full() {
+    for less in 1..16 {
+        let (memory, ram) = machine("64M");
+        let mut file = bzimage();
+        file.truncate(file.len() - less);
+        *file.last_mut().unwrap() = 0xA5;
+        let entry = load(&memory, &ram, &kernel(file)).unwrap();
+        assert_eq!(entry.rip, 0x100_0200);
+        // 4096 bytes of kernel at 16 MiB, but for the missing ones.
+        let last = 0x100_0FFF - less as u64;
+        assert_eq!(bytes(&memory, last, 2), [0xA5, 0], "{less}");
     }
 }
 

@@ -88,8 +88,13 @@ impl Packages {
         }
     }
 
+    /// Where a file of the packages is on the host.
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
     fn read(&self, path: &str) -> Vec<u8> {
-        let path = self.root.join(path);
+        let path = self.path(path);
         fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
     }
 }

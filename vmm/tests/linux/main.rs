@@ -1,4 +1,4 @@
-//! Debian's own kernel and its own perf on the machine.
+//! Debian's own kernel and its own perf on the machine, and its kernels that are not Linux.
 //!
 //! The packages come from `guest-tests/linux/fetch`, which caches them below `target/guests`. Where
 //! it cannot get them (a host without apt, or without its mirror) the tests are ignored, and their
@@ -9,6 +9,7 @@ mod guest;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod jit;
+mod memtest;
 mod perf;
 mod program;
 mod sampling;
