@@ -24,9 +24,9 @@ pub struct Image {
 pub enum Format {
     /// Linux x86 boot protocol 2.00 or later.
     BzImage,
-    /// 64-bit ELF executable for x86-64.
+    /// 64-bit ELF executable for x86-64 without a multiboot header.
     Elf64,
-    /// Multiboot 1: a 32-bit ELF, or any file whose header gives load addresses.
+    /// Multiboot 1: an ELF of either class, or any file if its header gives load addresses.
     Multiboot,
 }
 
@@ -79,23 +79,15 @@ impl Image {
         if linux::is_bzimage(&self.bytes) {
             return Ok(Format::BzImage);
         }
-        let header = multiboot::find_header(&self.bytes);
-        match elf::identify(&self.bytes) {
-            Some((elf::Class::Elf64, elf::MACHINE_X86_64)) => return Ok(Format::Elf64),
-            Some((elf::Class::Elf32, elf::MACHINE_386)) => {
-                return match header {
-                    Some(_) => Ok(Format::Multiboot),
-                    None => Err(wrong("a 32-bit ELF without multiboot header".into())),
-                };
+        match (elf::identify(&self.bytes), multiboot::find_header(&self.bytes)) {
+            (Some((_, elf::MACHINE_386 | elf::MACHINE_X86_64)), Some(_)) => Ok(Format::Multiboot),
+            (Some((elf::Class::Elf64, elf::MACHINE_X86_64)), None) => Ok(Format::Elf64),
+            (Some((elf::Class::Elf32, elf::MACHINE_386)), None) => {
+                Err(wrong("a 32-bit ELF without multiboot header".into()))
             }
-            Some((_, machine)) => {
-                return Err(wrong(format!("an ELF for machine {machine}")));
-            }
-            None => {}
-        }
-        match header {
-            Some(header) if header.has_addresses() => Ok(Format::Multiboot),
-            _ => Err(wrong(describe(&self.bytes))),
+            (Some((_, machine)), _) => Err(wrong(format!("an ELF for machine {machine}"))),
+            (None, Some(header)) if header.has_addresses() => Ok(Format::Multiboot),
+            (None, _) => Err(wrong(describe(&self.bytes))),
         }
     }
 }
@@ -132,6 +124,7 @@ fn describe(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::elf::{Class, sample};
     use super::*;
 
     fn refusal(bytes: &[u8]) -> String {
@@ -161,6 +154,25 @@ mod tests {
 
     fn read_kernel(path: &str) -> String {
         Image::read_kernel(Path::new(path), &ram()).unwrap_err().to_string()
+    }
+
+    /// Multiboot Specification 0.6.96, section 3.1.1: a header without addresses leaves them to the
+    /// ELF file's own headers; it asks for no class. Kernels that begin in 32-bit protected mode and
+    /// go on to long mode, such as GNU Mach, are 64-bit files.
+    #[test]
+    fn the_multiboot_header_decides_and_not_the_elf_class() {
+        let format = |class, code: &[u8]| {
+            let bytes = sample::elf(class, 0x10_0000, 0x10_0000, code, b"");
+            Image { name: "k".into(), bytes }.format()
+        };
+        let header: Vec<u8> =
+            [0x1BAD_B002u32, 0, 0xE452_4FFE].iter().flat_map(|word| word.to_le_bytes()).collect();
+        for class in [Class::Elf32, Class::Elf64] {
+            assert_eq!(format(class, &header).unwrap(), Format::Multiboot, "{class:?}");
+        }
+        assert_eq!(format(Class::Elf64, b"code").unwrap(), Format::Elf64);
+        let text = format(Class::Elf32, b"code").unwrap_err().to_string();
+        assert!(text.starts_with("k: found a 32-bit ELF without multiboot header, "), "{text}");
     }
 
     #[test]

@@ -88,8 +88,11 @@ pub(super) fn load(memory: &GuestRam, ram: &RamLayout, kernel: &Kernel) -> Resul
         load_by_addresses(memory, ram, image, &header)?
     } else {
         let elf = Elf::parse(&image.name, &image.bytes)?;
-        let end = elf.load(memory, ram)?;
-        (elf.physical_entry() as u32, end)
+        let eip = u32::try_from(elf.physical_entry()).map_err(|_| BootError::Damaged {
+            name: image.name.clone(),
+            problem: "the entry point is beyond 4 GiB".into(),
+        })?;
+        (eip, elf.load(memory, ram)?)
     };
 
     let mut modules = Vec::new();
@@ -305,6 +308,17 @@ mod tests {
             let file = [&b"8 bytes."[..], &header(1 << 16, &wrong), b"code"].concat();
             assert!(load(&memory, &ram, &kernel(file)).is_err(), "{wrong:x?}");
         }
+    }
+
+    /// EIP has 32 bits: an entry point without them, in no segment, is nowhere.
+    #[test]
+    fn an_entry_point_beyond_4_gib_is_refused() {
+        let (memory, ram) = machine();
+        let mut file = sample::elf(Class::Elf64, 0x20_0000, 0x20_0000, &header(0, &[]), b"");
+        assert_eq!(load(&memory, &ram, &kernel(file.clone())).unwrap().rip, 0x20_0000);
+        file[0x1C] = 1; // e_entry, bit 32
+        let text = load(&memory, &ram, &kernel(file)).unwrap_err().to_string();
+        assert_eq!(text, "k.flat: the entry point is beyond 4 GiB");
     }
 
     #[test]
