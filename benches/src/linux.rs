@@ -32,7 +32,7 @@ pub(crate) fn boot() -> Result<()> {
     println!("|---|---|---|---|");
     let payload = Payload::Kernel(Kernel {
         image: Image { name: "kernel".into(), bytes: fs::read(&kernel)? },
-        modules: vec![Image { name: "initrd".into(), bytes: initrd }],
+        modules: vec![Image { name: "initrd".into(), bytes: initrd }.into()],
         command_line: APPEND.into(),
         entry: LinuxEntry::default(),
     });

@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use crate::boot::memory::RamLayout;
-use crate::boot::{Image, Kernel, LinuxEntry, Payload, Room};
+use crate::boot::{Image, Kernel, LinuxEntry, Module, Payload, Room};
 use crate::config::{Boot, Config, Limits};
 use crate::console::{Console, print, print_last};
 use crate::devices::rtc;
@@ -82,6 +82,9 @@ struct RunArgs {
     /// Initial RAM disk of the kernel, or a multiboot module.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["flat", "demo"])]
     initrd: Vec<PathBuf>,
+    /// Multiboot module: a file and, behind a blank, its command line.
+    #[arg(long, value_name = "FILE[ ARGUMENTS]", conflicts_with_all = ["initrd", "flat", "demo"])]
+    module: Vec<String>,
     /// Kernel command line.
     #[arg(long, value_name = "STR", default_value = "", conflicts_with_all = ["flat", "demo"])]
     append: String,
@@ -432,11 +435,9 @@ fn payload(args: &RunArgs, ram: &RamLayout) -> Result<Payload> {
         return demo_payload(name, &args.machine.cpu);
     }
     let kernel = args.kernel.as_ref().ok_or_else(|| Error::Usage("nothing to run".into()))?;
-    let room = Room::memory("--initrd", ram);
-    let module = |path: &PathBuf| Ok(Image::read(path, &room)?);
     Ok(Payload::Kernel(Kernel {
         image: Image::read_kernel(kernel, ram)?,
-        modules: args.initrd.iter().map(module).collect::<Result<_>>()?,
+        modules: modules(args, ram)?,
         command_line: args.append.clone(),
         entry: match args.entry {
             EntryPoint::Auto => LinuxEntry::Auto,
@@ -444,6 +445,18 @@ fn payload(args: &RunArgs, ram: &RamLayout) -> Result<Payload> {
             EntryPoint::Bits64 => LinuxEntry::Bits64,
         },
     }))
+}
+
+/// What the kernel is handed.
+fn modules(args: &RunArgs, ram: &RamLayout) -> Result<Vec<Module>> {
+    let [initrd, module] = ["--initrd", "--module"].map(|option| Room::memory(option, ram));
+    let whole = args.initrd.iter().map(|path| Ok(Image::read(path, &initrd)?.into()));
+    let with_command_lines = args.module.iter().map(|text| {
+        let (path, command_line) = text.split_once(' ').unwrap_or((text, ""));
+        let image = Image::read(Path::new(path), &module)?;
+        Ok(Module { image, command_line: command_line.into() })
+    });
+    whole.chain(with_command_lines).collect()
 }
 
 /// A guest that is built in.

@@ -36,7 +36,7 @@ pub fn payload(
     let initrd = pack_command(program, arguments, busybox, ram.size())?;
     Ok(Payload::Kernel(Kernel {
         image,
-        modules: vec![Image { name: format!("initramfs of {program}"), bytes: initrd }],
+        modules: vec![Image { name: format!("initramfs of {program}"), bytes: initrd }.into()],
         command_line: format!("{COMMAND_LINE} {append}").trim_end().into(),
         entry: LinuxEntry::Auto,
     }))

@@ -104,7 +104,7 @@ pub(super) fn load(memory: &GuestRam, ram: &RamLayout, kernel: &Kernel) -> Resul
             let start = place_initrd(memory, initrd, bottom, ram.low_end().min(max + 1))?;
             // Below the hole, so both fit into 32 bits.
             header.ramdisk_image = start as u32;
-            header.ramdisk_size = initrd.bytes.len() as u32;
+            header.ramdisk_size = initrd.image.bytes.len() as u32;
         }
         _ => return Err(BootError::Unsupported("Linux takes one initrd".into())),
     }

@@ -1,7 +1,7 @@
 use super::*;
-use crate::boot::Image;
 use crate::boot::entry::Mode;
 use crate::boot::memory::parse_size;
+use crate::boot::{Image, Module};
 use vm_memory::Bytes;
 
 /// A bzImage of 1 + 1 setup sectors and 4 KiB of "kernel", protocol 2.15; offsets from
@@ -54,7 +54,7 @@ fn word(memory: &GuestRam, at: u64) -> u32 {
 fn the_64_bit_entry_gets_its_zero_page() {
     let (memory, ram) = machine("64M");
     let mut kernel = kernel(bzimage());
-    kernel.modules.push(Image { name: "i".into(), bytes: vec![0xA5; 5000] });
+    kernel.modules.push(Image { name: "i".into(), bytes: vec![0xA5; 5000] }.into());
     let entry = load(&memory, &ram, &kernel).unwrap();
     assert_eq!((entry.mode, entry.rip, entry.gpr[6]), (Mode::Long, 0x100_0200, 0x7000));
     assert_eq!(bytes(&memory, 0x100_0000, 6), b"KERNEL");
@@ -101,7 +101,7 @@ fn initrd_respects_its_maximum_address() {
     let mut file = bzimage();
     file[0x22C..0x230].copy_from_slice(&0x1FF_FFFFu32.to_le_bytes());
     let mut kernel = kernel(file);
-    kernel.modules.push(Image { name: "i".into(), bytes: vec![1; 0x1000] });
+    kernel.modules.push(Image { name: "i".into(), bytes: vec![1; 0x1000] }.into());
     load(&memory, &ram, &kernel).unwrap();
     assert_eq!(word(&memory, 0x7218), 0x1FF_F000);
 }
@@ -115,7 +115,7 @@ fn what_does_not_fit_is_refused_in_one_line() {
         text
     };
     let mut big = kernel(bzimage());
-    big.modules.push(Image { name: "big".into(), bytes: vec![0; 64 << 20] });
+    big.modules.push(Image { name: "big".into(), bytes: vec![0; 64 << 20] }.into());
     assert!(refusal(&big, &ram).starts_with("initrd big (67108864 bytes) does not fit"));
     let small = RamLayout::new(17 << 20, None).unwrap();
     assert!(refusal(&kernel(bzimage()), &small).starts_with("kernel bz"));
@@ -157,11 +157,23 @@ fn an_initrd_without_room_is_told_where_memory_ends() {
     let mut file = bzimage();
     file[0x22C..0x230].copy_from_slice(&0x7F_FFFFu32.to_le_bytes());
     let mut kernel = kernel(file);
-    kernel.modules.push(Image { name: "i".into(), bytes: vec![1; 0x1000] });
+    kernel.modules.push(Image { name: "i".into(), bytes: vec![1; 0x1000] }.into());
     assert_eq!(
         load(&memory, &ram, &kernel).unwrap_err().to_string(),
         "initrd i (4096 bytes) does not fit into memory at 0x1200000: what is free there ends at \
          0x800000; see --mem"
+    );
+}
+
+#[test]
+fn an_initrd_has_no_command_line() {
+    let (memory, ram) = machine("64M");
+    let mut kernel = kernel(bzimage());
+    let image = Image { name: "i".into(), bytes: vec![1] };
+    kernel.modules.push(Module { image, command_line: "quiet".into() });
+    assert_eq!(
+        load(&memory, &ram, &kernel).unwrap_err().to_string(),
+        "i: only a multiboot kernel takes a module with a command line"
     );
 }
 

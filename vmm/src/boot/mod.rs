@@ -49,11 +49,26 @@ pub struct Kernel {
     /// The kernel's file.
     pub image: Image,
     /// The initrd, or the multiboot modules.
-    pub modules: Vec<Image>,
+    pub modules: Vec<Module>,
     /// Command line.
     pub command_line: String,
     /// Which entry point of a bzImage to use.
     pub entry: LinuxEntry,
+}
+
+/// A file that a kernel is handed.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// The file.
+    pub image: Image,
+    /// Its command line, which only multiboot knows of; else empty.
+    pub command_line: String,
+}
+
+impl From<Image> for Module {
+    fn from(image: Image) -> Self {
+        Self { image, command_line: String::new() }
+    }
 }
 
 /// Writes the firmware tables for `cpus` processors and the payload, and returns the state in
@@ -119,8 +134,15 @@ fn write_command_line(memory: &GuestRam, text: &str, limit: u64) -> Result<()> {
     entry::write(memory, layout::COMMAND_LINE, &bytes, "command line")
 }
 
-/// Places `image` on a page boundary as high as possible below `top` and above `bottom`.
-fn place_initrd(memory: &GuestRam, image: &Image, bottom: u64, top: u64) -> Result<u64> {
+/// Places an initrd on a page boundary as high as possible below `top` and above `bottom`.
+fn place_initrd(memory: &GuestRam, initrd: &Module, bottom: u64, top: u64) -> Result<u64> {
+    let image = &initrd.image;
+    if !initrd.command_line.is_empty() {
+        return Err(BootError::Unsupported(format!(
+            "{}: only a multiboot kernel takes a module with a command line",
+            image.name
+        )));
+    }
     let size = image.bytes.len() as u64;
     match top.checked_sub(size).map(|start| start & !0xFFF) {
         Some(start) if start >= bottom => {

@@ -7,7 +7,7 @@ use super::entry::{self, Entry, RAX, RBX};
 use super::error::{BootError, Result, between};
 use super::image::Image;
 use super::memory::{GuestRam, RamLayout};
-use super::{Kernel, layout};
+use super::{Kernel, Module, layout};
 
 const HEADER_MAGIC: u32 = 0x1BAD_B002;
 const LOADER_MAGIC: u64 = 0x2BAD_B002;
@@ -96,7 +96,7 @@ pub(super) fn load(memory: &GuestRam, ram: &RamLayout, kernel: &Kernel) -> Resul
     };
 
     let mut modules = Vec::new();
-    for module in &kernel.modules {
+    for Module { image: module, command_line } in &kernel.modules {
         let start = end.next_multiple_of(0x1000);
         let size = module.bytes.len() as u64;
         end = start.saturating_add(size);
@@ -108,15 +108,19 @@ pub(super) fn load(memory: &GuestRam, ram: &RamLayout, kernel: &Kernel) -> Resul
             });
         }
         entry::write(memory, start, &module.bytes, &module.name)?;
-        modules.push((start as u32, end as u32, module.name.as_str()));
+        modules.push((start as u32, end as u32, named(&module.name, command_line)));
     }
-    // The first word is the kernel's name, as other loaders pass it.
-    let command_line = format!("{} {}", image.name, kernel.command_line);
-    write_information(memory, ram, command_line.trim_end(), &modules)?;
+    let command_line = named(&image.name, &kernel.command_line);
+    write_information(memory, ram, &command_line, &modules)?;
     let mut state = Entry::protected32(memory, eip)?;
     state.gpr[RAX] = LOADER_MAGIC;
     state.gpr[RBX] = layout::MULTIBOOT_INFO;
     Ok(state)
+}
+
+/// A command line behind the name of its file, as other loaders pass it.
+fn named(name: &str, command_line: &str) -> String {
+    format!("{name} {command_line}").trim_end().into()
 }
 
 /// Loads by the header's addresses and returns entry point and end.
@@ -160,7 +164,7 @@ fn write_information(
     memory: &GuestRam,
     ram: &RamLayout,
     command_line: &str,
-    modules: &[(u32, u32, &str)],
+    modules: &[(u32, u32, String)],
 ) -> Result<()> {
     let base = layout::MULTIBOOT_INFO as u32;
     let mut info = vec![0u8; INFO_SIZE];
@@ -174,9 +178,9 @@ fn write_information(
     let command_line = append(&mut info, &string(command_line));
     let loader = append(&mut info, b"vpmu\0");
     let mut list = Vec::new();
-    for (start, end, name) in modules {
-        let name = append(&mut info, &string(name));
-        for field in [*start, *end, name, 0] {
+    for (start, end, text) in modules {
+        let text = append(&mut info, &string(text));
+        for field in [*start, *end, text, 0] {
             list.extend(field.to_le_bytes());
         }
     }
@@ -242,13 +246,29 @@ mod tests {
         (ram.allocate().unwrap(), ram)
     }
 
+    /// Specification, 3.3: a module comes with a string, which may well be a command line. As other
+    /// loaders pass it, which Xen and GNU Mach rely on, it begins with the file's name.
+    #[test]
+    fn a_module_has_a_command_line() {
+        let (memory, ram) = machine();
+        let mut kernel =
+            kernel(sample::elf(Class::Elf32, 0x40_0000, 0x40_0000, &header(0, &[]), b""));
+        let image = Image { name: "dom0".into(), bytes: vec![1] };
+        kernel.modules.push(Module { image, command_line: "quiet nosmp".into() });
+        load(&memory, &ram, &kernel).unwrap();
+        let word = |at: u32| memory.read_obj::<u32>(GuestAddress(at.into())).unwrap();
+        let mut text = [0; 17];
+        memory.read_slice(&mut text, GuestAddress(word(word(0x1_0018) + 8).into())).unwrap();
+        assert_eq!(&text, b"dom0 quiet nosmp\0");
+    }
+
     /// The fields that kvm-unit-tests read: command line, upper memory, one module, memory map.
     #[test]
     fn an_elf_kernel_gets_its_information() {
         let (memory, ram) = machine();
         let mut kernel =
             kernel(sample::elf(Class::Elf32, 0x40_0000, 0x40_0000, &header(0, &[]), b""));
-        kernel.modules.push(Image { name: "env".into(), bytes: b"NR_CPUS=1".to_vec() });
+        kernel.modules.push(Image { name: "env".into(), bytes: b"NR_CPUS=1".to_vec() }.into());
         let entry = load(&memory, &ram, &kernel).unwrap();
         assert_eq!((entry.mode, entry.rip), (Mode::Protected32, 0x40_0000));
         assert_eq!((entry.gpr[0], entry.gpr[3]), (0x2BAD_B002, 0x1_0000));
@@ -279,7 +299,7 @@ mod tests {
         let (memory, ram) = machine();
         let mut kernel =
             kernel(sample::elf(Class::Elf32, 0x7F_F000, 0x7F_F000, &header(0, &[]), b""));
-        kernel.modules.push(Image { name: "env".into(), bytes: vec![0; 3] });
+        kernel.modules.push(Image { name: "env".into(), bytes: vec![0; 3] }.into());
         assert_eq!(
             load(&memory, &ram, &kernel).unwrap_err().to_string(),
             "module env (3 bytes) does not fit into memory at 0x800000: what is free there ends at \

@@ -26,7 +26,7 @@ pub(super) fn load(memory: &GuestRam, ram: &RamLayout, kernel: &Kernel) -> Resul
     let mut modules = Vec::new();
     for module in &kernel.modules {
         top = place_initrd(memory, module, end, top)?;
-        modules.push((top, module.bytes.len() as u64));
+        modules.push((top, module.image.bytes.len() as u64));
     }
     match elf.note(b"Xen\0", PHYS32_ENTRY) {
         Some(descriptor) => {
@@ -97,7 +97,7 @@ mod tests {
                 name: "v".into(),
                 bytes: sample::elf(Class::Elf64, 0x20_0000, 0x20_0000, b"code", note),
             },
-            modules: vec![Image { name: "i".into(), bytes: vec![7; 100] }],
+            modules: vec![Image { name: "i".into(), bytes: vec![7; 100] }.into()],
             command_line: "quiet".into(),
             entry: LinuxEntry::Auto,
         }

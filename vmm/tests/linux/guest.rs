@@ -155,6 +155,29 @@ pub(crate) fn run_with(
     Run { log, stats }
 }
 
+/// Runs a kernel that is not Linux, with these options, and gives its exit status and its console.
+/// `typed` is the text of an input script.
+pub(crate) fn run_other(name: &str, options: &[&str], typed: &str) -> (Option<i32>, Vec<u8>) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).expect("a folder for the run");
+    let [input, log] = ["input", "log"].map(|file| folder.join(file));
+    fs::write(&input, typed).expect("input");
+    let output = Command::new(env!("CARGO_BIN_EXE_vpmu"))
+        .args(["run", "--timeout", "1200"])
+        .args(options)
+        .arg("--input")
+        .arg(&input)
+        .arg("--serial")
+        .arg(&log)
+        .stdin(Stdio::null())
+        .output()
+        .expect("vpmu starts");
+    std::io::stderr().write_all(&output.stderr).expect("stderr");
+    let log = fs::read(&log).expect("a serial log");
+    fs::remove_dir_all(&folder).expect("the folder of the run is ours");
+    (output.status.code(), log)
+}
+
 /// The first difference of two runs, which there must not be.
 pub(crate) fn assert_equal(first: &Run, second: &Run) {
     for (line, other) in first.log.lines().zip(second.log.lines()) {

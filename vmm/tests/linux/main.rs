@@ -10,6 +10,7 @@ mod guest;
 mod harness;
 mod jit;
 mod memtest;
+mod multiboot;
 mod perf;
 mod program;
 mod sampling;

@@ -1,11 +1,7 @@
 //! Debian's memtest86+: a kernel by the Linux boot protocol that is not Linux, and a judge of loads,
 //! stores and paging.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::{fs, str};
-
-use crate::guest::packages;
+use crate::guest::{packages, run_other};
 
 /// The tests of memtest86+ 6.10 that its README lists, but for 1 and 2, which are over before the
 /// serial console, drawn anew once a second, can show them.
@@ -30,24 +26,18 @@ const RESET: i32 = 118;
 fn passes_its_tests(cpu: &str, image: &str, escape_at_microseconds: u64) {
     let test = format!("{image} on {cpu}");
     let Some(packages) = packages(&test) else { return };
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{cpu}-{image}"));
-    fs::create_dir_all(&folder).expect("a folder for the run");
-    let [input, log] = ["input", "log"].map(|file| folder.join(file));
-    fs::write(&input, format!("{escape_at_microseconds} \"\\e\"\n")).expect("input");
-    let output = Command::new(env!("CARGO_BIN_EXE_vpmu"))
-        .args(["run", "--cpu", cpu, "--mem", "4500K", "--clock", "1000000", "--timeout", "1200"])
-        .args(["--append", "console=ttyS0,115200 nosmp nobench nosm nopause", "--kernel"])
-        .arg(packages.path("boot").join(image))
-        .arg("--input")
-        .arg(&input)
-        .arg("--serial")
-        .arg(&log)
-        .stdin(Stdio::null())
-        .output()
-        .expect("vpmu starts");
-    let screen = text(&fs::read(&log).expect("a serial log"));
-    let errors = str::from_utf8(&output.stderr).expect("text");
-    assert_eq!(output.status.code(), Some(RESET), "{test}: {errors}\n{screen}");
+    let kernel = packages.path("boot").join(image);
+    let options = [
+        ["--cpu", cpu],
+        ["--mem", "4500K"],
+        ["--clock", "1000000"],
+        ["--append", "console=ttyS0,115200 nosmp nobench nosm nopause"],
+        ["--kernel", kernel.to_str().expect("a path in UTF-8")],
+    ];
+    let typed = format!("{escape_at_microseconds} \"\\e\"\n");
+    let (status, log) = run_other(&format!("{cpu}-{image}"), options.as_flattened(), &typed);
+    let screen = text(&log);
+    assert_eq!(status, Some(RESET), "{test}: {screen}");
     for shown in SHOWN {
         assert!(screen.contains(shown), "{test}: {shown}\n{screen}");
     }
@@ -58,7 +48,6 @@ fn passes_its_tests(cpu: &str, image: &str, escape_at_microseconds: u64) {
     for errors in screen.split("Errors: ").skip(1) {
         assert!(errors.starts_with("0 "), "{test}: Errors: {errors}");
     }
-    fs::remove_dir_all(&folder).expect("the folder of the run is ours");
 }
 
 /// What is written to a screen by ECMA-48, a line for each control sequence.

@@ -54,7 +54,7 @@ impl Stepper {
         let ram = config::memory("512M").expect("memory");
         let payload = Payload::Kernel(Kernel {
             image: Image::read_kernel(&packages.kernel, &ram).expect("kernel"),
-            modules: vec![Image { name: "initrd".into(), bytes: initrd }],
+            modules: vec![Image { name: "initrd".into(), bytes: initrd }.into()],
             command_line: "console=ttyS0".into(),
             entry: LinuxEntry::Auto,
         });
