@@ -2,9 +2,11 @@
 //!
 //! Source: System V ABI, generic part, chapters 4 and 5.
 
+use std::ops::Range;
+
 use super::entry;
 use super::error::{BootError, Result};
-use super::layout;
+use super::layout::Taken;
 use super::memory::{GuestRam, RamLayout};
 
 /// Width of the file's addresses, `e_ident[EI_CLASS]`.
@@ -141,36 +143,30 @@ impl<'a> Elf<'a> {
         self.segments.iter().filter(move |s| s.kind == kind)
     }
 
-    /// Copies the loadable segments to their physical addresses and returns the end of the
-    /// highest. Memory beyond a segment's file content is left as it is: zero in a new machine.
+    /// Copies the loadable segments to their physical addresses and returns where they are. Memory
+    /// beyond a segment's file content is left as it is: zero in a new machine.
     ///
     /// # Errors
-    /// If there is no such segment, or one is not wholly in free RAM.
-    pub fn load(&self, memory: &GuestRam, ram: &RamLayout) -> Result<u64> {
-        let mut highest = 0;
+    /// If there is no such segment, or one is not wholly in RAM that is not `taken`.
+    pub fn load(
+        &self,
+        memory: &GuestRam,
+        ram: &RamLayout,
+        taken: &[Taken],
+    ) -> Result<Vec<Range<u64>>> {
+        let mut loaded = Vec::new();
         for segment in self.of_kind(PT_LOAD).filter(|s| s.memory_size > 0) {
-            let end = segment.phys.saturating_add(segment.memory_size);
-            let free = [
-                (layout::COMMAND_LINE + layout::COMMAND_LINE_SIZE, layout::LOW_RAM_END),
-                (layout::HIGH_RAM, ram.low_end()),
-            ];
-            if !free.iter().any(|(from, to)| segment.phys >= *from && end <= *to) {
-                return Err(BootError::DoesNotFit {
-                    what: format!("{}: segment at {:#x}", self.name, segment.phys),
-                    size: segment.memory_size,
-                    place: format!("the RAM from 1 MiB to {:#x}", ram.low_end()),
-                });
-            }
+            let what = format!("{}: segment at {:#x}", self.name, segment.phys);
+            loaded.push(ram.free(&what, segment.phys, segment.memory_size, taken)?);
             entry::write(memory, segment.phys, self.data(segment), self.name)?;
-            highest = highest.max(end);
         }
-        if highest == 0 {
+        if loaded.is_empty() {
             return Err(BootError::Damaged {
                 name: self.name.into(),
                 problem: "has no loadable segment".into(),
             });
         }
-        Ok(highest)
+        Ok(loaded)
     }
 
     /// The entry point as a physical address: translated by the segment whose virtual range holds
@@ -313,7 +309,8 @@ mod tests {
             let memory = ram.allocate().unwrap();
             let file = elf(class, 0xC010_0000, 0x10_0000, b"code", b"");
             let elf = Elf::parse("e", &file).unwrap();
-            assert_eq!(elf.load(&memory, &ram).unwrap(), 0x10_1000);
+            let loaded = elf.load(&memory, &ram, &[]).unwrap();
+            assert_eq!((loaded.len(), &loaded[0]), (1, &(0x10_0000..0x10_1000)));
             assert_eq!(elf.physical_entry(), 0x10_0000);
             let mut loaded = [0; 4];
             memory.read_slice(&mut loaded, GuestAddress(0x10_0000)).unwrap();
@@ -325,10 +322,27 @@ mod tests {
     fn a_segment_outside_free_ram_is_refused() {
         let ram = RamLayout::new(4 << 20, None).unwrap();
         let memory = ram.allocate().unwrap();
-        // Over the zero page, over the EBDA, over the firmware tables, across the end of RAM.
-        for phys in [0x7000, 0x9_F000, 0xF_F001, 0x3F_F001, 0xFFFF_F000] {
+        let taken = [Taken { what: "zero page", start: 0x7000, size: 0x1000 }];
+        let load = |phys: u64| {
             let file = elf(Class::Elf32, phys, phys, b"code", b"");
-            assert!(Elf::parse("e", &file).unwrap().load(&memory, &ram).is_err(), "{phys:#x}");
+            let loaded = Elf::parse("e", &file).unwrap().load(&memory, &ram, &taken);
+            loaded.map_err(|error| {
+                let text = error.to_string();
+                let segment = format!("e: segment at {phys:#x} (4096 bytes) does not fit into ");
+                text.strip_prefix(&segment).unwrap_or_else(|| panic!("{text}")).to_owned()
+            })
+        };
+        // The EBDA begins at 9FC00h, the machine's 4 MiB of RAM go on at 1 MiB.
+        for phys in [0, 0x1000, 0x6000, 0x8000, 0x9_EC00, 0x10_0000, 0x3F_F000] {
+            assert_eq!(load(phys).unwrap()[0], phys..phys + 0x1000);
+        }
+        for phys in [0x6001, 0x7000, 0x7FFF] {
+            assert_eq!(load(phys).unwrap_err(), "memory: the zero page is at 0x7000-0x7fff");
+        }
+        // Over the EBDA, over the firmware tables, across the end of RAM.
+        for phys in [0x9_EC01, 0xE_0000, 0xF_F001, 0x3F_F001, 0xFFFF_F000] {
+            let ram = "the RAM, which is at 0x0-0x9fbff and 0x100000-0x3fffff";
+            assert_eq!(load(phys).unwrap_err(), ram, "{phys:#x}");
         }
     }
 

@@ -91,10 +91,27 @@ const CR4_PAE: u64 = 1 << 5;
 const EFER_LME: u64 = 1 << 8;
 const EFER_LMA: u64 = 1 << 10;
 
-// Selectors that the Linux boot protocol asks for (Documentation/arch/x86/boot.rst, "32-bit boot
-// protocol"): __BOOT_CS and __BOOT_DS. The TSS behind them is ours.
-const BOOT_CS: u16 = 0x10;
-const BOOT_DS: u16 = 0x18;
+/// The selectors of the flat code and data segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selectors {
+    /// 10h and 18h, which the Linux boot protocol asks for (Documentation/arch/x86/boot.rst, "32-bit
+    /// boot protocol": `__BOOT_CS` and `__BOOT_DS`).
+    Linux,
+    /// 8 and 10h, which multiboot kernels find though their specification names none: GRUB's.
+    Multiboot,
+}
+
+impl Selectors {
+    /// Code and data.
+    const fn both(self) -> (u16, u16) {
+        match self {
+            Self::Linux => (0x10, 0x18),
+            Self::Multiboot => (8, 0x10),
+        }
+    }
+}
+
+/// The TSS behind the segments.
 const BOOT_TR: u16 = 0x20;
 
 const CODE32: u16 = 0xC09B; // G, D, present, execute/read, accessed
@@ -105,7 +122,6 @@ const REAL_CODE: u16 = 0x009B;
 const REAL_DATA: u16 = 0x0093;
 const LDT: u16 = 0x0082;
 const TSS_LIMIT: u32 = 0x67;
-const GDT_BYTES: u64 = 0x30;
 
 impl Entry {
     /// Real mode at `address`, which is below 1 MiB: CS = address / 16, IP = address modulo 16,
@@ -118,8 +134,9 @@ impl Entry {
             limit: 0xFFFF,
             attributes,
         };
+        let stack_segment = ((layout::STACK_END - 1) >> 16 << 12) as u16;
         let mut gpr = [0; 16];
-        gpr[RSP] = u64::from(layout::REAL_STACK_POINTER);
+        gpr[RSP] = layout::STACK_END - (u64::from(stack_segment) << 4);
         Self {
             mode: Mode::Real,
             rip: u64::from(address & 0xF),
@@ -127,7 +144,7 @@ impl Entry {
             gpr,
             cs: segment(selector, REAL_CODE),
             data: segment(0, REAL_DATA),
-            ss: segment(layout::REAL_STACK_SEGMENT, REAL_DATA),
+            ss: segment(stack_segment, REAL_DATA),
             ldtr: Segment { limit: 0xFFFF, attributes: LDT, ..Segment::default() },
             tr: Segment { limit: 0xFFFF, attributes: TSS_BUSY, ..Segment::default() },
             gdtr: TableRegister { base: 0, limit: 0xFFFF },
@@ -144,9 +161,9 @@ impl Entry {
     ///
     /// # Errors
     /// If guest memory has no room for the GDT.
-    pub fn protected32(memory: &GuestRam, eip: u32) -> Result<Self> {
-        write_gdt(memory, CODE32)?;
-        Ok(Self::flat(Mode::Protected32, u64::from(eip), CODE32))
+    pub fn protected32(memory: &GuestRam, eip: u32, selectors: Selectors) -> Result<Self> {
+        write_gdt(memory, CODE32, selectors)?;
+        Ok(Self::flat(Mode::Protected32, u64::from(eip), CODE32, selectors))
     }
 
     /// 64-bit mode at `rip` with flat segments; writes the GDT and page tables that map the first
@@ -155,9 +172,9 @@ impl Entry {
     /// # Errors
     /// If guest memory has no room for the tables.
     pub fn long(memory: &GuestRam, rip: u64) -> Result<Self> {
-        write_gdt(memory, CODE64)?;
+        write_gdt(memory, CODE64, Selectors::Linux)?;
         write_page_tables(memory)?;
-        let mut entry = Self::flat(Mode::Long, rip, CODE64);
+        let mut entry = Self::flat(Mode::Long, rip, CODE64, Selectors::Linux);
         entry.cr0 |= CR0_PG;
         entry.cr3 = layout::PAGE_TABLES;
         entry.cr4 = CR4_PAE;
@@ -165,20 +182,23 @@ impl Entry {
         Ok(entry)
     }
 
-    fn flat(mode: Mode, rip: u64, code: u16) -> Self {
+    fn flat(mode: Mode, rip: u64, code: u16, selectors: Selectors) -> Self {
+        let (code_selector, data_selector) = selectors.both();
+        let mut gpr = [0; 16];
+        gpr[RSP] = layout::STACK_END;
         let segment =
             |selector, attributes| Segment { selector, base: 0, limit: 0xFFFF_FFFF, attributes };
         Self {
             mode,
             rip,
             rflags: 2,
-            gpr: [0; 16],
-            cs: segment(BOOT_CS, code),
-            data: segment(BOOT_DS, DATA),
-            ss: segment(BOOT_DS, DATA),
+            gpr,
+            cs: segment(code_selector, code),
+            data: segment(data_selector, DATA),
+            ss: segment(data_selector, DATA),
             ldtr: Segment { limit: 0xFFFF, attributes: LDT, ..Segment::default() },
             tr: Segment { selector: BOOT_TR, base: 0, limit: TSS_LIMIT, attributes: TSS_BUSY },
-            gdtr: TableRegister { base: layout::GDT, limit: GDT_BYTES as u16 - 1 },
+            gdtr: TableRegister { base: layout::GDT, limit: layout::GDT_SIZE as u16 - 1 },
             // No handler is there: an exception before the payload's own LIDT shuts down.
             idtr: TableRegister { base: 0, limit: 0 },
             cr0: CR0_PE | CR0_ET,
@@ -196,15 +216,14 @@ fn descriptor(attributes: u16, limit: u32) -> u64 {
         | u64::from(limit & 0xF_0000) << (48 - 16)
 }
 
-fn write_gdt(memory: &GuestRam, code: u16) -> Result<()> {
-    let table = [
-        0,
-        0,
-        descriptor(code, 0xFFFF_FFFF),
-        descriptor(DATA, 0xFFFF_FFFF),
-        descriptor(TSS_BUSY, TSS_LIMIT),
-        0, // upper half of the TSS descriptor in long mode
-    ];
+fn write_gdt(memory: &GuestRam, code: u16, selectors: Selectors) -> Result<()> {
+    let (code_selector, data_selector) = selectors.both();
+    // The last is the upper half of the TSS descriptor in long mode.
+    let mut table = [0; layout::GDT_SIZE as usize / 8];
+    let mut put = |selector: u16, descriptor| table[usize::from(selector) / 8] = descriptor;
+    put(code_selector, descriptor(code, 0xFFFF_FFFF));
+    put(data_selector, descriptor(DATA, 0xFFFF_FFFF));
+    put(BOOT_TR, descriptor(TSS_BUSY, TSS_LIMIT));
     write(memory, layout::GDT, &table.map(u64::to_le_bytes).concat(), "GDT")
 }
 
@@ -253,10 +272,15 @@ mod tests {
     #[test]
     fn flat_descriptors() {
         let memory = ram();
-        Entry::protected32(&memory, 0x10_0000).unwrap();
-        assert_eq!(quad(&memory, 0x510), 0x00CF_9B00_0000_FFFF);
-        assert_eq!(quad(&memory, 0x518), 0x00CF_9300_0000_FFFF);
-        assert_eq!(quad(&memory, 0x520), 0x0000_8B00_0000_0067);
+        for (selectors, code) in [(Selectors::Linux, 0x10), (Selectors::Multiboot, 8)] {
+            let entry = Entry::protected32(&memory, 0x10_0000, selectors).unwrap();
+            let found = (entry.cs.selector, entry.data.selector, entry.ss.selector);
+            assert_eq!(found, (code, code + 8, code + 8));
+            let at = |selector: u16| quad(&memory, 0x500 + u64::from(selector));
+            assert_eq!(at(code), 0x00CF_9B00_0000_FFFF);
+            assert_eq!(at(code + 8), 0x00CF_9300_0000_FFFF);
+            assert_eq!((at(0), at(0x20)), (0, 0x0000_8B00_0000_0067));
+        }
         Entry::long(&memory, 0x10_0200).unwrap();
         assert_eq!(quad(&memory, 0x510), 0x00AF_9B00_0000_FFFF);
     }
@@ -284,6 +308,7 @@ mod tests {
         let entry = Entry::real(0x7C05);
         assert_eq!((entry.cs.selector, entry.cs.base, entry.rip), (0x7C0, 0x7C00, 5));
         assert_eq!(entry.cs.base + entry.rip, 0x7C05);
+        assert_eq!((entry.ss.selector, entry.gpr[RSP]), (0x9000, 0xF000));
         assert_eq!(entry.cr0 & 1, 0);
     }
 }

@@ -3,7 +3,7 @@
 //! Below 1 MiB the first byte runs in real mode, with CS = address / 16 and IP = address modulo 16.
 //! From 1 MiB on it runs in 32-bit protected mode with flat segments.
 
-use super::entry::{self, Entry};
+use super::entry::{self, Entry, Selectors};
 use super::error::{BootError, Result, between};
 use super::image::Image;
 use super::layout;
@@ -31,7 +31,11 @@ pub(super) fn load(
     }
     entry::write(memory, address, &image.bytes, &image.name)?;
     // Both are below 4 GiB: the hole begins at 3 GiB.
-    if real { Ok(Entry::real(address as u32)) } else { Entry::protected32(memory, address as u32) }
+    if real {
+        Ok(Entry::real(address as u32))
+    } else {
+        Entry::protected32(memory, address as u32, Selectors::Linux)
+    }
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@
 //! | `0000_6000h` | `0000_6FFFh` | PVH start information |
 //! | `0000_7000h` | `0000_7FFFh` | Linux zero page (`struct boot_params`) |
 //! | `0000_9000h` | `0000_EFFFh` | page tables of the 64-bit entries: the first 4 GiB, one to one |
-//! | `0001_0000h` | `0001_FFFFh` | multiboot information |
+//! | `0001_0000h` | `0001_FFFFh` | multiboot information, unless a kernel lies there: then the next 64 KiB |
 //! | `0002_0000h` | `0002_FFFFh` | command line |
+//! | `0009_E000h` | `0009_EFFFh` | stack on entry |
 //! | `0009_FC00h` | `0009_FFFFh` | EBDA |
 //! | `000E_0000h` | `000E_FFFFh` | ACPI tables |
 //! | `000F_0000h` | `000F_0FFFh` | RSDP, MP floating pointer and MP configuration table |
@@ -17,6 +18,8 @@
 //! | `C000_0000h` | `FFFF_FFFFh` | hole for I/O APIC, local APIC and ROM |
 //! | `FFFF_F000h` | `FFFF_FFFFh` | the boot ROM, if that starts the payload |
 //! | `1_0000_0000h` | | the rest of RAM |
+
+use std::ops::Range;
 
 /// End of conventional memory: 639 KiB, as the BIOS data area says it.
 pub const LOW_RAM_END: u64 = 0x9_FC00;
@@ -40,6 +43,8 @@ pub const BDA_MEMORY_KIB: u64 = 0x413;
 
 /// GDT of the boot protocols.
 pub const GDT: u64 = 0x500;
+/// Its size in bytes.
+pub const GDT_SIZE: u64 = 0x30;
 /// PVH `hvm_start_info`; its module list and memory map follow in the same page.
 pub const PVH_START_INFO: u64 = 0x6000;
 /// Linux `boot_params`.
@@ -47,7 +52,10 @@ pub const ZERO_PAGE: u64 = 0x7000;
 /// Top-level page table of the 64-bit entries, followed by one page-directory-pointer table and
 /// four page directories.
 pub const PAGE_TABLES: u64 = 0x9000;
-/// Multiboot information structure; module list, memory map and strings follow.
+/// Bytes for these tables.
+pub const PAGE_TABLES_SIZE: u64 = 0x6000;
+/// Multiboot information structure, where no kernel lies there; module list, memory map and strings
+/// follow.
 pub const MULTIBOOT_INFO: u64 = 0x1_0000;
 /// Bytes available for multiboot information.
 pub const MULTIBOOT_INFO_SIZE: u64 = 0x1_0000;
@@ -55,10 +63,35 @@ pub const MULTIBOOT_INFO_SIZE: u64 = 0x1_0000;
 pub const COMMAND_LINE: u64 = 0x2_0000;
 /// Bytes available for the command line, with its NUL.
 pub const COMMAND_LINE_SIZE: u64 = 0x1_0000;
-/// Stack of a 16-bit flat image: segment.
-pub const REAL_STACK_SEGMENT: u16 = 0x9000;
-/// Stack of a 16-bit flat image: offset of the first push's end.
-pub const REAL_STACK_POINTER: u16 = 0xF000;
+/// End of the stack with which a payload begins.
+pub const STACK_END: u64 = 0x9_F000;
+/// Its size in bytes.
+pub const STACK_SIZE: u64 = 0x1000;
+
+/// A range below 1 MiB in which the payload finds something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// What, for messages.
+    pub what: &'static str,
+    /// First byte.
+    pub start: u64,
+    /// Length in bytes.
+    pub size: u64,
+}
+
+impl Taken {
+    /// Whether a byte of `range` is in it.
+    pub fn overlaps(&self, range: &Range<u64>) -> bool {
+        self.start < range.end && range.start < self.start + self.size
+    }
+}
+
+/// What is in low memory for every protocol that loads to where a file says.
+pub const TAKEN: [Taken; 3] = [
+    Taken { what: "BIOS data area", start: 0x400, size: 0x100 },
+    Taken { what: "GDT on entry", start: GDT, size: GDT_SIZE },
+    Taken { what: "stack on entry", start: STACK_END - STACK_SIZE, size: STACK_SIZE },
+];
 
 /// ACPI tables other than the RSDP.
 pub const ACPI_TABLES: u64 = 0xE_0000;

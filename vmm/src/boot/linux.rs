@@ -8,7 +8,7 @@ use linux_loader::loader::bootparam::setup_header;
 use linux_loader::loader::{BzImage, KernelLoader};
 use vm_memory::{ByteValued, GuestAddress};
 
-use super::entry::{Entry, RSI};
+use super::entry::{Entry, RSI, Selectors};
 use super::error::{BootError, Result};
 use super::memory::{GuestRam, RamLayout};
 use super::{Kernel, entry, layout, place_initrd, write_command_line};
@@ -116,7 +116,7 @@ pub(super) fn load(memory: &GuestRam, ram: &RamLayout, kernel: &Kernel) -> Resul
             return Err(BootError::Unsupported(format!("{}: no 64-bit entry", image.name)));
         }
         LinuxEntry::Auto | LinuxEntry::Bits64 if has_64 => Entry::long(memory, load_at + ENTRY_64)?,
-        _ => Entry::protected32(memory, load_at as u32)?,
+        _ => Entry::protected32(memory, load_at as u32, Selectors::Linux)?,
     };
     state.gpr[RSI] = layout::ZERO_PAGE;
     Ok(state)

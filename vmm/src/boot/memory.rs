@@ -1,9 +1,11 @@
 //! Size and shape of guest memory.
 
+use std::ops::Range;
+
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 
 use super::error::{BootError, Result};
-use super::layout;
+use super::layout::{self, Taken};
 
 /// Guest memory as the boot code writes it.
 pub type GuestRam = GuestMemoryMmap<()>;
@@ -90,6 +92,25 @@ impl RamLayout {
             regions.push((GuestAddress(layout::HOLE_END), self.high as usize));
         }
         regions
+    }
+
+    /// The range of `size` bytes at `start`, in which `what` goes.
+    ///
+    /// # Errors
+    /// If it is not all RAM below the hole, or something is there already.
+    pub fn free(&self, what: &str, start: u64, size: u64, taken: &[Taken]) -> Result<Range<u64>> {
+        let refuse = |place| Err(BootError::DoesNotFit { what: what.into(), size, place });
+        let range = start..start.saturating_add(size);
+        let ram = [0..layout::LOW_RAM_END, layout::HIGH_RAM..self.low];
+        if !ram.iter().any(|ram| ram.start <= range.start && range.end <= ram.end) {
+            let [low, high] = ram.map(|ram| format!("{:#x}-{:#x}", ram.start, ram.end - 1));
+            return refuse(format!("the RAM, which is at {low} and {high}"));
+        }
+        if let Some(clash) = taken.iter().find(|taken| taken.overlaps(&range)) {
+            let (start, last) = (clash.start, clash.start + clash.size - 1);
+            return refuse(format!("memory: the {} is at {start:#x}-{last:#x}", clash.what));
+        }
+        Ok(range)
     }
 
     /// Reserves the host memory. The host gives a page when the guest first writes to it; that it

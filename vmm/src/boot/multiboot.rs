@@ -2,10 +2,13 @@
 //!
 //! Source: GNU Multiboot Specification 0.6.96, chapter 3.
 
+use std::ops::Range;
+
 use super::elf::Elf;
-use super::entry::{self, Entry, RAX, RBX};
+use super::entry::{self, Entry, RAX, RBX, Selectors};
 use super::error::{BootError, Result, between};
 use super::image::Image;
+use super::layout::Taken;
 use super::memory::{GuestRam, RamLayout};
 use super::{Kernel, Module, layout};
 
@@ -84,17 +87,19 @@ pub(super) fn load(memory: &GuestRam, ram: &RamLayout, kernel: &Kernel) -> Resul
     if header.flags & VIDEO_MODE != 0 {
         log::warn!("{}: asks for a video mode; this machine has no display", image.name);
     }
-    let (eip, mut end) = if header.has_addresses() {
-        load_by_addresses(memory, ram, image, &header)?
+    let (eip, loaded) = if header.has_addresses() {
+        let (eip, loaded) = load_by_addresses(memory, ram, image, &header)?;
+        (eip, vec![loaded])
     } else {
         let elf = Elf::parse(&image.name, &image.bytes)?;
         let eip = u32::try_from(elf.physical_entry()).map_err(|_| BootError::Damaged {
             name: image.name.clone(),
             problem: "the entry point is beyond 4 GiB".into(),
         })?;
-        (eip, elf.load(memory, ram)?)
+        (eip, elf.load(memory, ram, &layout::TAKEN)?)
     };
 
+    let mut end = loaded.iter().map(|range| range.end).fold(layout::HIGH_RAM, u64::max);
     let mut modules = Vec::new();
     for Module { image: module, command_line } in &kernel.modules {
         let start = end.next_multiple_of(0x1000);
@@ -111,11 +116,28 @@ pub(super) fn load(memory: &GuestRam, ram: &RamLayout, kernel: &Kernel) -> Resul
         modules.push((start as u32, end as u32, named(&module.name, command_line)));
     }
     let command_line = named(&image.name, &kernel.command_line);
-    write_information(memory, ram, &command_line, &modules)?;
-    let mut state = Entry::protected32(memory, eip)?;
+    let information = information_beside(&loaded).ok_or_else(|| {
+        BootError::Unsupported(format!(
+            "{}: leaves no 64 KiB below 640 KiB for the multiboot information",
+            image.name
+        ))
+    })?;
+    write_information(memory, ram, information, &command_line, &modules)?;
+    let mut state = Entry::protected32(memory, eip, Selectors::Multiboot)?;
     state.gpr[RAX] = LOADER_MAGIC;
-    state.gpr[RBX] = layout::MULTIBOOT_INFO;
+    state.gpr[RBX] = information.into();
     Ok(state)
+}
+
+/// Where the information goes: to its usual place, or to the next 64 KiB where nothing is loaded.
+fn information_beside(loaded: &[Range<u64>]) -> Option<u32> {
+    let end = layout::STACK_END - layout::STACK_SIZE - layout::MULTIBOOT_INFO_SIZE;
+    let mut places = (layout::MULTIBOOT_INFO..=end).step_by(layout::MULTIBOOT_INFO_SIZE as usize);
+    let free = |start: &u64| {
+        let place = Taken { what: "information", start: *start, size: layout::MULTIBOOT_INFO_SIZE };
+        !loaded.iter().any(|range| place.overlaps(range))
+    };
+    places.find(free).map(|start| start as u32)
 }
 
 /// A command line behind the name of its file, as other loaders pass it.
@@ -123,13 +145,13 @@ fn named(name: &str, command_line: &str) -> String {
     format!("{name} {command_line}").trim_end().into()
 }
 
-/// Loads by the header's addresses and returns entry point and end.
+/// Loads by the header's addresses and returns the entry point and where the kernel is.
 fn load_by_addresses(
     memory: &GuestRam,
     ram: &RamLayout,
     image: &Image,
     header: &Header,
-) -> Result<(u32, u64)> {
+) -> Result<(u32, Range<u64>)> {
     let damaged = |problem: &str| BootError::Damaged {
         name: image.name.clone(),
         problem: format!("multiboot header: {problem}"),
@@ -149,24 +171,19 @@ fn load_by_addresses(
             .ok_or_else(|| damaged("the file ends before the load range"))?,
     };
     let end = bss_end.max(load_at + bytes.len() as u64);
-    if load_at < layout::HIGH_RAM || end > ram.low_end() {
-        return Err(BootError::DoesNotFit {
-            what: format!("kernel {}", image.name),
-            size: end - load_at,
-            place: format!("the RAM from 1 MiB to {:#x}", ram.low_end()),
-        });
-    }
+    let what = format!("kernel {}", image.name);
+    let loaded = ram.free(&what, load_at, end - load_at, &layout::TAKEN)?;
     entry::write(memory, load_at, bytes, &image.name)?;
-    Ok((eip as u32, end))
+    Ok((eip as u32, loaded))
 }
 
 fn write_information(
     memory: &GuestRam,
     ram: &RamLayout,
+    base: u32,
     command_line: &str,
     modules: &[(u32, u32, String)],
 ) -> Result<()> {
-    let base = layout::MULTIBOOT_INFO as u32;
     let mut info = vec![0u8; INFO_SIZE];
     let append = |info: &mut Vec<u8>, bytes: &[u8]| {
         info.resize(info.len().next_multiple_of(4), 0);
@@ -212,7 +229,7 @@ fn write_information(
             place: "its 64 KiB".into(),
         });
     }
-    entry::write(memory, layout::MULTIBOOT_INFO, &info, "multiboot information")
+    entry::write(memory, base.into(), &info, "multiboot information")
 }
 
 #[cfg(test)]
@@ -305,6 +322,65 @@ mod tests {
             "module env (3 bytes) does not fit into memory at 0x800000: what is free there ends at \
              0x800000"
         );
+    }
+
+    /// Specification, 3.2: CS and the data segments are flat, of "undefined" exact value, and ESP is
+    /// the kernel's own affair. GRUB gives 8 and 10h and a stack, and kernels are tried with it: they
+    /// have a far jump to 8 before their LGDT, or a PUSH before their own stack.
+    #[test]
+    fn selectors_and_stack_are_as_other_loaders_give_them() {
+        let (memory, ram) = machine();
+        let file = sample::elf(Class::Elf32, 0x20_0000, 0x20_0000, &header(0, &[]), b"");
+        let entry = load(&memory, &ram, &kernel(file)).unwrap();
+        assert_eq!((entry.cs.selector, entry.data.selector, entry.ss.selector), (8, 0x10, 0x10));
+        let descriptor =
+            |at: u64| memory.read_obj::<u64>(GuestAddress(entry.gdtr.base + at)).unwrap();
+        // APM volume 2, 4.7: base 0, limit FFFFFh pages, D or B, present, code or writable data.
+        assert_eq!(descriptor(8), 0x00CF_9B00_0000_FFFF);
+        assert_eq!(descriptor(0x10), 0x00CF_9300_0000_FFFF);
+        let room = entry.gpr[4] - 0x1000..entry.gpr[4];
+        assert!(room.end <= 0x9_FC00, "RAM that the memory map says is free: {room:x?}");
+        assert!(entry.gpr[3] + 0x1_0000 <= room.start, "and not the information");
+    }
+
+    /// A kernel below 1 MiB; the information makes room for it, and modules stay above 1 MiB.
+    #[test]
+    fn a_kernel_may_lie_below_1_mib() {
+        let (memory, ram) = machine();
+        let elf = |phys| sample::elf(Class::Elf32, phys, phys, &header(0, &[]), b"");
+        for (phys, information) in
+            [(0x1000, 0x1_0000), (0xF001, 0x2_0000), (0x1_0000, 0x2_0000), (0x8_0000, 0x1_0000)]
+        {
+            let mut kernel = kernel(elf(phys));
+            kernel.modules.push(Image { name: "m".into(), bytes: vec![1] }.into());
+            let entry = load(&memory, &ram, &kernel).unwrap();
+            assert_eq!((entry.rip, entry.gpr[3]), (phys, information));
+            assert_eq!(memory.read_obj::<u32>(GuestAddress(phys)).unwrap(), 0x1BAD_B002);
+            let word = |at: u64| memory.read_obj::<u32>(GuestAddress(at)).unwrap();
+            assert_eq!(word(word(information + 0x18).into()), 0x10_0000);
+        }
+        let refusal = |kernel: &Kernel| load(&memory, &ram, kernel).unwrap_err().to_string();
+        assert_eq!(
+            refusal(&kernel(elf(0x400))),
+            "k.flat: segment at 0x400 (4096 bytes) does not fit into memory: the BIOS data area is at \
+             0x400-0x4ff"
+        );
+        // By addresses: 64 KiB at 1 MiB less 64 KiB are firmware's; 9E000h bytes leave no 64 KiB.
+        let by_addresses = |load_at, bss_end| {
+            kernel(
+                [header(1 << 16, &[load_at, load_at, 0, bss_end, load_at]), vec![0; 32]].concat(),
+            )
+        };
+        assert_eq!(
+            refusal(&by_addresses(0xF_0000, 0x10_0000)),
+            "kernel k.flat (65536 bytes) does not fit into the RAM, which is at 0x0-0x9fbff and \
+             0x100000-0x7fffff"
+        );
+        assert_eq!(
+            refusal(&by_addresses(0x1000, 0x9_E000)),
+            "k.flat: leaves no 64 KiB below 640 KiB for the multiboot information"
+        );
+        assert!(load(&memory, &ram, &by_addresses(0x1000, 0x8_0000)).is_ok());
     }
 
     /// Flag 16: the file from load_addr on, here 8 bytes before the header.

@@ -4,8 +4,9 @@
 //! Source: Xen's public/arch-x86/hvm/start_info.h and docs/misc/pvh.
 
 use super::elf::Elf;
-use super::entry::{self, Entry, RBX, RSI};
+use super::entry::{self, Entry, RBX, RSI, Selectors};
 use super::error::{BootError, Result};
+use super::layout::Taken;
 use super::memory::{GuestRam, RamLayout};
 use super::{Kernel, layout, linux, place_initrd, write_command_line};
 
@@ -17,10 +18,27 @@ const MODULES: u64 = layout::PVH_START_INFO + 0x40;
 const MEMORY_MAP: u64 = layout::PVH_START_INFO + 0x800;
 const MODULE_SIZE: usize = 32;
 
+const COMMAND_LINE: Taken =
+    Taken { what: "command line", start: layout::COMMAND_LINE, size: layout::COMMAND_LINE_SIZE };
+/// What a PVH kernel finds in low memory.
+const START_INFO: [Taken; 2] = [
+    Taken { what: "PVH start information", start: layout::PVH_START_INFO, size: 0x1000 },
+    COMMAND_LINE,
+];
+/// What a kernel without a PVH entry finds there.
+const ZERO_PAGE: [Taken; 3] = [
+    Taken { what: "zero page", start: layout::ZERO_PAGE, size: 0x1000 },
+    Taken { what: "page table", start: layout::PAGE_TABLES, size: layout::PAGE_TABLES_SIZE },
+    COMMAND_LINE,
+];
+
 /// Loads the kernel, its modules, command line and start information.
 pub(super) fn load(memory: &GuestRam, ram: &RamLayout, kernel: &Kernel) -> Result<Entry> {
     let elf = Elf::parse(&kernel.image.name, &kernel.image.bytes)?;
-    let end = elf.load(memory, ram)?;
+    let note = elf.note(b"Xen\0", PHYS32_ENTRY);
+    let information: &[Taken] = if note.is_some() { &START_INFO } else { &ZERO_PAGE };
+    let loaded = elf.load(memory, ram, &[&layout::TAKEN, information].concat())?;
+    let end = loaded.iter().map(|range| range.end).fold(layout::HIGH_RAM, u64::max);
     write_command_line(memory, &kernel.command_line, layout::COMMAND_LINE_SIZE)?;
     let mut top = ram.low_end();
     let mut modules = Vec::new();
@@ -28,14 +46,14 @@ pub(super) fn load(memory: &GuestRam, ram: &RamLayout, kernel: &Kernel) -> Resul
         top = place_initrd(memory, module, end, top)?;
         modules.push((top, module.image.bytes.len() as u64));
     }
-    match elf.note(b"Xen\0", PHYS32_ENTRY) {
+    match note {
         Some(descriptor) => {
             let eip = descriptor.first_chunk::<4>().ok_or_else(|| BootError::Damaged {
                 name: kernel.image.name.clone(),
                 problem: "PVH note without an address".into(),
             })?;
             write_start_info(memory, ram, &modules)?;
-            let mut state = Entry::protected32(memory, u32::from_le_bytes(*eip))?;
+            let mut state = Entry::protected32(memory, u32::from_le_bytes(*eip), Selectors::Linux)?;
             state.gpr[RBX] = layout::PVH_START_INFO;
             Ok(state)
         }
@@ -124,6 +142,37 @@ mod tests {
         // Fourth entry of 24 bytes: 1 MiB to 8 MiB, usable.
         let map = quad(0x6028) + 3 * 24;
         assert_eq!((quad(map), quad(map + 8), quad(map + 16)), (0x10_0000, 0x70_0000, 1));
+    }
+
+    /// Either way it may lie below 1 MiB, but not over what it is to find there.
+    #[test]
+    fn what_the_kernel_is_to_find_stays() {
+        let ram = RamLayout::new(8 << 20, None).unwrap();
+        let memory = ram.allocate().unwrap();
+        let note = b"\x04\0\0\0\x04\0\0\0\x12\0\0\0Xen\0\x04\x00\x20\x00";
+        let refusal = |note: &[u8], phys| {
+            let mut kernel = kernel(note);
+            kernel.image.bytes = sample::elf(Class::Elf64, phys, phys, b"code", note);
+            load(&memory, &ram, &kernel).err().map(|error| error.to_string())
+        };
+        let clash = |phys: u64, what: &str| {
+            let segment = format!("v: segment at {phys:#x} (4096 bytes)");
+            Some(format!("{segment} does not fit into memory: the {what}"))
+        };
+        for (phys, with_note, without) in [
+            (0x6000, clash(0x6000, "PVH start information is at 0x6000-0x6fff"), None),
+            (0x7000, None, clash(0x7000, "zero page is at 0x7000-0x7fff")),
+            (0x8001, None, clash(0x8001, "page table is at 0x9000-0xefff")),
+            (0x1_0000, None, None),
+            (
+                0x2_F000,
+                clash(0x2_F000, "command line is at 0x20000-0x2ffff"),
+                clash(0x2_F000, "command line is at 0x20000-0x2ffff"),
+            ),
+        ] {
+            assert_eq!(refusal(note, phys), with_note, "{phys:#x}");
+            assert_eq!(refusal(b"", phys), without, "{phys:#x}");
+        }
     }
 
     #[test]
