@@ -389,6 +389,13 @@ impl Machine {
         self.vcpus.iter().any(Vcpu::has_counters_enabled)
     }
 
+    /// Whether a processor's local APIC is where there is RAM, which it hides from that processor.
+    pub(crate) fn hides_memory(&self) -> bool {
+        let (irq, ram) = (&self.board.chipset.irq, self.memory.ram());
+        (0..self.vcpus.len())
+            .any(|id| irq.lapic(id).page().is_some_and(|gpa| ram.page(gpa).is_some()))
+    }
+
     /// Instructions retired by all processors.
     #[must_use]
     pub fn retired(&self) -> u64 {

@@ -17,6 +17,10 @@ use crate::{
 
 const SUPERVISOR: usize = 0;
 
+/// In the guest-physical address of code: a device answers there, whatever RAM is beneath. No
+/// processor has so many address bits, so that its blocks are not mistaken for the RAM's.
+pub(crate) const OF_DEVICE: u64 = 1 << 63;
+
 /// Where a byte of guest-physical space is.
 #[derive(Clone, Copy)]
 struct Place {
@@ -540,7 +544,7 @@ impl Cpu {
             return Ok(Place { gpa: entry.gpa | linear & (PAGE - 1), host });
         }
         let found = self.walk(cx.ram, linear, mmu != SUPERVISOR, intent)?;
-        let host = cx.ram.page(found.gpa);
+        let host = if cx.bus.claims(found.gpa) { None } else { cx.ram.page(found.gpa) };
         // Each write to a ROM comes here, and goes to the bus.
         let rom = cx.ram.is_rom(found.gpa);
         let writable = found.writable && !rom;
@@ -568,7 +572,8 @@ impl Cpu {
         (0..4).any(|n| self.watch.data & 1 << n != 0 && page_of(self.dr[n]) == page_of(linear))
     }
 
-    /// The guest-physical address of code at `linear` and whether its mapping is global.
+    /// The guest-physical address of code at `linear`, with [`OF_DEVICE`] if a device answers there,
+    /// and whether its mapping is global.
     pub(crate) fn translate_code<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
@@ -582,10 +587,11 @@ impl Cpu {
             return Ok((gpa | linear & (PAGE - 1), global));
         }
         let found = self.walk(cx.ram, linear, self.mmu != SUPERVISOR, Intent::Fetch)?;
+        let gpa = if cx.bus.claims(found.gpa) { found.gpa | OF_DEVICE } else { found.gpa };
         if !self.uncached {
-            self.tlb.insert_code(self.mmu, linear, found.gpa, found.global);
+            self.tlb.insert_code(self.mmu, linear, gpa, found.global);
         }
-        Ok((found.gpa, found.global))
+        Ok((gpa, found.global))
     }
 }
 

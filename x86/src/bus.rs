@@ -15,6 +15,8 @@ pub enum After {
     Until(u64),
     /// It ends at the next instruction boundary, so that the owner can look.
     Leave,
+    /// The same, and what [`Bus::claims`] says has changed: the processor forgets where its memory is.
+    DevicesMoved,
 }
 
 /// What RDPMC asks for, and who asks.
@@ -60,9 +62,15 @@ pub struct CpuidResult {
 /// memory-mapped registers and ports), the processor returns from its run at the next instruction
 /// boundary, so the owner can look.
 pub trait Bus {
-    /// Reads `size` bytes (1, 2, 4 or 8) at a guest-physical address that is not RAM.
+    /// Whether a device answers for the page of a guest-physical address, even where there is RAM.
+    /// The processor remembers the answer until a write says [`After::DevicesMoved`]. Page tables are
+    /// read from RAM all the same.
+    fn claims(&self, _gpa: u64) -> bool {
+        false
+    }
+    /// Reads `size` bytes (1, 2, 4 or 8) at a guest-physical address that is not RAM, or claimed.
     fn mmio_read(&mut self, time: u64, gpa: u64, size: usize) -> u64;
-    /// Writes `size` bytes at a guest-physical address that is not RAM.
+    /// Writes `size` bytes at a guest-physical address that is not RAM, or claimed.
     fn mmio_write(&mut self, time: u64, gpa: u64, size: usize, value: u64);
     /// Reads 1, 2 or 4 bytes from port space.
     fn io_read(&mut self, time: u64, port: u16, size: usize) -> u32;

@@ -1,6 +1,7 @@
 //! The run loop: from block to block until something has to be looked at.
 
 use crate::{
+    access::OF_DEVICE,
     block::{Block, Ending, Link, MAX_INSNS, Mapping, TRANSIENT, Translations},
     cpu::{Cpu, Shadow},
     flags,
@@ -463,7 +464,8 @@ impl Cpu {
             Some(page) => page.read_slice((gpa & (PAGE - 1)) as usize, code),
             None => {
                 for (n, byte) in code.iter_mut().enumerate() {
-                    *byte = cx.bus.mmio_read(self.time, gpa + n as u64, 1) as u8;
+                    let gpa = (gpa & !OF_DEVICE) + n as u64;
+                    *byte = cx.bus.mmio_read(self.time, gpa, 1) as u8;
                 }
             }
         }

@@ -57,6 +57,7 @@ const EXCEPTIONS: &[Exception] = &[
     not("kernel_mode_float::mmx", &["ppro", "knc"], "no MMX"),
     not("kernel_mode_float::sse", &["p55c", "ppro", "pii", "k7", "knc"], "no SSE"),
     not("kernel_mode_float::sse2", &["p55c", "ppro", "pii", "p6", "k7", "knc"], "no SSE2"),
+    not("local_apic", &["p55c"], "no IA32_APIC_BASE"),
     not("lvtpc", &["p55c"], NO_INT),
     not("lvtpc::delivery_does_not_mask", &["pm"], "delivery masks"),
     not(
@@ -111,6 +112,7 @@ const OF_OTHER_ENGINES: &[(&str, &Engine, &str)] = &[
     ("threads::a_core_has_one_time_stamp_counter", &Engine::KVM_IRQCHIP, HOSTS_TSC),
     ("engines_agree", &Engine::SOFT, "KVM is compared with it"),
     ("smp::exceptions_of_the_host_at_once", &Engine::SOFT, "no host raises exceptions for it"),
+    ("local_apic", &Engine::KVM_IRQCHIP, "IA32_APIC_BASE is KVM's"),
     ("pmi_priority", &Engine::KVM_IRQCHIP, LATE),
     ("there_and_back::a_pmi_waits_across", &Engine::KVM_IRQCHIP, LATE),
 ];

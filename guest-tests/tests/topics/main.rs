@@ -45,6 +45,7 @@ files!(
     engines_agree,
     firmware,
     kernel_mode_float,
+    local_apic,
     lvtpc,
     msr_storm,
     overflow,

@@ -325,7 +325,7 @@ impl Chipset {
     }
 
     /// Whether an access by `vcpu` to guest-physical `gpa` is for a device, even where there is
-    /// memory below: the local APIC page is wherever its processor has moved it.
+    /// memory beneath: the local APIC page is wherever its processor has moved it.
     pub fn claims_mmio(&self, vcpu: usize, gpa: u64) -> bool {
         self.irq.lapic(vcpu).page() == Some(gpa & !(APIC_PAGE - 1))
             || gpa & !(APIC_PAGE - 1) == IOAPIC_BASE

@@ -148,6 +148,10 @@ impl Cpu {
             After::GoOn => {}
             After::Until(time) => self.deadline = time,
             After::Leave => self.leave = true,
+            After::DevicesMoved => {
+                self.tlb.flush_all();
+                self.leave = true;
+            }
         }
     }
 

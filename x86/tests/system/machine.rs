@@ -79,6 +79,12 @@ pub(crate) struct Ports {
     pub(crate) code: Vec<u8>,
     /// What was counted before an instruction that looks at counters.
     settled: Facts,
+    /// A page that is a device's; MSR 1Bh says where.
+    pub(crate) claimed: Option<u64>,
+    /// What that device reads as.
+    pub(crate) device: Vec<u8>,
+    /// What was written to it: offset, size and value.
+    pub(crate) stored: Vec<(u64, usize, u64)>,
 }
 
 impl Bus for Ports {
@@ -90,11 +96,23 @@ impl Bus for Ports {
         self.preferences.push(enabled);
         After::Leave
     }
-    fn mmio_read(&mut self, _: u64, gpa: u64, _: usize) -> u64 {
-        let at = gpa.wrapping_sub(RAM as u64) as usize;
-        self.code.get(at).map_or(u64::MAX, |&byte| u64::from(byte))
+    fn claims(&self, gpa: u64) -> bool {
+        self.claimed == Some(gpa & !0xfff)
     }
-    fn mmio_write(&mut self, _: u64, _: u64, _: usize, _: u64) {}
+    fn mmio_read(&mut self, _: u64, gpa: u64, size: usize) -> u64 {
+        if !self.claims(gpa) {
+            let at = gpa.wrapping_sub(RAM as u64) as usize;
+            return self.code.get(at).map_or(u64::MAX, |&byte| u64::from(byte));
+        }
+        let at = (gpa & 0xfff) as usize;
+        let byte = |n| u64::from(self.device.get(at + n).copied().unwrap_or(0));
+        (0..size).map(|n| byte(n) << (8 * n)).sum()
+    }
+    fn mmio_write(&mut self, _: u64, gpa: u64, size: usize, value: u64) {
+        if self.claims(gpa) {
+            self.stored.push((gpa & 0xfff, size, value));
+        }
+    }
     fn io_read(&mut self, _: u64, _: u16, _: usize) -> u32 {
         self.reads += 1;
         0x1111_1100 + self.reads
@@ -105,8 +123,12 @@ impl Bus for Ports {
     fn rdmsr(&mut self, _: u64, index: u32) -> Result<u64, Refused> {
         if index == 0x10 { Ok(0x1_0000_0002) } else { Err(Refused) }
     }
-    fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<After, Refused> {
-        Err(Refused)
+    fn wrmsr(&mut self, _: u64, index: u32, value: u64) -> Result<After, Refused> {
+        if index != 0x1b {
+            return Err(Refused);
+        }
+        self.claimed = (value & 0x800 != 0).then_some(value & !0xfff);
+        Ok(After::DevicesMoved)
     }
     fn rdpmc(&mut self, r: RdpmcRequest, _: Option<Unsettled<'_>>) -> Result<u64, Refused> {
         if r.index < 4 && (r.cpl == 0 || r.pce) { Ok(0xab_1234_5678) } else { Err(Refused) }

@@ -3,6 +3,7 @@
 //! Programmer's Manual (APM), volume 2, unless said otherwise.
 
 mod alignment;
+mod claimed;
 mod code;
 mod code_limit;
 mod control;

@@ -135,6 +135,7 @@ impl<'s, 'm> Thread<'s, 'm> {
             return self.park(world);
         }
         let held = self.loaded || self.keeps.holds(&world.machine.vcpus[id].cpu);
+        let held = held && !world.machine.hides_memory();
         if world.machine.is_counting() || !held || self.needs_irqchip(&mut world) {
             return self.count(world);
         }
@@ -415,8 +416,8 @@ impl<'s, 'm> Thread<'s, 'm> {
         Ok(world)
     }
 
-    /// A counter is enabled, or KVM cannot hold what a processor has come to: the software engine has
-    /// all processors until that is over.
+    /// A counter is enabled, or KVM cannot hold what a processor has come to, or a local APIC hides
+    /// memory: the software engine has all processors until that is over.
     fn count<'g>(&mut self, mut world: Guard<'g, 'm>) -> Result<Guard<'g, 'm>>
     where
         's: 'g,
@@ -449,6 +450,8 @@ impl<'s, 'm> Thread<'s, 'm> {
                 self.keeps.holds(&vcpu.cpu)
                     && (self.keeps.interrupt_window || vcpu.cpu.halted || !waits())
             });
+            // KVM gives all processors the same memory.
+            let held = held && !machine.hides_memory();
             let lost = asleep && machine.is_masked();
             match machine.slice(until, u64::MAX, held && !lost) {
                 // Of the stop, the main thread makes the end.

@@ -124,6 +124,10 @@ fn bytes(size: usize) -> u8 {
 }
 
 impl Bus for Outside<'_, '_> {
+    fn claims(&self, gpa: u64) -> bool {
+        self.board.chipset.claims_mmio(self.id, gpa)
+    }
+
     fn mmio_read(&mut self, time: u64, gpa: u64, size: usize) -> u64 {
         let now = self.board.device_time(time);
         self.board.chipset.mmio_read(self.id, gpa, bytes(size), now)
@@ -161,7 +165,7 @@ impl Bus for Outside<'_, '_> {
             let offset = *self.tsc_offset;
             self.siblings.iter_mut().for_each(|sibling| sibling.tsc_offset = offset);
         }
-        Ok(After::Leave)
+        Ok(if index == msr::APIC_BASE { After::DevicesMoved } else { After::Leave })
     }
 
     fn rdpmc(
