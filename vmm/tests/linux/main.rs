@@ -22,6 +22,8 @@ fn main() -> ExitCode {
     harness::run(&[
         ("boot", boot::TESTS),
         ("jit", jit::TESTS),
+        ("memtest", memtest::TESTS),
+        ("multiboot", multiboot::TESTS),
         ("perf", perf::TESTS),
         ("program", program::TESTS),
         ("sampling", sampling::TESTS),

@@ -2,6 +2,13 @@
 //! stores and paging.
 
 use crate::guest::{packages, run_other};
+use crate::harness::{Verdict, tests};
+
+tests!(
+    the_64_bit_image_passes_its_tests_on_k8,
+    the_32_bit_image_passes_its_tests_on_k8,
+    the_32_bit_image_passes_its_tests_on_p6
+);
 
 /// The tests of memtest86+ 6.10 that its README lists, but for 1 and 2, which are over before the
 /// serial console, drawn anew once a second, can show them.
@@ -23,9 +30,9 @@ const RESET: i32 = 118;
 /// Runs one pass over 4 MiB, which with the program, behind them for that time, is all memory; then
 /// types Escape, which "exits the test and reboots the machine" (README, Operation). The clock of
 /// 1 MHz makes its waits short, which take minutes of virtual time.
-fn passes_its_tests(cpu: &str, image: &str, escape_at_microseconds: u64) {
+fn passes_its_tests(cpu: &str, image: &str, escape_at_microseconds: u64) -> Verdict {
     let test = format!("{image} on {cpu}");
-    let Some(packages) = packages(&test) else { return };
+    let packages = packages()?;
     let kernel = packages.path("boot").join(image);
     let options = [
         ["--cpu", cpu],
@@ -48,6 +55,7 @@ fn passes_its_tests(cpu: &str, image: &str, escape_at_microseconds: u64) {
     for errors in screen.split("Errors: ").skip(1) {
         assert!(errors.starts_with("0 "), "{test}: Errors: {errors}");
     }
+    Ok(())
 }
 
 /// What is written to a screen by ECMA-48, a line for each control sequence.
@@ -66,17 +74,14 @@ fn text(log: &[u8]) -> String {
     text
 }
 
-#[test]
-fn the_64_bit_image_passes_its_tests_on_k8() {
-    passes_its_tests("k8", "memtest86+x64.bin", 3_900_000_000);
+fn the_64_bit_image_passes_its_tests_on_k8() -> Verdict {
+    passes_its_tests("k8", "memtest86+x64.bin", 3_900_000_000)
 }
 
-#[test]
-fn the_32_bit_image_passes_its_tests_on_k8() {
-    passes_its_tests("k8", "memtest86+ia32.bin", 5_600_000_000);
+fn the_32_bit_image_passes_its_tests_on_k8() -> Verdict {
+    passes_its_tests("k8", "memtest86+ia32.bin", 5_600_000_000)
 }
 
-#[test]
-fn the_32_bit_image_passes_its_tests_on_p6() {
-    passes_its_tests("p6", "memtest86+ia32.bin", 5_600_000_000);
+fn the_32_bit_image_passes_its_tests_on_p6() -> Verdict {
+    passes_its_tests("p6", "memtest86+ia32.bin", 5_600_000_000)
 }

@@ -4,6 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::guest::{packages, run_other};
+use crate::harness::{Verdict, tests};
+
+tests!(gnu_mach_runs_its_bootstrap_task, xen_runs_linux_as_its_first_domain);
 
 /// The exit status of a run that ends at `--max-instructions`.
 const INSTRUCTIONS: i32 = 122;
@@ -29,9 +32,8 @@ fn task() -> Vec<u8> {
 /// GNU Mach is an ELF of 64 bits with a multiboot header. It comes as far as it can: its bootstrap
 /// task runs and calls it, and the amd64 kernel of 2022 has UD2 in the place of its system calls'
 /// entry. (It is PUSHF, CLD, PUSH RAX, PUSH 0, UD2 there.)
-#[test]
-fn gnu_mach_runs_its_bootstrap_task() {
-    let Some(packages) = packages("boots GNU Mach") else { return };
+fn gnu_mach_runs_its_bootstrap_task() -> Verdict {
+    let packages = packages()?;
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mach-task");
     fs::write(&program, task()).expect("a program");
     let kernel = packages.path("boot/gnumach-1.8-486");
@@ -55,14 +57,14 @@ fn gnu_mach_runs_its_bootstrap_task() {
     ] {
         assert!(log.contains(wanted), "{wanted}\n{log}");
     }
+    Ok(())
 }
 
 /// Xen, with Debian's Linux as its first domain: a paravirtual one, whose kernel runs at CPL 3 and
 /// whose every system call, fault and interrupt is Xen's. That kernel is not made for a first domain
 /// and has no console there but the kernel's own messages.
-#[test]
-fn xen_runs_linux_as_its_first_domain() {
-    let Some(packages) = packages("boots Xen") else { return };
+fn xen_runs_linux_as_its_first_domain() -> Verdict {
+    let packages = packages()?;
     let root = packages.root(
         "echo domain-$((6*7)) on $(cat /sys/hypervisor/type) >/dev/kmsg\n\
          halt -f",
@@ -84,4 +86,5 @@ fn xen_runs_linux_as_its_first_domain() {
     for wanted in ["(XEN) Bootloader: vpmu", "domain-42 on xen\n", "(XEN) Hardware Dom0 halted: "] {
         assert!(log.contains(wanted), "{wanted}\n{log}");
     }
+    Ok(())
 }
