@@ -223,6 +223,11 @@ pub struct Features {
     /// as if RF were set there (SDM volume 3, "Instruction-Breakpoint Exception Condition"); AMD's
     /// manual knows no such exception (APM volume 2, section 13.1.3.1).
     pub breakpoint_after_ss: bool,
+    /// An IRET that faults ends the blocking of NMIs all the same.
+    ///
+    /// Intel: an IRET of the NMI handler that raises #GP unmasks NMIs before the handler of #GP is
+    /// invoked (SDM volume 3A, "Handling Multiple NMIs"). AMD's manuals do not say.
+    pub faulting_iret_unblocks_nmi: bool,
     /// Bits of CR4 that can be set; to write a one to any other is #GP(0).
     pub cr4: u64,
     /// Physical address bits.
@@ -267,6 +272,7 @@ impl Features {
         sysret_checks: true,
         sysenter_in_long_mode: true,
         breakpoint_after_ss: false,
+        faulting_iret_unblocks_nmi: true,
         cr4: 0,
         phys_bits: 32,
     };
@@ -308,6 +314,7 @@ impl Features {
         sysret_checks: false,
         sysenter_in_long_mode: false,
         breakpoint_after_ss: true,
+        faulting_iret_unblocks_nmi: false,
         cr4: cr4::VME
             | cr4::PVI
             | cr4::TSD
@@ -463,7 +470,8 @@ pub struct Cpu {
     pub(crate) overwrote: bool,
     /// The processor's owner wants to see every change of CPL and IF: ends the run there.
     pub observe_privilege: bool,
-    /// An interrupt waits that IF holds back: ends the run when IF is set.
+    /// An interrupt or NMI waits that something holds back: ends the run when IF is set and when IRET
+    /// ends the blocking of NMIs.
     pub interrupt_waits: bool,
     /// Interrupts, and debug traps if it was MOV SS, are held back until one more instruction.
     pub(crate) shadow: Shadow,
@@ -726,6 +734,14 @@ impl Cpu {
     #[must_use]
     pub fn nmi_blocked(&self) -> bool {
         self.nmi_blocked
+    }
+
+    /// IRET: an NMI that waits is next.
+    pub(crate) fn unblock_nmi(&mut self) {
+        if self.nmi_blocked && self.interrupt_waits {
+            self.leave = true;
+        }
+        self.nmi_blocked = false;
     }
 
     /// CR0.PE is set.

@@ -65,6 +65,8 @@ const EXCEPTIONS: &[Exception] = &[
         &["ppro", "pii", "p6", "k7", "k8", "knc"],
         "delivery does not mask",
     ),
+    not("next_boundary::of_a_pmi", &["p55c"], NO_INT),
+    not("next_boundary::of_sysret", INTEL, "no SYSRET in 32-bit code"),
     not("p55c", P6_FAMILY, "CESR is P55C's"),
     not("p55c", &["k7", "k8", "knc"], "CESR is P55C's"),
     not("p6", &["p55c", "k7", "k8", "knc"], "one enable bit and signed writes are P6's"),
@@ -113,6 +115,8 @@ const OF_OTHER_ENGINES: &[(&str, &Engine, &str)] = &[
     ("engines_agree", &Engine::SOFT, "KVM is compared with it"),
     ("smp::exceptions_of_the_host_at_once", &Engine::SOFT, "no host raises exceptions for it"),
     ("local_apic", &Engine::KVM_IRQCHIP, "IA32_APIC_BASE is KVM's"),
+    ("next_boundary::of_the_uncounted", &Engine::KVM, LATE),
+    ("next_boundary::of_the_uncounted", &Engine::KVM_IRQCHIP, LATE),
     ("pmi_priority", &Engine::KVM_IRQCHIP, LATE),
     ("there_and_back::a_pmi_waits_across", &Engine::KVM_IRQCHIP, LATE),
 ];

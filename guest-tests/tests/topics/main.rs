@@ -48,6 +48,7 @@ files!(
     local_apic,
     lvtpc,
     msr_storm,
+    next_boundary,
     overflow,
     p55c,
     p6,

@@ -57,6 +57,7 @@ pub static K7: Platform = Platform {
             | cr4::PGE
             | cr4::PCE
             | cr4::OSFXSR,
+        faulting_iret_unblocks_nmi: false,
         phys_bits: ADDRESS_BITS,
         ..Features::I486
     },

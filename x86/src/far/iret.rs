@@ -24,6 +24,19 @@ impl Cpu {
         size: Size,
         next: u64,
     ) -> Exec<()> {
+        let returned = self.return_from_interrupt(cx, size, next);
+        if returned.is_ok() || self.features.faulting_iret_unblocks_nmi {
+            self.unblock_nmi();
+        }
+        returned
+    }
+
+    fn return_from_interrupt<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        size: Size,
+        next: u64,
+    ) -> Exec<()> {
         if !self.protected() {
             self.iret_real(cx, size, flags::IF | flags::IOPL)?;
         } else if self.v8086() {
@@ -39,7 +52,6 @@ impl Cpu {
         } else {
             self.iret_protected(cx, size)?;
         }
-        self.nmi_blocked = false;
         self.keep_loaded_rf();
         Ok(())
     }

@@ -146,6 +146,51 @@ fn nmi_is_blocked_until_iret() {
     assert_eq!(m.cpu.gpr(RSP), KERNEL_STACK - 0x100);
 }
 
+/// Whoever has an NMI waiting sees the processor right behind the IRET that lets it through, and not
+/// behind one that lets nothing through.
+#[test]
+fn the_run_ends_at_the_iret_that_unblocks_nmi() {
+    for (waits, blocked, exit, retired) in [
+        (true, true, Exit::Leave, 1),
+        (true, false, Exit::Deadline, 3),
+        (false, true, Exit::Deadline, 3),
+    ] {
+        let mut m = Machine::long();
+        m.load(HANDLERS + 0x20, 64, |a| a.iretq().unwrap());
+        m.load(CODE, 64, |a| (0..9).for_each(|_| a.nop().unwrap()));
+        m.nmi();
+        m.cpu.set_nmi_blocked(blocked);
+        m.cpu.interrupt_waits = waits;
+        let until = m.cpu.time + 3;
+        assert_eq!(m.run_until(until), exit, "{waits} {blocked}");
+        assert!(!m.cpu.nmi_blocked());
+        assert_eq!((m.cpu.retired(), m.cpu.rip), (retired, CODE + retired - 1));
+    }
+}
+
+/// An IRET of the NMI handler that raises #GP: "the NMI is unmasked before the general-protection
+/// exception handler is invoked" (Intel SDM volume 3A, "Handling Multiple NMIs"). On processors of
+/// which no manual says so, NMIs stay blocked.
+#[test]
+fn a_faulting_iret_and_nmi() {
+    for unblocks in [true, false] {
+        let mut m = Machine::long();
+        m.cpu.features.faulting_iret_unblocks_nmi = unblocks;
+        m.load(HANDLERS + 0x20, 64, |a| {
+            // CS of the frame: beyond the GDT.
+            a.mov(qword_ptr(rsp + 8), 0x7f8).unwrap();
+            a.iretq().unwrap();
+        });
+        m.load(CODE, 64, |a| a.nop().unwrap());
+        m.nmi();
+        m.cpu.interrupt_waits = true;
+        let until = m.cpu.time + 3;
+        let exit = m.run_until(until);
+        assert_eq!(exit, if unblocks { Exit::Leave } else { Exit::Halt });
+        assert_eq!((m.cpu.nmi_blocked(), m.handler()), (!unblocks, 13));
+    }
+}
+
 /// Section 8.2.15 and table 8-3: page faults have CR2 and a code; #NP on the way to the #PF handler
 /// makes a double fault with code zero, another one a shutdown.
 #[test]

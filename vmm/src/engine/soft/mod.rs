@@ -271,3 +271,6 @@ fn observed<O: Observer, T>(
     }
     result
 }
+
+#[cfg(test)]
+mod long_mode_tests;
