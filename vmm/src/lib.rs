@@ -22,5 +22,6 @@ pub mod reference;
 pub mod stop;
 pub mod summary;
 pub mod terminal;
+mod turns;
 mod typing;
 mod wait;

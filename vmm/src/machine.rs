@@ -1,9 +1,7 @@
 //! The machine: memory, board, processors, and the order in which they run.
 //!
-//! Virtual time is counted in cycles of the processors' clock. All processors share one time line,
-//! which is cut into slices of at most [`QUANTUM`] cycles: within a slice they run one after the
-//! other, in the order of their numbers, each over the whole slice. A slice also ends where a device
-//! has something to do. When all processors are halted, the next slice reaches to the next device
+//! Virtual time is counted in cycles of the processors' clock. All processors share one time line, on
+//! which they take turns (`turns.rs`). When all processors are halted, time skips to the next device
 //! event at once. Nothing in this depends on the host.
 //!
 //! All that is so on the software engine. On KVM the processors run at once, on threads of their
@@ -25,7 +23,7 @@ use crate::devices::rate::Rate;
 use crate::devices::{Chipset, ChipsetConfig, ChipsetEvent};
 use crate::engine::kvm::Kvm;
 use crate::engine::soft::{Soft, Vcpu};
-use crate::engine::{Board, Choice, Count, Limit, Outcome};
+use crate::engine::{Board, Choice, Count};
 use crate::error::{Error, Result, status};
 use crate::input::Script;
 use crate::irq::VcpuSignal;
@@ -33,9 +31,8 @@ use crate::irq::lapic::{LapicConfig, VERSION_INTEGRATED};
 use crate::memory::{Memory, Rom};
 use crate::platform::{MsrBank, Platform};
 use crate::stop::{Cause, Stop, Watch};
+use crate::turns::{QUANTUM, Slice};
 
-/// Longest slice, in cycles: 25 microseconds at 2 GHz.
-pub const QUANTUM: u64 = 50_000;
 /// How long, in virtual seconds, all processors may be halted with interrupts off. An NMI could
 /// still wake them; nothing sends one that late.
 const HALTED_FOR_GOOD: u64 = 10;
@@ -167,6 +164,10 @@ pub struct Machine {
     typed: VecDeque<u8>,
     /// Since when no processor can be woken by an interrupt.
     dead_since: Option<u64>,
+    /// The order of the running turn.
+    pub(crate) order: Vec<usize>,
+    /// Until when turns are short.
+    pub(crate) attentive_until: u64,
 }
 
 impl Machine {
@@ -253,6 +254,8 @@ impl Machine {
             script: config.script.clone(),
             typed: VecDeque::new(),
             dead_since: None,
+            order: Vec::new(),
+            attentive_until: 0,
         })
     }
 
@@ -328,6 +331,7 @@ impl Machine {
         instructions: Option<u64>,
         console: &mut Console,
     ) -> Result<End> {
+        self.board.chipset.irq.delay(true);
         loop {
             self.exchange(console)?;
             if let Some(cause) = stop.cause() {
@@ -371,10 +375,13 @@ impl Machine {
 
     /// Where the next slice ends, all processors being asleep or not; `None` if they sleep for good.
     pub(crate) fn horizon(&self, asleep: bool) -> Option<u64> {
-        let until = match self.next_event() {
-            Some(next) if asleep => next.max(self.now + 1),
-            None if asleep => return None,
-            next => next.unwrap_or(u64::MAX).clamp(self.now + 1, self.now + QUANTUM),
+        let next = self.next_event();
+        let until = if asleep {
+            let arrival = self.board.chipset.irq.first_arrival();
+            let next = next.into_iter().chain(arrival).min()?;
+            next.max(self.now + 1)
+        } else {
+            next.unwrap_or(u64::MAX).clamp(self.now + 1, self.now + QUANTUM)
         };
         Some(until.min(self.end_of_time))
     }
@@ -466,42 +473,6 @@ impl Machine {
         self.now + cycles as u64
     }
 
-    /// Runs every processor until `until`; at most `left` instructions in all. If it is `counted`, it
-    /// ends early when the last counter is disabled.
-    pub(crate) fn slice(&mut self, until: u64, mut left: u64, counted: bool) -> Slice {
-        for id in 0..self.vcpus.len() {
-            let before = self.vcpus[id].cpu.retired();
-            let mut counted = counted;
-            loop {
-                let used = self.vcpus[id].cpu.retired() - before;
-                let instructions = left.saturating_sub(used);
-                let limit = Limit { time: until, instructions, counted };
-                let (vcpus, board) = (&mut self.vcpus, &mut self.board);
-                match self.soft.run(vcpus, id, board, self.memory.ram(), limit) {
-                    Outcome::Complete => break,
-                    Outcome::Stopped => return Slice::Stopped,
-                    Outcome::Signals => _ = self.distribute_signals(),
-                    Outcome::Event => {
-                        if let Some(end) = self.take_event() {
-                            return Slice::Ended(end);
-                        }
-                    }
-                    Outcome::InstructionLimit => return Slice::Ended(End::Instructions),
-                    Outcome::Shutdown => return Slice::Ended(End::TripleFault(id)),
-                    Outcome::Uncounted if self.is_counting() => counted = false,
-                    Outcome::Uncounted => {
-                        self.now = self.now.max(self.time().min(until));
-                        return Slice::Uncounted;
-                    }
-                }
-            }
-            left = left.saturating_sub(self.vcpus[id].cpu.retired() - before);
-        }
-        self.now = until;
-        self.board.catch_up(until);
-        Slice::Whole
-    }
-
     /// The end that the chipset has asked for.
     pub(crate) fn take_event(&mut self) -> Option<End> {
         self.board.chipset.take_events().first().map(|event| match *event {
@@ -543,19 +514,6 @@ fn end_of_time(clock_hz: u64, timer_hz: u64) -> u64 {
     const HALF: u64 = 1 << 63;
     let ticks = |device_hz| Rate::new(clock_hz, device_hz).cycles(HALF);
     HALF.min(ticks(timer_hz)).min(ticks(PM_TIMER_HZ))
-}
-
-/// How a slice ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slice {
-    /// At its time.
-    Whole,
-    /// Early, since nothing counts any more.
-    Uncounted,
-    /// Early, since the run is to end.
-    Stopped,
-    /// With the run.
-    Ended(End),
 }
 
 /// Sets a processor to the state in which a payload begins.

@@ -473,6 +473,10 @@ pub struct Cpu {
     /// An interrupt or NMI waits that something holds back: ends the run when IF is set and when IRET
     /// ends the blocking of NMIs.
     pub interrupt_waits: bool,
+    /// PAUSE and DELAY end the run: the processor spins, and others have something to do.
+    pub leaves_at_pause: bool,
+    /// PAUSE or DELAY has ended the run.
+    pub(crate) paused: bool,
     /// Interrupts, and debug traps if it was MOV SS, are held back until one more instruction.
     pub(crate) shadow: Shadow,
     /// An NMI is in service: further ones wait for IRET.
@@ -552,6 +556,8 @@ impl Cpu {
             overwrote: false,
             observe_privilege: false,
             interrupt_waits: false,
+            leaves_at_pause: false,
+            paused: false,
             shadow: Shadow::None,
             nmi_blocked: false,
             halted: false,
@@ -734,6 +740,14 @@ impl Cpu {
     #[must_use]
     pub fn nmi_blocked(&self) -> bool {
         self.nmi_blocked
+    }
+
+    /// PAUSE, or what a processor has in its place.
+    pub(crate) fn note_pause(&mut self) {
+        if self.leaves_at_pause {
+            self.paused = true;
+            self.leave = true;
+        }
     }
 
     /// IRET: an NMI that waits is next.

@@ -20,6 +20,8 @@ pub enum Exit {
     /// Something may have changed that the owner has to look at: interrupts, devices, counters,
     /// the privilege that is being observed.
     Leave,
+    /// PAUSE or DELAY, with [`Cpu::leaves_at_pause`].
+    Pause,
     /// The processor is halted.
     Halt,
     /// The processor has shut down: a triple fault.
@@ -46,6 +48,7 @@ impl Cpu {
         self.deadline = until;
         self.leave = false;
         self.overwrote = false;
+        self.paused = false;
         loop {
             if self.time >= self.deadline {
                 return Exit::Deadline;
@@ -84,7 +87,7 @@ impl Cpu {
                 return Exit::Shutdown;
             }
             if self.leave {
-                return Exit::Leave;
+                return if self.paused { Exit::Pause } else { Exit::Leave };
             }
         }
     }

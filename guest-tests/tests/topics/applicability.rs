@@ -112,6 +112,8 @@ const OF_OTHER_ENGINES: &[(&str, &Engine, &str)] = &[
     ("demo::two_runs_are_equal", &Engine::KVM_IRQCHIP, HOSTS_TIME),
     ("threads::a_core_has_one_time_stamp_counter", &Engine::KVM, HOSTS_TSC),
     ("threads::a_core_has_one_time_stamp_counter", &Engine::KVM_IRQCHIP, HOSTS_TSC),
+    ("ipi", &Engine::KVM, HOSTS_TSC),
+    ("ipi", &Engine::KVM_IRQCHIP, HOSTS_TSC),
     ("engines_agree", &Engine::SOFT, "KVM is compared with it"),
     ("smp::exceptions_of_the_host_at_once", &Engine::SOFT, "no host raises exceptions for it"),
     ("local_apic", &Engine::KVM_IRQCHIP, "IA32_APIC_BASE is KVM's"),

@@ -44,6 +44,7 @@ files!(
     demo,
     engines_agree,
     firmware,
+    ipi,
     kernel_mode_float,
     local_apic,
     lvtpc,

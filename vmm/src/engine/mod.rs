@@ -62,6 +62,8 @@ pub enum Outcome {
     InstructionLimit,
     /// Nothing counts any more, and the slice was for as long as something does.
     Uncounted,
+    /// The processor has sent another one something, or has executed PAUSE, and that was to end it.
+    Yielded,
     /// The processor shut down: triple fault.
     Shutdown,
     /// The run is to end.
@@ -77,6 +79,10 @@ pub struct Limit {
     pub instructions: u64,
     /// It also ends as soon as nothing counts what the processor does and no PMI is under way.
     pub counted: bool,
+    /// It also ends when the processor has sent another one something.
+    pub at_send: bool,
+    /// It also ends when the processor executes PAUSE.
+    pub at_pause: bool,
 }
 
 /// What the processors share besides memory.

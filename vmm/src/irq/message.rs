@@ -58,7 +58,7 @@ impl Trigger {
 }
 
 /// Whom a message addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Destination {
     /// Destination mode 0: the local APIC with this ID; FFh is every one.
     Physical(u8),
@@ -80,7 +80,7 @@ impl Destination {
 }
 
 /// An interrupt message: from an ICR (an IPI) or from a pin of the I/O APIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// How it is delivered.
     pub mode: DeliveryMode,

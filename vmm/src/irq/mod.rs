@@ -2,11 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use self::flight::{Delivery, Flight, Parcel};
 use self::ioapic::{IoApic, IoApicRegisters};
 use self::lapic::{Lapic, LapicConfig, LapicOutput, PmiOutcome};
 use self::message::{DeliveryMode, Destination, Message};
 use self::pic::{Chip, PicPair, PicRegisters};
 
+mod flight;
 pub mod ioapic;
 pub mod lapic;
 mod lapic_registers;
@@ -97,6 +99,9 @@ pub struct Interrupts {
     /// The host's kernel has the controllers: nothing happens here.
     away: bool,
     wires: Vec<Wire>,
+    /// What processors send each other takes its time.
+    delayed: bool,
+    flight: Flight,
 }
 
 impl Interrupts {
@@ -113,6 +118,8 @@ impl Interrupts {
             lines: 0,
             away: false,
             wires: Vec::new(),
+            delayed: false,
+            flight: Flight::default(),
         }
     }
 
@@ -122,6 +129,7 @@ impl Interrupts {
         self.ioapic.reset();
         self.pic.reset();
         self.signals.clear();
+        self.flight.clear();
         self.update_intr();
     }
 
@@ -165,15 +173,87 @@ impl Interrupts {
     /// Writes the register page of `vcpu`'s local APIC and delivers what comes of it.
     pub fn lapic_write(&mut self, vcpu: usize, offset: u32, value: u32, now: u64) {
         match self.lapics[vcpu].write(offset, value, now) {
-            Some(LapicOutput::Ipi(message)) => {
-                let mut bus = ApicBus { lapics: &mut self.lapics, signals: &mut self.signals };
-                bus.deliver(message, Some(vcpu));
-            }
+            Some(LapicOutput::Ipi(message)) => self.send(message, vcpu),
             Some(LapicOutput::EndOfInterrupt(vector)) => {
                 let mut bus = ApicBus { lapics: &mut self.lapics, signals: &mut self.signals };
                 self.ioapic.eoi(vector, |message| bus.deliver(message, None));
             }
             None => {}
+        }
+    }
+
+    /// The local APIC of `sender` sends a message. What it sends to itself is there at once.
+    fn send(&mut self, message: Message, sender: usize) {
+        let mut bus = ApicBus { lapics: &mut self.lapics, signals: &mut self.signals };
+        if !self.delayed {
+            bus.deliver(message, Some(sender));
+            return;
+        }
+        for vcpu in bus.receivers(message, Some(sender)) {
+            if vcpu == sender {
+                bus.deliver_to(vcpu, message);
+            } else {
+                self.flight.post(vcpu, Parcel::Ipi(message));
+            }
+        }
+    }
+
+    /// Whether what one processor sends to another takes its time, which whoever runs them tells by
+    /// [`Self::depart`] and [`Self::arrive`]; else it is there at once, and so is now what was under
+    /// way.
+    pub fn delay(&mut self, delayed: bool) {
+        self.delayed = delayed;
+        if !delayed {
+            let under_way = self.flight.all();
+            self.take_in(under_way);
+        }
+    }
+
+    /// A processor that has been running is at `time`: what it has sent departs, and an IPI takes
+    /// `flight` cycles. Whether it has sent anything.
+    #[inline]
+    pub fn depart(&mut self, time: u64, flight: u64) -> bool {
+        self.flight.depart(time, flight)
+    }
+
+    /// `vcpu` is at `time`: it gets what has been sent to it and arrives by then.
+    #[inline]
+    pub fn arrive(&mut self, vcpu: usize, time: u64) {
+        if !self.flight.is_empty() {
+            let arrived = self.flight.arrived(vcpu, time);
+            self.take_in(arrived);
+        }
+    }
+
+    /// When the next of what is under way arrives at `vcpu`.
+    #[inline]
+    pub fn next_arrival(&self, vcpu: usize) -> Option<u64> {
+        if self.flight.is_empty() { None } else { self.flight.next(Some(vcpu)) }
+    }
+
+    /// When the next of what is under way arrives anywhere.
+    pub fn first_arrival(&self) -> Option<u64> {
+        self.flight.next(None)
+    }
+
+    fn take_in(&mut self, deliveries: Vec<Delivery>) {
+        for Delivery { vcpu, parcel } in deliveries {
+            match parcel {
+                Parcel::Ipi(message) => {
+                    let mut bus = ApicBus { lapics: &mut self.lapics, signals: &mut self.signals };
+                    bus.deliver_to(vcpu, message);
+                }
+                Parcel::Pmi => _ = self.pmi(vcpu),
+            }
+        }
+    }
+
+    /// A performance counter of `vcpu` overflowed by what another thread of its core did.
+    pub fn pmi_from_sibling(&mut self, vcpu: usize) {
+        if self.delayed {
+            self.flight.post(vcpu, Parcel::Pmi);
+        } else {
+            self.pmi(vcpu);
         }
     }
 
@@ -388,25 +468,25 @@ impl ApicBus<'_> {
     /// Delivers `message`, sent by the local APIC of `source` or, if `None`, by the I/O APIC; whether
     /// any local APIC accepted it.
     fn deliver(&mut self, message: Message, source: Option<usize>) -> bool {
-        if message.mode == DeliveryMode::LowestPriority {
-            return self.deliver_lowest(message, source);
-        }
         let mut accepted = false;
-        for vcpu in 0..self.lapics.len() {
-            if self.addressed(vcpu, message.destination, source) {
-                accepted |= self.deliver_to(vcpu, message);
-            }
+        for vcpu in self.receivers(message, source) {
+            accepted |= self.deliver_to(vcpu, message);
         }
         accepted
     }
 
-    /// Among equals the lowest-numbered processor wins, so that every run is the same.
-    fn deliver_lowest(&mut self, message: Message, source: Option<usize>) -> bool {
-        let winner = (0..self.lapics.len())
-            .filter(|&vcpu| self.addressed(vcpu, message.destination, source))
+    /// Who gets `message`. In the lowest-priority mode it is one; among equals the lowest-numbered
+    /// processor wins, so that every run is the same.
+    fn receivers(&self, message: Message, source: Option<usize>) -> Vec<usize> {
+        let addressed = (0..self.lapics.len())
+            .filter(|&vcpu| self.addressed(vcpu, message.destination, source));
+        if message.mode != DeliveryMode::LowestPriority {
+            return addressed.collect();
+        }
+        let winner = addressed
             .filter(|&vcpu| self.lapics[vcpu].accepts_vectors())
             .min_by_key(|&vcpu| self.lapics[vcpu].arbitration_priority());
-        winner.is_some_and(|vcpu| self.lapics[vcpu].accept(message.vector, message.trigger))
+        winner.into_iter().collect()
     }
 
     fn addressed(&self, vcpu: usize, destination: Destination, source: Option<usize>) -> bool {

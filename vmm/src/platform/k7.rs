@@ -67,6 +67,8 @@ pub static K7: Platform = Platform {
     apic_base_msr: true,
     // The 100 MHz clock of the front-side bus.
     apic_timer_hz: 100_000_000,
+    // Not sourced: a serial bus like the P6's.
+    ipi_flight: 630,
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::Zeros,
     cpuid_apic_id: true,

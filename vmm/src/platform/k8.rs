@@ -26,6 +26,8 @@ pub static K8: Platform = Platform {
     apic_base_msr: true,
     // The HyperTransport base clock.
     apic_timer_hz: 200_000_000,
+    // Not sourced: a HyperTransport message, of the order of a memory access.
+    ipi_flight: 500,
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::Zeros,
     cpuid_apic_id: true,

@@ -35,6 +35,8 @@ pub static PM: Platform = Platform {
     apic_base_msr: true,
     // The bus: 100 MHz, four transfers a clock.
     apic_timer_hz: 100_000_000,
+    // Not sourced: a message on the system bus, of the order of a memory access.
+    ipi_flight: 500,
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::HighestBasic,
     cpuid_apic_id: false,

@@ -20,6 +20,11 @@ fn nop<O: Observer>(_: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
     Ok(())
 }
 
+fn pause<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+    cpu.note_pause();
+    Ok(())
+}
+
 fn undefined<O: Observer>(_: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
     Err(Stop::UD)
 }
@@ -52,10 +57,10 @@ fn prefetch_class(l: &Lowering, i: &Instruction) -> Class {
 pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
     let hint = |class| next(nop::<O>, Insn { kind: Kind::Nop, class, ..l.insn(i) });
     match i.mnemonic() {
+        Mnemonic::Pause => next(pause, l.insn(i)),
         // The decoder's RESERVEDNOP, ENDBR, RDSSP and CLDEMOTE are NOPs to a processor that does
         // not know their meaning; so are the operands: nothing is accessed.
         Mnemonic::Nop
-        | Mnemonic::Pause
         | Mnemonic::Endbr32
         | Mnemonic::Endbr64
         | Mnemonic::Rdsspd

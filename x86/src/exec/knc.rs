@@ -78,6 +78,7 @@ fn delay<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, insn: &Insn) -> Exec<()>
         _ => u64::from(cpu.reg::<u32>(insn.src)),
     };
     cpu.delayed_until = cpu.now(insn).saturating_add(1).saturating_add(clocks);
+    cpu.note_pause();
     Ok(())
 }
 

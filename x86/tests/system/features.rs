@@ -2,6 +2,7 @@
 //! CPUID bits that announce them are those of the AMD64 manual, volume 3, appendix D.
 
 use x86_cpu::cpu::Features;
+use x86_cpu::run::Exit;
 
 use crate::machine::*;
 
@@ -114,5 +115,19 @@ fn control_register_4_has_the_bits_of_the_part() {
             assert_eq!(m.vector(), if has { BP } else { GP }, "bit {bit}");
             assert_eq!(m.cpu.cr4(), if has { 1 << bit } else { 0 });
         }
+    }
+}
+
+/// PAUSE is a hint that ends nothing, unless whoever runs the processor asks for it: then it ends the
+/// run, having retired.
+#[test]
+fn pause_ends_the_run_where_that_is_wanted() {
+    for (wanted, exit, retired) in [(false, Exit::Halt, 4), (true, Exit::Pause, 2)] {
+        let mut m = Machine::long();
+        // NOP, PAUSE, NOP, HLT.
+        m.write(CODE, &[0x90, 0xf3, 0x90, 0x90, 0xf4]);
+        m.cpu.rip = CODE;
+        m.cpu.leaves_at_pause = wanted;
+        assert_eq!((m.run_until(100), m.cpu.retired()), (exit, retired));
     }
 }

@@ -15,7 +15,8 @@ use super::state::{Keeps, State};
 use super::trap::{self, Trap};
 use super::world::{Conductor, Guard, Shared, Task, World};
 use crate::error::{Error, Result};
-use crate::machine::{End, Slice};
+use crate::machine::End;
+use crate::turns::Slice;
 
 #[path = "rounds.rs"]
 mod rounds;
@@ -426,6 +427,7 @@ impl<'s, 'm> Thread<'s, 'm> {
         let now = world.clock.now();
         world.machine.now = now;
         world.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(now));
+        world.machine.board.chipset.irq.delay(true);
         while world.end.is_none() {
             let machine = &mut *world.machine;
             if machine.is_at_end_of_time(machine.now) {
@@ -461,6 +463,8 @@ impl<'s, 'm> Thread<'s, 'm> {
             }
             self.shared.give_way(&mut world);
         }
+        world.machine.board.chipset.irq.delay(false);
+        world.machine.distribute_signals();
         let now = world.machine.now;
         world.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(now));
         world = self.hand_back(world)?;

@@ -115,6 +115,7 @@ impl Soft {
                 return Outcome::Stopped;
             }
             let deadline = board.catch_up(vcpu.cpu.time);
+            board.chipset.irq.arrive(vcpu.id, vcpu.cpu.time);
             vcpu.deliver_late(board);
             if board.chipset.irq.has_signals() {
                 return Outcome::Signals;
@@ -125,7 +126,8 @@ impl Soft {
             if limit.counted && !vcpu.is_counted(siblings) {
                 return Outcome::Uncounted;
             }
-            let until = limit.time.min(deadline.max(vcpu.cpu.time + 1));
+            let arrival = board.chipset.irq.next_arrival(vcpu.id).unwrap_or(u64::MAX);
+            let until = limit.time.min(arrival).min(deadline.max(vcpu.cpu.time + 1));
             if vcpu.waits_for_startup {
                 vcpu.pass_until(until);
                 continue;
@@ -146,8 +148,14 @@ impl Soft {
                 return Outcome::InstructionLimit;
             }
             let stride = until.min(vcpu.cpu.time + STRIDE);
-            if self.step(Running { vcpu, siblings, board, ram }, stride, left) == Exit::Shutdown {
-                return Outcome::Shutdown;
+            vcpu.cpu.leaves_at_pause = limit.at_pause;
+            let exit = self.step(Running { vcpu, siblings, board, ram }, stride, left);
+            let sent = board.chipset.irq.depart(vcpu.cpu.time, board.platform.ipi_flight);
+            match exit {
+                Exit::Shutdown => return Outcome::Shutdown,
+                Exit::Pause => return Outcome::Yielded,
+                _ if sent && limit.at_send => return Outcome::Yielded,
+                _ => {}
             }
         }
         Outcome::Complete

@@ -96,8 +96,12 @@ impl Outside<'_, '_> {
         for sibling in self.siblings.iter_mut() {
             if sibling.pmu.sibling_demand().counting {
                 for counter in sibling.pmu.sibling(self.counts, cpl).iter() {
-                    let here = sibling.pmu.is_core_event(counter);
-                    _ = self.board.chipset.irq.pmi(if here { self.id } else { sibling.id });
+                    let irq = &mut self.board.chipset.irq;
+                    if sibling.pmu.is_core_event(counter) {
+                        irq.pmi(self.id);
+                    } else {
+                        irq.pmi_from_sibling(sibling.id);
+                    }
                 }
             }
         }

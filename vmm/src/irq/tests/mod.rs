@@ -1,6 +1,7 @@
 //! The interrupt controllers, driven through their registers.
 
 mod away;
+mod flight;
 mod ioapic;
 mod lapic;
 mod pic;
