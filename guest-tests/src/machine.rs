@@ -67,11 +67,18 @@ pub struct Options {
     pub skid: u64,
     /// Who starts the guest.
     pub boot: Boot,
+    /// Whether there is the device that kernel test suites expect.
+    pub test_device: bool,
+}
+
+impl Options {
+    /// One processor, no skid, no boot ROM.
+    pub const DEFAULT: Self = Self { cpus: 1, skid: 0, boot: Boot::Direct, test_device: false };
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cpus: 1, skid: 0, boot: Boot::Direct }
+        Self::DEFAULT
     }
 }
 
@@ -139,6 +146,7 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
         cpus: options.cpus,
         boot: options.boot,
         skid: options.skid,
+        test_device: options.test_device,
         engine,
         irqchip,
         limits: match engine {

@@ -140,6 +140,10 @@ struct MachineArgs {
     /// and nothing can be stale.
     #[arg(long)]
     no_cache: bool,
+    /// Add the device that kernel test suites expect of a PC: interrupt lines at ports 2000h to 2017h,
+    /// echo and flush ports at E0h and E4h, memory at FF000000h.
+    #[arg(long)]
+    test_device: bool,
     /// Where the interrupt controllers are on KVM.
     #[arg(long, value_enum, default_value = "user")]
     irqchip: Irqchip,
@@ -523,6 +527,7 @@ fn run(
         count: args.count.into(),
         hypervisor_bit: args.hypervisor_bit,
         no_cache: args.no_cache,
+        test_device: args.test_device,
         irqchip: args.irqchip.into(),
         limits: Limits {
             timeout: args.timeout.map(Duration::from_secs),

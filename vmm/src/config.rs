@@ -66,6 +66,8 @@ pub struct Config {
     pub hypervisor_bit: bool,
     /// Whether the software engine does without caches of translated code and of translations.
     pub no_cache: bool,
+    /// Whether there is the device that kernel test suites expect.
+    pub test_device: bool,
     /// Where the interrupt controllers are, if KVM executes it.
     pub irqchip: IrqchipKind,
     /// When the run is cut off.
@@ -96,6 +98,7 @@ impl Config {
             count: Count::Exact,
             hypervisor_bit: false,
             no_cache: false,
+            test_device: false,
             irqchip: IrqchipKind::User,
             limits: Limits::default(),
         })

@@ -214,6 +214,7 @@ impl Machine {
             ram_size: config.ram.size(),
             start_time: config.start_time,
             pm_timer_width: TimerWidth::Bits32,
+            test_device: config.test_device,
         });
         let mut bank = MsrBank::new(&platform);
         bank.set_up_by_firmware(config.ram.low_end(), config.ram.high_end(), layout::HOLE);

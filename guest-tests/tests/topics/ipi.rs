@@ -4,7 +4,6 @@
 use guest_tests::guest::EOI;
 use guest_tests::{Guest, Options, Part, Result, SCRATCH, run_with};
 use iced_x86::code_asm::{dword_ptr, eax, ebp, ebx, ecx, edx};
-use vpmu::config::Boot;
 use vpmu::demo::program::LAPIC;
 
 topics!(they_arrive_after_their_flight, round_trips, to_all_others);
@@ -83,7 +82,7 @@ fn measure(g: &mut Guest) -> Result {
 }
 
 fn machine(cpus: u32) -> Options {
-    Options { cpus: cpus as u8, skid: 0, boot: Boot::Direct }
+    Options { cpus: cpus as u8, ..Options::DEFAULT }
 }
 
 /// Processor `from` asks processor `to`, again and again, with EBX the time of the question, and

@@ -62,6 +62,7 @@ files!(
     silent,
     skid,
     smp,
+    test_device,
     there_and_back,
     threads,
     transfers,

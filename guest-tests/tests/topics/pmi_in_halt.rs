@@ -5,11 +5,10 @@ use guest_tests::guest::{EFLAGS_CLEAR, EOI, LVT_NMI, LVTPC};
 use guest_tests::msr::{ALL_THREADS, INT, OS, USR};
 use guest_tests::{DISABLING, Guest, Options, PMI_VECTOR, Part, Result, SCRATCH, run_with};
 use iced_x86::code_asm::{dword_ptr, ecx, edi};
-use vpmu::config::Boot;
 
 topics!(another_processor_ends_it, a_pmi_behind_the_waking_handler, another_thread_overflows_it,);
 
-const TWO: Options = Options { cpus: 2, skid: 0, boot: Boot::Direct };
+const TWO: Options = Options { cpus: 2, ..Options::DEFAULT };
 const WAKE_VECTOR: u8 = 0x60;
 const ICR: i32 = 0x300;
 const ICR_HIGH: i32 = 0x310;

@@ -6,7 +6,6 @@ use guest_tests::msr::{INT, OS};
 use guest_tests::part::Event;
 use guest_tests::{DISABLING, Guest, Options, PMI_VECTOR, Part, Result, SCRATCH, run_with};
 use iced_x86::code_asm::{dword_ptr, eax, ebp, ebx, ecx, edi, edx, qword_ptr};
-use vpmu::config::Boot;
 use vpmu::demo::Image;
 use vpmu::demo::program::KERNEL_CS;
 
@@ -19,7 +18,7 @@ topics!(
 );
 
 fn machine(cpus: u32) -> Options {
-    Options { cpus: cpus as u8, skid: 0, boot: Boot::Direct }
+    Options { cpus: cpus as u8, ..Options::DEFAULT }
 }
 
 /// What processor `n` counts with its counters 0 and 1; cycles with counter 0, the only one that can

@@ -7,7 +7,6 @@ use guest_tests::msr::{
 };
 use guest_tests::{DISABLING, Guest, Options, PMI_VECTOR, Part, Result, SCRATCH, run, run_with};
 use iced_x86::code_asm::{dword_ptr, eax, ebp, ebx, ecx, edi, edx};
-use vpmu::config::Boot;
 
 topics!(
     spflt_is_an_instruction,
@@ -25,7 +24,7 @@ topics!(
 const OBEY: u64 = 3;
 const USER_PREFERENCE: u64 = 1 << 63;
 const THREADS: u32 = 4;
-const FOUR_THREADS: Options = Options { cpus: THREADS as u8, skid: 0, boot: Boot::Direct };
+const FOUR_THREADS: Options = Options { cpus: THREADS as u8, ..Options::DEFAULT };
 /// SPFLT EAX: counts from here on, or no longer. Two instructions.
 fn spflt(g: &mut Guest, on: bool) -> Result {
     g.mov(eax, u32::from(on))?;

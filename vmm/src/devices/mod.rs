@@ -11,6 +11,7 @@ use self::pci::PciConfig;
 use self::pit::Pit;
 use self::rtc::Rtc;
 use self::serial::Serial;
+use self::test_device::TestDevice;
 use crate::irq::lapic::LapicConfig;
 use crate::irq::pic::Chip;
 use crate::irq::{Interrupts, gsi};
@@ -27,6 +28,7 @@ mod pit_channel;
 pub mod rate;
 pub mod rtc;
 pub mod serial;
+mod test_device;
 
 #[cfg(test)]
 mod tests;
@@ -58,6 +60,8 @@ pub struct ChipsetConfig {
     pub start_time: i64,
     /// Width of the power-management timer, as the FADT declares it.
     pub pm_timer_width: TimerWidth,
+    /// Whether there is the device that kernel test suites expect.
+    pub test_device: bool,
 }
 
 /// Something that the owner of the machine has to act on.
@@ -91,6 +95,7 @@ pub struct Chipset {
     pci: PciConfig,
     post_code: PostCode,
     ferr: FerrLatch,
+    test_device: Option<TestDevice>,
     events: Vec<ChipsetEvent>,
 }
 
@@ -109,6 +114,7 @@ impl Chipset {
             pci: PciConfig::default(),
             post_code: PostCode::default(),
             ferr: FerrLatch::default(),
+            test_device: config.test_device.then(TestDevice::new),
             events: Vec::new(),
             config,
         }
@@ -230,6 +236,13 @@ impl Chipset {
                 let value = value & (u32::MAX >> (32 - 8 * u32::from(size.clamp(1, 4))));
                 self.events.push(ChipsetEvent::DebugExit(debug_exit::exit_status(value)));
             }
+            test_device::LINES..=test_device::LAST_LINE if self.test_device.is_some() => {
+                // Nothing wider than a byte is for a line.
+                if size == 1 {
+                    let line = (port - test_device::LINES) as u8;
+                    self.irq.hold_gsi(if line == 0 { gsi::PIT } else { line }, value != 0);
+                }
+            }
             _ if AcpiPm::claims(port) => {
                 let request = self.acpi_pm.write(port, size, value, now);
                 self.request(request);
@@ -271,7 +284,10 @@ impl Chipset {
             }
             fw_cfg::DATA => self.fw_cfg.read(),
             acpi_pm::RESET_CONTROL => self.acpi_pm.reset_control(),
-            _ => 0xFF,
+            _ => match &mut self.test_device {
+                Some(device) if TestDevice::echoes(port) => *device.echo(port),
+                _ => 0xFF,
+            },
         }
     }
 
@@ -320,7 +336,13 @@ impl Chipset {
                 let request = self.acpi_pm.write_reset_control(value);
                 self.request(request);
             }
-            _ => {}
+            _ => {
+                if let Some(device) = &mut self.test_device
+                    && TestDevice::echoes(port)
+                {
+                    *device.echo(port) = value;
+                }
+            }
         }
     }
 
@@ -340,6 +362,10 @@ impl Chipset {
             self.irq.lapic_read(vcpu, (offset & !3) as u32, now)
         } else if gpa - offset == IOAPIC_BASE {
             self.irq.ioapic_read(offset & !3)
+        } else if let Some(device) = &self.test_device
+            && let Some(offset) = TestDevice::offset(gpa)
+        {
+            return device.load(offset, size);
         } else {
             return mask;
         };
@@ -350,6 +376,11 @@ impl Chipset {
     /// is taken as a store of the value, zero-extended, to the register that it touches first.
     pub fn mmio_write(&mut self, vcpu: usize, gpa: u64, size: u8, value: u64, now: u64) {
         self.advance(now);
+        if let Some(device) = &mut self.test_device
+            && let Some(offset) = TestDevice::offset(gpa)
+        {
+            return device.store(offset, size, value);
+        }
         let mask = u64::MAX >> (64 - 8 * u32::from(size.clamp(1, 8)));
         let value = (value & mask) as u32;
         let offset = gpa & (APIC_PAGE - 1);

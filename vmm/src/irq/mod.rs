@@ -94,8 +94,12 @@ pub struct Interrupts {
     pic: PicPair,
     intr: bool,
     signals: Vec<(usize, VcpuSignal)>,
-    /// The levels of the devices' lines.
+    /// The levels of the lines.
     lines: u32,
+    /// Those that the devices drive.
+    driven: u32,
+    /// Those that are held high whatever the devices do.
+    held: u32,
     /// The host's kernel has the controllers: nothing happens here.
     away: bool,
     wires: Vec<Wire>,
@@ -116,6 +120,8 @@ impl Interrupts {
             intr: false,
             signals: Vec::new(),
             lines: 0,
+            driven: 0,
+            held: 0,
             away: false,
             wires: Vec::new(),
             delayed: false,
@@ -309,7 +315,21 @@ impl Interrupts {
     /// Sets the line of a device: a pin of the I/O APIC and, for the sixteen of the ISA bus, a
     /// request of the 8259A pair.
     pub fn set_gsi(&mut self, gsi: u8, asserted: bool) {
-        let bit = 1_u32.checked_shl(gsi.into()).unwrap_or(0);
+        let bit = line(gsi);
+        self.driven = if asserted { self.driven | bit } else { self.driven & !bit };
+        self.update_line(gsi);
+    }
+
+    /// Holds the line of a device high, or leaves it to the device again.
+    pub fn hold_gsi(&mut self, gsi: u8, held: bool) {
+        let bit = line(gsi);
+        self.held = if held { self.held | bit } else { self.held & !bit };
+        self.update_line(gsi);
+    }
+
+    fn update_line(&mut self, gsi: u8) {
+        let bit = line(gsi);
+        let asserted = (self.driven | self.held) & bit != 0;
         let before = self.lines;
         self.lines = if asserted { before | bit } else { before & !bit };
         if self.away {
@@ -447,6 +467,11 @@ impl Interrupts {
     pub fn take_signals(&mut self) -> Vec<(usize, VcpuSignal)> {
         std::mem::take(&mut self.signals)
     }
+}
+
+/// The bit of a line.
+fn line(gsi: u8) -> u32 {
+    1_u32.checked_shl(gsi.into()).unwrap_or(0)
 }
 
 /// The registers of the controllers that processors share.

@@ -4,6 +4,7 @@ mod chipset;
 mod pit;
 mod rtc;
 mod serial;
+mod test_device;
 
 use super::acpi_pm::TimerWidth;
 use super::{Chipset, ChipsetConfig};
@@ -19,6 +20,12 @@ pub(super) fn chipset() -> Chipset {
 }
 
 pub(super) fn chipset_at(clock_hz: u64, start_time: i64) -> Chipset {
+    let mut chipset = Chipset::new(config(clock_hz, start_time));
+    open_pics(&mut chipset);
+    chipset
+}
+
+fn config(clock_hz: u64, start_time: i64) -> ChipsetConfig {
     let bsp = LapicConfig {
         id: 0,
         bsp: true,
@@ -30,13 +37,17 @@ pub(super) fn chipset_at(clock_hz: u64, start_time: i64) -> Chipset {
         clock_hz,
         timer_hz: 200_000_000,
     };
-    let mut chipset = Chipset::new(ChipsetConfig {
+    ChipsetConfig {
         clock_hz,
         lapics: vec![bsp],
         ram_size: 512 << 20,
         start_time,
         pm_timer_width: TimerWidth::Bits32,
-    });
+        test_device: false,
+    }
+}
+
+fn open_pics(chipset: &mut Chipset) {
     chipset.irq.set_virtual_wire();
     for (port, values) in [(0x20, [0x11, 0x30, 0x04, 0x01, 0]), (0xA0, [0x11, 0x38, 0x02, 0x01, 0])]
     {
@@ -45,7 +56,6 @@ pub(super) fn chipset_at(clock_hz: u64, start_time: i64) -> Chipset {
             chipset.io_write(port + 1, 1, *value, 0);
         }
     }
-    chipset
 }
 
 /// A chipset with a clock of its own, so that a test reads as a driver does.
