@@ -11,7 +11,13 @@ use iced_x86::code_asm::{
 };
 use vpmu::demo::Image;
 
-topics!(registers_survive, at_cpl_3, counters_go_on, a_pmi_waits_across);
+topics!(
+    registers_survive,
+    at_cpl_3,
+    counters_go_on,
+    a_pmi_waits_across,
+    breakpoints_of_the_guest,
+);
 
 const ROUNDS: u32 = 50;
 const CR4_OSFXSR: i32 = 1 << 9;
@@ -433,5 +439,58 @@ fn a_pmi_waits_across(part: &'static Part) -> Result {
         let next = image.symbol("next").expect("a mark");
         run(part, &image).expect(&[("pmis", 2), ("pmis.0", next), ("pmis.1", next)]);
     }
+    Ok(())
+}
+
+/// A guest that debugs itself, without a counter: its breakpoint works, and so does what KVM needs help
+/// with, INT n at CPL 3 and RDPMC; also when it has disabled the breakpoint.
+fn breakpoints_of_the_guest(part: &'static Part) -> Result {
+    /// G0: an instruction breakpoint at the address in DR0.
+    const ENABLED: u32 = 0x402;
+    const DISABLED: u32 = 0x400;
+    /// Whoever has the processor may look at the debug registers only now and then.
+    const EXITS: u32 = 300;
+    /// #DB, without an error code.
+    const FAULT_DB: u64 = 0x101;
+    fn exits(g: &mut Guest) -> Result {
+        g.mov(ecx, EXITS)?;
+        let again = g.here()?;
+        g.out(0x80, iced_x86::code_asm::al)?;
+        g.dec(ecx)?;
+        g.jnz(again)
+    }
+    fn look(g: &mut Guest, name: &str) -> Result {
+        g.xor(ecx, ecx)?;
+        g.probe(&format!("{name}: rdpmc"), |g| g.rdpmc())?;
+        g.at_cpl3(EFLAGS_CLEAR, |g| g.nop())?;
+        g.mov(eax, dr0)?;
+        g.report_eax(&format!("{name}: dr0"))
+    }
+    let image = Guest::assemble(part, |g| {
+        let mut place = g.create_label();
+        g.address(eax, place)?;
+        g.mov(dr0, eax)?;
+        g.mov(eax, ENABLED)?;
+        g.mov(dr7, eax)?;
+        exits(g)?;
+        look(g, "enabled")?;
+        g.probe("breakpoint", |g| {
+            g.place(&mut place)?;
+            g.mark("place")?;
+            g.nop()
+        })?;
+        g.mov(eax, DISABLED)?;
+        g.mov(dr7, eax)?;
+        exits(g)?;
+        look(g, "disabled")
+    })?;
+    let place = image.symbol("place").expect("a mark");
+    run(part, &image).expect(&[
+        ("enabled: rdpmc", 0),
+        ("enabled: dr0", place),
+        ("breakpoint", FAULT_DB),
+        ("disabled: rdpmc", 0),
+        ("disabled: dr0", place),
+    ]);
     Ok(())
 }

@@ -39,8 +39,10 @@
 //!
 //! The interrupt table is looked at whenever `KVM_RUN` comes back. A guest that moves a handler and
 //! faults before its next exit sees the exception. KVM has four breakpoints, and takes them all from
-//! the guest: when the guest enables one of its own, ours go, and it sees the exceptions until it has
-//! disabled it. Its debug registers are looked at every [`LOOK_EVERY`] entries and at every stop.
+//! the guest: when the guest enables one of its own, ours go, and the processor belongs on the software
+//! CPU ([`Trap::has_yielded`]) until it has disabled it; in KVM it would see RDPMC, SPFLT and, at CPL 3
+//! of some hosts, INT n raise exceptions. Its debug registers are looked at every [`LOOK_EVERY`] entries
+//! and at every stop; until then its own breakpoints do not work.
 //! Handlers behind task gates are not found.
 
 use iced_x86::{Code, Decoder, DecoderOptions};
@@ -160,17 +162,28 @@ impl Trap {
     }
 
     /// Makes way for a guest with breakpoints of its own, and comes back after it.
-    fn note_guest_breakpoints(&mut self, used: bool) {
+    pub(super) fn note_guest_breakpoints(&mut self, used: bool) {
         if used && !self.yielded {
             log::warn!(
-                "the guest uses its debug registers: until it has disabled its breakpoints, RDPMC \
-                 raises #GP and SPFLT #UD in it; --engine soft has no such limit"
+                "the guest uses its debug registers: the software engine has all processors until it \
+                 has disabled its breakpoints"
             );
         } else if !used && self.yielded {
-            log::warn!("the guest has disabled its breakpoints: RDPMC and SPFLT execute again");
+            log::warn!("the guest has disabled its breakpoints: KVM has the processors again");
         }
         self.yielded = used;
     }
+
+    /// Whether the guest uses breakpoints of its own: in KVM it would see exceptions that it does not
+    /// deserve.
+    pub(super) fn has_yielded(&self) -> bool {
+        self.yielded
+    }
+}
+
+/// Whether the guest has enabled breakpoints.
+pub(super) fn has_breakpoints(cpu: &Cpu) -> bool {
+    cpu.debug_registers().control & DR7_ENABLES != 0
 }
 
 /// Executes the instruction at RIP on the software CPU; its fault is the guest's.

@@ -135,7 +135,7 @@ impl<'s, 'm> Thread<'s, 'm> {
         if world.is_stopped_for(id) {
             return self.park(world);
         }
-        let held = self.loaded || self.keeps.holds(&world.machine.vcpus[id].cpu);
+        let held = self.loaded || self.fits(&world.machine.vcpus[id].cpu);
         let held = held && !world.machine.hides_memory();
         if world.machine.is_counting() || !held || self.needs_irqchip(&mut world) {
             return self.count(world);
@@ -159,11 +159,14 @@ impl<'s, 'm> Thread<'s, 'm> {
                 return Ok(shared.wait(world, id));
             }
         }
+        self.trap.arm(self.fd, world.machine.memory.ram())?;
+        if self.trap.has_yielded() {
+            return self.count(world);
+        }
         if self.fd.get_kvm_run().request_interrupt_window != 0 && !self.keeps.interrupt_window {
             // There are two: this one is taken along to where the other is not missed.
             self.fd.set_kvm_immediate_exit(1);
         }
-        self.trap.arm(self.fd, world.machine.memory.ram())?;
         let World { machine, told, .. } = &mut *world;
         self.counters.follow(&machine.vcpus[id].pmu, told)?;
         let pending = world.machine.board.chipset.irq.pending(id);
@@ -390,6 +393,7 @@ impl<'s, 'm> Thread<'s, 'm> {
             state.events.nmi.pending = lapic.take_nmi().into();
         }
         state.to_kvm(self.fd)?;
+        self.trap.note_guest_breakpoints(trap::has_breakpoints(cpu));
         world.seats[self.id].halted = cpu.halted.then_some(cpu.interrupts_enabled());
         // KVM says so at each exit only.
         let run = self.fd.get_kvm_run();
@@ -417,7 +421,12 @@ impl<'s, 'm> Thread<'s, 'm> {
         Ok(world)
     }
 
-    /// A counter is enabled, or KVM cannot hold what a processor has come to, or a local APIC hides
+    /// Whether KVM can have the processor: it holds the state, and the breakpoints are ours.
+    fn fits(&self, cpu: &Cpu) -> bool {
+        self.keeps.holds(cpu) && !trap::has_breakpoints(cpu)
+    }
+
+    /// A counter is enabled, or KVM cannot have what a processor has come to, or a local APIC hides
     /// memory: the software engine has all processors until that is over.
     fn count<'g>(&mut self, mut world: Guard<'g, 'm>) -> Result<Guard<'g, 'm>>
     where
@@ -449,8 +458,7 @@ impl<'s, 'm> Thread<'s, 'm> {
             let irq = &machine.board.chipset.irq;
             let held = machine.vcpus.iter().enumerate().all(|(id, vcpu)| {
                 let waits = || irq.pending(id).interrupt && !takes_interrupts(&vcpu.cpu);
-                self.keeps.holds(&vcpu.cpu)
-                    && (self.keeps.interrupt_window || vcpu.cpu.halted || !waits())
+                self.fits(&vcpu.cpu) && (self.keeps.interrupt_window || vcpu.cpu.halted || !waits())
             });
             // KVM gives all processors the same memory.
             let held = held && !machine.hides_memory();
