@@ -69,11 +69,14 @@ pub struct Options {
     pub boot: Boot,
     /// Whether there is the device that kernel test suites expect.
     pub test_device: bool,
+    /// Whether the software engine does without caches.
+    pub no_cache: bool,
 }
 
 impl Options {
     /// One processor, no skid, no boot ROM.
-    pub const DEFAULT: Self = Self { cpus: 1, skid: 0, boot: Boot::Direct, test_device: false };
+    pub const DEFAULT: Self =
+        Self { cpus: 1, skid: 0, boot: Boot::Direct, test_device: false, no_cache: false };
 }
 
 impl Default for Options {
@@ -147,6 +150,7 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
         boot: options.boot,
         skid: options.skid,
         test_device: options.test_device,
+        no_cache: options.no_cache,
         engine,
         irqchip,
         limits: match engine {

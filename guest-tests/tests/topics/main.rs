@@ -48,6 +48,7 @@ files!(
     kernel_mode_float,
     local_apic,
     lvtpc,
+    modification,
     msr_storm,
     next_boundary,
     overflow,

@@ -253,7 +253,7 @@ impl Machine {
         for n in 0..16 {
             let page = if n < 8 { LOW >> 12 } else { HIGH >> 12 } + n % 8;
             // Now and then some code is in the device from the start.
-            if place.phase % 4 == 0 && n % 6 == 3 {
+            if place.phase.is_multiple_of(4) && n % 6 == 3 {
                 set(page, DEVICE | 7);
                 continue;
             }
