@@ -130,6 +130,8 @@ impl Cpu {
         }
         let retired = self.time - self.idle;
         self.shadow = Shadow::None;
+        // An IRET before this one may have left RF_LOADED here.
+        self.slot = 2;
         let result = self.execute(cx, block, 1);
         let done = self.time - self.idle > retired || result == Err(Stop::HALT);
         if !done {

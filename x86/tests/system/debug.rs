@@ -272,6 +272,28 @@ fn resume_flag_from_iret_lasts_one_instruction() {
     assert_eq!(trap(&mut m), (CODE + 0x101, NONE | 1));
 }
 
+/// The trap behind that instruction saves RF clear, be there breakpoints or not (Intel SDM volume 3,
+/// "Instruction-Breakpoint Exception Condition": RF is cleared after the successful execution).
+#[test]
+fn the_trap_behind_the_protected_instruction_saves_rf_clear() {
+    let mut m = Machine::long();
+    m.load(CODE, 64, |a| {
+        let mut after = a.create_label();
+        a.push(i32::from(sel::DATA)).unwrap();
+        a.push(0x2_0000).unwrap();
+        a.push((2 | RF | TF) as i32).unwrap();
+        a.push(i32::from(sel::CODE64)).unwrap();
+        a.lea(rax, ptr(after)).unwrap();
+        a.push(rax).unwrap();
+        a.iretq().unwrap();
+        a.set_label(&mut after).unwrap();
+        a.nop().unwrap();
+        a.nop().unwrap();
+    });
+    assert_eq!(m.vector(), 1);
+    assert_eq!(m.stack(2) & (RF | TF), TF);
+}
+
 /// An interrupt between two iterations of a REP string instruction saves RF set and the address of
 /// the instruction; one behind the last iteration saves it clear (Intel SDM volume 3,
 /// "Instruction-Breakpoint Exception Condition").
