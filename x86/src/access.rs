@@ -473,7 +473,7 @@ impl Cpu {
     /// breakpoints.
     fn wrote<O: Observer>(&mut self, cx: &mut Cx<'_, O>, linear: u64, place: Place, bytes: u64) {
         if place.host.is_none() {
-            self.leave = true;
+            self.leave_soon();
         } else {
             self.note_overwritten(cx.ram.note_write(place.gpa, bytes));
         }
@@ -484,7 +484,7 @@ impl Cpu {
         if self.watch.data != 0 {
             self.data_match(cx, linear, bytes, write);
             if self.debug_hits != 0 {
-                self.leave = true;
+                self.leave_soon();
             }
         }
     }

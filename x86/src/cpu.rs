@@ -466,7 +466,7 @@ pub struct Cpu {
     pub(crate) mmu: usize,
     /// The run shall end at the next instruction boundary.
     pub(crate) leave: bool,
-    /// It shall, since translated code has been overwritten.
+    /// It shall for no other reason than that translated code has been overwritten.
     pub(crate) overwrote: bool,
     /// The processor's owner wants to see every change of CPL and IF: ends the run there.
     pub observe_privilege: bool,
@@ -718,10 +718,18 @@ impl Cpu {
         }
     }
 
+    /// The owner has to look at the next instruction boundary, or between two iterations.
+    pub(crate) fn leave_soon(&mut self) {
+        self.leave = true;
+        self.overwrote = false;
+    }
+
     /// A write has `hit` translated code or not: the run ends before the code can run.
     pub(crate) fn note_overwritten(&mut self, hit: bool) {
-        self.leave |= hit;
-        self.overwrote |= hit;
+        if hit {
+            self.overwrote |= !self.leave;
+            self.leave = true;
+        }
     }
 
     /// Whether IF is set.

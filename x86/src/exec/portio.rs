@@ -163,7 +163,7 @@ fn output<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) 
     cpu.count_port(cx, port, T::BYTES);
     let value = cpu.reg::<T>(gpr::RAX).to_u64() as u32;
     cx.bus.io_write(cpu.now(insn), port, T::BYTES, value);
-    cpu.leave = true;
+    cpu.leave_soon();
     Ok(())
 }
 
@@ -199,7 +199,7 @@ fn outs<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) ->
         cpu.port_match(cx, port, T::BYTES as u64);
         cpu.count_port(cx, port, T::BYTES);
         cx.bus.io_write(cpu.now(insn), port, T::BYTES, value.to_u64() as u32);
-        cpu.leave = true;
+        cpu.leave_soon();
         if !cpu.another_iteration::<T>(insn, gpr::RSI)? {
             return Ok(());
         }
