@@ -25,11 +25,16 @@ pub struct MsrSpace<'a> {
 }
 
 impl MsrSpace<'_> {
-    /// RDMSR at virtual time `time`.
+    /// Whether a register of the platform wants something else in EDI.
+    fn lacks_passcode(&self, index: u32, edi: u32) -> bool {
+        self.bank.passcode(index).is_some_and(|passcode| passcode != edi)
+    }
+
+    /// RDMSR at virtual time `time`, with `edi` in EDI.
     ///
     /// # Errors
     /// #GP: no such register, or it cannot be read.
-    pub fn read(&self, time: u64, index: u32) -> Result<u64, Refused> {
+    pub fn read(&self, time: u64, index: u32, edi: u32) -> Result<u64, Refused> {
         match index {
             TSC => return Ok(time.wrapping_add(*self.tsc_offset)),
             APIC_BASE if self.lapic.has_base_msr() => return Ok(self.lapic.base()),
@@ -41,6 +46,7 @@ impl MsrSpace<'_> {
             MsrRead::NotOurs => {}
         }
         match self.bank.read(index) {
+            MsrAccess::Done(_) if self.lacks_passcode(index, edi) => Err(Refused),
             MsrAccess::Done(value) => Ok(value),
             MsrAccess::GpFault | MsrAccess::NotOurs => {
                 log::debug!("RDMSR {index:#x}: #GP");
@@ -49,11 +55,11 @@ impl MsrSpace<'_> {
         }
     }
 
-    /// WRMSR at virtual time `time`.
+    /// WRMSR at virtual time `time`, with `edi` in EDI.
     ///
     /// # Errors
     /// #GP: no such register, or not this value.
-    pub fn write(&mut self, time: u64, index: u32, value: u64) -> Result<(), Refused> {
+    pub fn write(&mut self, time: u64, index: u32, value: u64, edi: u32) -> Result<(), Refused> {
         match index {
             TSC => {
                 *self.tsc_offset = value.wrapping_sub(time);
@@ -68,6 +74,9 @@ impl MsrSpace<'_> {
             MsrWrite::Done => return Ok(()),
             MsrWrite::GpFault => return Err(Refused),
             MsrWrite::NotOurs => {}
+        }
+        if self.lacks_passcode(index, edi) {
+            return Err(Refused);
         }
         match self.bank.write(index, value) {
             MsrAccess::Done(()) => Ok(()),

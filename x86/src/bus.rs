@@ -76,10 +76,11 @@ pub trait Bus {
     fn io_read(&mut self, time: u64, port: u16, size: usize) -> u32;
     /// Writes 1, 2 or 4 bytes to port space.
     fn io_write(&mut self, time: u64, port: u16, size: usize, value: u32);
-    /// A model-specific register that is not the processor core's own.
-    fn rdmsr(&mut self, time: u64, index: u32) -> Result<u64, Refused>;
+    /// A model-specific register that is not the processor core's own. `edi` is EDI, where some
+    /// registers want a passcode.
+    fn rdmsr(&mut self, time: u64, index: u32, edi: u32) -> Result<u64, Refused>;
     /// Writes a model-specific register that is not the processor core's own.
-    fn wrmsr(&mut self, time: u64, index: u32, value: u64) -> Result<After, Refused>;
+    fn wrmsr(&mut self, time: u64, index: u32, value: u64, edi: u32) -> Result<After, Refused>;
     /// RDPMC. `unsettled` is what has been observed and not yet settled, `None` if nothing is: what
     /// there is for the counter belongs to its value.
     fn rdpmc(
@@ -136,10 +137,10 @@ pub(crate) mod unconnected {
         fn io_write(&mut self, _: u64, port: u16, _: usize, _: u32) {
             panic!("a write to port {port:#x}")
         }
-        fn rdmsr(&mut self, _: u64, _: u32) -> Result<u64, Refused> {
+        fn rdmsr(&mut self, _: u64, _: u32, _: u32) -> Result<u64, Refused> {
             Err(Refused)
         }
-        fn wrmsr(&mut self, _: u64, _: u32, _: u64) -> Result<After, Refused> {
+        fn wrmsr(&mut self, _: u64, _: u32, _: u64, _: u32) -> Result<After, Refused> {
             Err(Refused)
         }
         fn rdpmc(&mut self, _: RdpmcRequest, _: Option<Unsettled<'_>>) -> Result<u64, Refused> {

@@ -40,6 +40,7 @@ files!(
     branches,
     breakpoints,
     classes,
+    cpuid_features,
     cycles,
     demo,
     engines_agree,

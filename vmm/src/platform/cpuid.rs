@@ -40,6 +40,17 @@ pub struct CpuidContext {
     pub apic_id: u8,
     /// `APIC_BASE` bit 11: while clear, CPUID hides the APIC.
     pub apic_enabled: bool,
+    /// ECX (bits 63:32) and EDX (31:0), where a register of the processor answers for them.
+    pub features: Option<u64>,
+}
+
+/// A model-specific register that answers for ECX and EDX of a CPUID function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuidOverride {
+    /// The register.
+    pub index: u32,
+    /// The function.
+    pub function: u32,
 }
 
 /// A function that does not look at ECX.

@@ -72,6 +72,7 @@ pub static K7: Platform = Platform {
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::Zeros,
     cpuid_apic_id: true,
+    cpuid_overrides: &[],
     msrs: Cow::Borrowed(TABLES),
     distro_msrs: &[],
 };

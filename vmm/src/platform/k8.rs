@@ -9,10 +9,12 @@ use std::borrow::Cow;
 use x86_cpu::cpu::{AlignmentRule, Features};
 
 use super::Platform;
-use super::cpuid::{CpuidLeaf, OutOfRange, authentic_amd, leaf, text};
+use super::cpuid::{CpuidLeaf, CpuidOverride, OutOfRange, authentic_amd, leaf, text};
 use super::msr::{Check, MsrRow};
 use super::mtrr;
-use super::rows::{ALL, bank_status, lenient, pat, plain, read_only, strict, write_only};
+use super::rows::{
+    ALL, bank_status, cpuid_features, lenient, pat, plain, read_only, strict, write_only,
+};
 
 /// The personality `k8`.
 pub static K8: Platform = Platform {
@@ -31,6 +33,10 @@ pub static K8: Platform = Platform {
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::Zeros,
     cpuid_apic_id: true,
+    cpuid_overrides: &[
+        CpuidOverride { index: CPUID_FEATURES, function: 1 },
+        CpuidOverride { index: CPUID_EXT_FEATURES, function: 0x8000_0001 },
+    ],
     msrs: Cow::Borrowed(TABLES),
     distro_msrs: &[],
 };
@@ -84,6 +90,16 @@ const PAGE: u64 = 0xFF_FFFF_F000;
 const TOP: u64 = 0xFF_FF80_0000;
 /// Bit 11: an IORR mask is valid.
 const VALID: u64 = 1 << 11;
+
+/// ECX and EDX of CPUID function 1.
+const CPUID_FEATURES: u32 = 0xC001_1004;
+/// ECX and EDX of CPUID function 8000_0001h.
+const CPUID_EXT_FEATURES: u32 = 0xC001_1005;
+/// What this family wants in EDI for registers from C001_1000h on. Its manual keeps them and this to
+/// firmware; what they do is known from firmware and hypervisors that use them on revisions C to G,
+/// and from the next family's manual (AMD 31116, MSRC001_1004 and MSRC001_1005), which has them without
+/// a passcode. C001_100Dh, which is known from errata 110 only, is not there.
+const PASSCODE: u32 = 0x9C5A_203A;
 
 const MSRS: &[MsrRow] = &[
     // AMD 26094 section 14.2, architectural registers.
@@ -146,6 +162,8 @@ const MSRS: &[MsrRow] = &[
     plain(0xC001_0048, "MC4_CTL_MASK"),
     // Bits 27 and 28 clear: no C1E.
     lenient(0xC001_0055, "INTPEND", 0, 0x1FFF_FFFF),
+    cpuid_features(CPUID_FEATURES, "CpuIdFeatures", PASSCODE),
+    cpuid_features(CPUID_EXT_FEATURES, "CpuIdExtFeatures", PASSCODE),
 ];
 
 #[cfg(test)]

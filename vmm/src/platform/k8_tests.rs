@@ -66,7 +66,7 @@ fn caches_and_addresses() {
 
 #[test]
 fn identity_depends_on_the_processor() {
-    let context = CpuidContext { apic_id: 3, apic_enabled: false };
+    let context = CpuidContext { apic_id: 3, ..CpuidContext::default() };
     let leaf = K8.cpuid(1, 0, context);
     assert_eq!(leaf.ebx, 0x0300_0800);
     assert_eq!(leaf.edx >> 9 & 1, 0);
@@ -167,6 +167,32 @@ fn conformance_of_writes() {
         assert_eq!(bank.write(index, written), outcome, "write {index:#x} {written:#x}");
         assert_eq!(bank.read(index), read, "read {index:#x} after {written:#x}");
     }
+}
+
+/// They begin with what CPUID returns, and CPUID returns what they hold: ECX above EDX. The local APIC
+/// bit goes with IA32_APIC_BASE all the same (AMD64 volume 2 section 16.3.1).
+#[test]
+fn registers_answer_for_features() {
+    let mut bank = MsrBank::new(&K8);
+    for (index, function, value) in
+        [(0xC001_1004, 1, 0x1_078B_FBFF), (0xC001_1005, 0x8000_0001, 0x1_E3D3_FBFF_u64)]
+    {
+        assert_eq!(bank.passcode(index), Some(0x9C5A_203A));
+        assert_eq!(bank.read(index), Done(value));
+        assert!(bank.changed().all(|(changed, _)| changed != index));
+        // Without SSE3 or LAHF_LM, and PSE.
+        assert_eq!(bank.write(index, value & !(1 << 32 | 1 << 3)), Done(()));
+        let mut context = CpuidContext {
+            apic_enabled: true,
+            features: bank.cpuid_features(function),
+            ..CpuidContext::default()
+        };
+        let seen = K8.cpuid(function, 0, context);
+        assert_eq!((seen.ecx, seen.edx), (0, value as u32 & !8));
+        context.apic_enabled = false;
+        assert_eq!(K8.cpuid(function, 0, context).edx, value as u32 & !(8 | 1 << 9));
+    }
+    assert_eq!((bank.cpuid_features(0), bank.passcode(0x8B)), (None, None));
 }
 
 /// AMD64 volume 2 section 9.3.2: HWCR.McStatusWrEn opens the status registers.

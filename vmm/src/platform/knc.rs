@@ -54,6 +54,7 @@ pub static KNC: Platform = Platform {
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::HighestBasic,
     cpuid_apic_id: true,
+    cpuid_overrides: &[],
     msrs: Cow::Borrowed(TABLES),
     distro_msrs: DISTRO,
 };

@@ -23,7 +23,7 @@ mod pm;
 mod ppro;
 mod rows;
 
-pub use cpuid::{CpuidContext, CpuidLeaf, CpuidResult, OutOfRange};
+pub use cpuid::{CpuidContext, CpuidLeaf, CpuidOverride, CpuidResult, OutOfRange};
 pub use isa::Isa;
 pub use k7::K7;
 pub use k8::K8;
@@ -65,6 +65,8 @@ pub struct Platform {
     pub cpuid_out_of_range: OutOfRange,
     /// Whether function 1 shows the initial local APIC identifier in EBX bits 31:24.
     pub cpuid_apic_id: bool,
+    /// Registers that answer for what CPUID returns.
+    pub cpuid_overrides: &'static [CpuidOverride],
     /// Model-specific registers, in tables of any order.
     pub msrs: Cow<'static, [&'static [MsrRow]]>,
     /// Registers that come with [`Isa::Distro`].
@@ -99,6 +101,9 @@ impl Platform {
             return CpuidResult::default();
         };
         let mut result = leaf.result;
+        if let Some(features) = context.features {
+            (result.ecx, result.edx) = ((features >> 32) as u32, features as u32);
+        }
         if matches!(function, FUNCTION_1 | EXTENDED_1) && !context.apic_enabled {
             result.edx &= !APIC;
         }

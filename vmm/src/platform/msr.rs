@@ -1,6 +1,7 @@
 //! A bank of model-specific registers described by a table.
 
 use super::Platform;
+use super::cpuid::{CpuidContext, CpuidOverride};
 
 /// One register of a personality.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,8 @@ pub struct MsrRow {
     pub readable: bool,
     /// What else a written value must satisfy.
     pub check: Check,
+    /// What RDMSR and WRMSR need in EDI, if anything; else #GP.
+    pub passcode: Option<u32>,
 }
 
 /// Rule for a written value beyond its reserved bits; a violation raises #GP.
@@ -72,6 +75,7 @@ pub struct MsrBank {
     values: Vec<u64>,
     /// Physical address bits of the processor.
     physical_bits: u8,
+    overrides: &'static [CpuidOverride],
 }
 
 impl MsrBank {
@@ -79,8 +83,16 @@ impl MsrBank {
     pub fn new(platform: &Platform) -> Self {
         let mut rows: Vec<_> = platform.msrs.iter().copied().flatten().copied().collect();
         rows.sort_by_key(|row| row.index);
+        let context = CpuidContext { apic_enabled: true, ..CpuidContext::default() };
+        for row in &mut rows {
+            if let Some(of) = platform.cpuid_overrides.iter().find(|of| of.index == row.index) {
+                let result = platform.cpuid(of.function, 0, context);
+                row.reset = u64::from(result.ecx) << 32 | u64::from(result.edx);
+            }
+        }
         let values = rows.iter().map(|row| row.reset).collect();
-        Self { rows, values, physical_bits: platform.features.phys_bits }
+        let overrides = platform.cpuid_overrides;
+        Self { rows, values, physical_bits: platform.features.phys_bits, overrides }
     }
 
     /// The bank as PC firmware leaves it to a kernel: RAM write-back and the hole between
@@ -109,6 +121,17 @@ impl MsrBank {
     /// The name of a register, for messages.
     pub fn name(&self, index: u32) -> Option<&'static str> {
         self.find(index).map(|at| self.rows[at].name)
+    }
+
+    /// What an access to a register needs in EDI.
+    pub fn passcode(&self, index: u32) -> Option<u32> {
+        self.find(index).and_then(|at| self.rows[at].passcode)
+    }
+
+    /// ECX and EDX of a CPUID function as a register has them: [`CpuidContext::features`].
+    pub fn cpuid_features(&self, function: u32) -> Option<u64> {
+        let of = self.overrides.iter().find(|of| of.function == function)?;
+        Some(self.value(of.index))
     }
 
     /// Index and value of the registers that differ from their values after power-up, ascending.

@@ -42,6 +42,7 @@ pub static P55C: Platform = Platform {
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::HighestBasic,
     cpuid_apic_id: false,
+    cpuid_overrides: &[],
     msrs: Cow::Borrowed(&[MSRS]),
     distro_msrs: &[],
 };

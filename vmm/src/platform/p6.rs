@@ -43,6 +43,7 @@ pub static P6: Platform = Platform {
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::HighestBasic,
     cpuid_apic_id: false,
+    cpuid_overrides: &[],
     msrs: Cow::Borrowed(TABLES_WITH_PAT),
     distro_msrs: &[],
 };

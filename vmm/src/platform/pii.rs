@@ -33,6 +33,7 @@ pub static PII: Platform = Platform {
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::HighestBasic,
     cpuid_apic_id: false,
+    cpuid_overrides: &[],
     msrs: Cow::Borrowed(p6::TABLES_WITH_PAT),
     distro_msrs: &[],
 };

@@ -40,6 +40,7 @@ pub static PM: Platform = Platform {
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::HighestBasic,
     cpuid_apic_id: false,
+    cpuid_overrides: &[],
     msrs: Cow::Borrowed(TABLES),
     distro_msrs: &[],
 };

@@ -31,6 +31,7 @@ pub static PPRO: Platform = Platform {
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::HighestBasic,
     cpuid_apic_id: false,
+    cpuid_overrides: &[],
     msrs: Cow::Borrowed(p6::TABLES),
     distro_msrs: &[],
 };

@@ -13,12 +13,30 @@ pub(super) const fn strict(
     writable: u64,
     check: Check,
 ) -> MsrRow {
-    MsrRow { index, name, reset, writable, faults: !writable, readable: true, check }
+    MsrRow {
+        index,
+        name,
+        reset,
+        writable,
+        faults: !writable,
+        readable: true,
+        check,
+        passcode: None,
+    }
 }
 
 /// A register whose bits outside `writable` keep their reset value whatever is written.
 pub(super) const fn lenient(index: u32, name: &'static str, reset: u64, writable: u64) -> MsrRow {
-    MsrRow { index, name, reset, writable, faults: 0, readable: true, check: Check::None }
+    MsrRow {
+        index,
+        name,
+        reset,
+        writable,
+        faults: 0,
+        readable: true,
+        check: Check::None,
+        passcode: None,
+    }
 }
 
 /// A register that cannot be written.
@@ -31,12 +49,22 @@ pub(super) const fn read_only(index: u32, name: &'static str, value: u64) -> Msr
         faults: 0,
         readable: true,
         check: Check::ReadOnly,
+        passcode: None,
     }
 }
 
 /// A register that cannot be read, and whose writes do nothing.
 pub(super) const fn write_only(index: u32, name: &'static str) -> MsrRow {
-    MsrRow { index, name, reset: 0, writable: 0, faults: 0, readable: false, check: Check::None }
+    MsrRow {
+        index,
+        name,
+        reset: 0,
+        writable: 0,
+        faults: 0,
+        readable: false,
+        check: Check::None,
+        passcode: None,
+    }
 }
 
 /// A register of 64 bits that starts as zero.
@@ -52,4 +80,10 @@ pub(super) const fn bank_status(index: u32, name: &'static str) -> MsrRow {
 /// PAT (AMD64 volume 2, section 7.8.1): WB WT UC- UC, twice, after reset.
 pub(super) const fn pat() -> MsrRow {
     strict(0x277, "PAT", 0x0007_0406_0007_0406, ALL, Check::Pat)
+}
+
+/// A register that answers for ECX (bits 63:32) and EDX (31:0) of a CPUID function. It begins with
+/// what the function returns.
+pub(super) const fn cpuid_features(index: u32, name: &'static str, passcode: u32) -> MsrRow {
+    MsrRow { passcode: Some(passcode), ..plain(index, name) }
 }

@@ -128,7 +128,7 @@ fn firmware_sets_up_the_mtrrs_that_there_are() {
 /// 2, CPUID, note to EBX bits 31:24).
 #[test]
 fn who_sees_its_apic_identifier() {
-    let context = CpuidContext { apic_id: 5, apic_enabled: true };
+    let context = CpuidContext { apic_id: 5, apic_enabled: true, ..CpuidContext::default() };
     for (platform, ebx) in [
         (&P55C, 0),
         (&PPRO, 0),

@@ -178,7 +178,7 @@ fn rdmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
         Some(value) => value,
         None => {
             settle(cpu, cx);
-            cx.bus.rdmsr(cpu.now(insn), number).map_err(|_| Stop::GP0)?
+            cx.bus.rdmsr(cpu.now(insn), number, cpu.reg(gpr::RDI)).map_err(|_| Stop::GP0)?
         }
     };
     set_edx_eax(cpu, value);
@@ -193,7 +193,8 @@ fn wrmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
         return Ok(());
     }
     settle(cpu, cx);
-    let after = cx.bus.wrmsr(cpu.now(insn), number, value).map_err(|_| Stop::GP0)?;
+    let edi = cpu.reg(gpr::RDI);
+    let after = cx.bus.wrmsr(cpu.now(insn), number, value, edi).map_err(|_| Stop::GP0)?;
     cpu.obey(after);
     Ok(())
 }

@@ -592,14 +592,22 @@ fn dispatch(id: usize, exit: Exit<'_>, world: &mut World<'_>, unfinished: &mut b
                 data.copy_from_slice(&value[..data.len()]);
             }
         }
+        // KVM does not say what is in EDI. It raises #GP, which the software CPU takes back.
+        Exit::Rdmsr { index, refused, .. } | Exit::Wrmsr { index, refused, .. }
+            if machine.vcpus[id].bank.passcode(index).is_some() =>
+        {
+            *refused = 1;
+            *unfinished = true;
+            return Next::Emulate;
+        }
         Exit::Rdmsr { index, value, refused } => {
-            match machine.vcpus[id].msrs(&mut machine.board).read(now, index) {
+            match machine.vcpus[id].msrs(&mut machine.board).read(now, index, 0) {
                 Ok(read) => *value = read,
                 Err(_) => *refused = 1,
             }
         }
         Exit::Wrmsr { index, value, refused } => {
-            let written = machine.vcpus[id].msrs(&mut machine.board).write(now, index, value);
+            let written = machine.vcpus[id].msrs(&mut machine.board).write(now, index, value, 0);
             *refused = written.is_err().into();
         }
         Exit::Halt => return Next::Halted,

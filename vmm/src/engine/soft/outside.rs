@@ -152,18 +152,18 @@ impl Bus for Outside<'_, '_> {
         self.board.chipset.io_write(port, bytes(size), value, now);
     }
 
-    fn rdmsr(&mut self, time: u64, index: u32) -> Result<u64, Refused> {
-        self.msrs().read(time, index)
+    fn rdmsr(&mut self, time: u64, index: u32, edi: u32) -> Result<u64, Refused> {
+        self.msrs().read(time, index, edi)
     }
 
-    fn wrmsr(&mut self, time: u64, index: u32, value: u64) -> Result<After, Refused> {
+    fn wrmsr(&mut self, time: u64, index: u32, value: u64, edi: u32) -> Result<After, Refused> {
         if self.pmu.judge_write(index, value) == MsrWrite::Done {
             let before = self.pmu.programmings();
             self.count_programming();
-            self.msrs().write(time, index, value)?;
+            self.msrs().write(time, index, value, edi)?;
             return Ok(self.after_programming(before, time));
         }
-        self.msrs().write(time, index, value)?;
+        self.msrs().write(time, index, value, edi)?;
         if index == msr::TSC {
             // The threads of a core share one.
             let offset = *self.tsc_offset;
@@ -218,6 +218,7 @@ impl Bus for Outside<'_, '_> {
         let context = CpuidContext {
             apic_id: initial_apic_id(self.id),
             apic_enabled: lapic.hardware_enabled(),
+            features: self.bank.cpuid_features(leaf),
         };
         let result = self.board.platform.cpuid(leaf, subleaf, context);
         CpuidResult { eax: result.eax, ebx: result.ebx, ecx: result.ecx, edx: result.edx }
