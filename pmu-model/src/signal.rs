@@ -128,7 +128,8 @@ signals! {
     /// One data read by an instruction: each access is one, in strings and on the stack too. Page
     /// walks and descriptor fetches are not included.
     Load: "load", architectural;
-    /// One data write by an instruction, as for [`Signal::Load`].
+    /// One data write by an instruction, as for [`Signal::Load`], or one push of an interrupt or an
+    /// exception.
     Store: "store", architectural;
     /// One data read by an MMX instruction. Fired beside [`Signal::Load`].
     LoadMmx: "load_mmx", architectural;

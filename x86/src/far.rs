@@ -283,6 +283,7 @@ impl Cpu {
         }
         self.frame_push(cx, &mut frame, size, old_cs)?;
         self.frame_push(cx, &mut frame, size, next)?;
+        self.count_frame(cx, &frame);
         self.set_cpl(entry.cpl);
         self.take_frame(&frame);
         cx.observer.seg_load(seg::SS);

@@ -358,6 +358,7 @@ impl Cpu {
     ) {
         const CLEARED: u64 = flags::TF | flags::NT | flags::RF | flags::VM;
         let is_interrupt_gate = gate.kind() & 1 == 0;
+        self.count_frame(cx, frame);
         self.load_flags(0, CLEARED | if is_interrupt_gate { flags::IF } else { 0 });
         self.set_cpl(entry.cpl);
         if inner {

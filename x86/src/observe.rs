@@ -15,6 +15,9 @@ pub trait Observer {
     /// An instruction, or the delivery of an exception or interrupt, read data memory `loads` times
     /// and wrote it `stores` times, each less than 2^16.
     fn access(&mut self, loads: u64, stores: u64);
+    /// A transfer to a more privileged level has pushed `stores` words onto that level's stack, so many
+    /// of them `misaligned`: accesses of the level that begins.
+    fn inner_stores(&mut self, stores: u64, misaligned: u64);
     /// An access was misaligned by the part's [`crate::cpu::AlignmentRule`].
     fn misaligned(&mut self);
     /// An instruction accessed a port.
@@ -137,6 +140,9 @@ pub struct Facts {
     pub stores: u64,
     /// Data accesses that were misaligned by the part's [`crate::cpu::AlignmentRule`].
     pub misaligned: u64,
+    /// What a transfer to a more privileged level pushed onto that level's stack. None of it is in the
+    /// sums above: it belongs to the level that begins.
+    pub inner: Accesses,
     /// Accesses to ports: IN and OUT, each element of INS and OUTS.
     pub io_accesses: u64,
     /// Those of `loads`, `stores` and `misaligned` that were operands of MMX instructions.
@@ -170,6 +176,8 @@ impl Observer for Plain {
     fn branch(&mut self, _: Branch, _: bool) {}
     #[inline(always)]
     fn access(&mut self, _: u64, _: u64) {}
+    #[inline(always)]
+    fn inner_stores(&mut self, _: u64, _: u64) {}
     #[inline(always)]
     fn misaligned(&mut self) {}
     #[inline(always)]
@@ -229,6 +237,10 @@ impl Observer for Counting {
     #[inline(always)]
     fn access(&mut self, loads: u64, stores: u64) {
         self.recent.0 += loads << LOADS | stores << STORES;
+    }
+    fn inner_stores(&mut self, stores: u64, misaligned: u64) {
+        self.facts.inner.stores += stores;
+        self.facts.inner.misaligned += misaligned;
     }
     #[inline(always)]
     fn misaligned(&mut self) {

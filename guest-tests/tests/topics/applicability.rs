@@ -42,6 +42,11 @@ const EXCEPTIONS: &[Exception] = &[
     not("classes::segment_loads", &["knc"], "no such event"),
     not("classes::segment_loads_by_register", INTEL, "the event has no unit masks"),
     not("classes::memory_references", &["k7", "k8"], "counted in the cache, of which no model is"),
+    not(
+        "classes::memory_references_by_level",
+        &["k7", "k8"],
+        "counted in the cache, of which no model is",
+    ),
     not("classes::floating_point_operations", &["k7", "k8", "knc"], "no such event"),
     not("classes::port_accesses", P6_FAMILY, "no such event"),
     not("classes::port_accesses", &["k7", "k8", "knc"], "no such event"),

@@ -3,7 +3,8 @@
 //! 2Dh, 2Fh, 31h, 34h, on P6 05h, 06h, 43h, B1h, C1h, CCh (Intel MMX Technology manual, tables 6-1 and
 //! 6-2; SDM Vol. 3), on Knights Corner 00h, 01h, 28h (Intel 327357-001, table 1-6).
 
-use guest_tests::msr::OS;
+use guest_tests::guest::EFLAGS_CLEAR;
+use guest_tests::msr::{OS, USR};
 use guest_tests::part::{Event, Registers, event};
 use guest_tests::{Guest, Part, Result, SCRATCH, run};
 use iced_x86::code_asm::{
@@ -18,6 +19,7 @@ topics!(
     floating_point_operations,
     locked_operations,
     memory_references,
+    memory_references_by_level,
     misaligned_accesses,
     mmx,
     mmx_transitions,
@@ -191,6 +193,45 @@ fn memory_references(part: &'static Part) -> Result {
     if part.registers != Registers::P6 {
         outcome.expect(&[("reads", 8), ("writes", 7)]);
     }
+    Ok(())
+}
+
+/// A trip to CPL 3 and back, with an exception there. What INT and the exception push goes to the
+/// stack of CPL 0, which CPL 3 cannot write: it counts there. "All memory references" count (P6: Intel
+/// MMX Technology manual, table 6-2); none is taken out but port accesses and page walks (P55C).
+fn memory_references_by_level(part: &'static Part) -> Result {
+    let (name, event) = match part.registers {
+        Registers::P6 => ("both", event(0x43)),
+        _ => ("writes", event(0x01)),
+    };
+    let image = Guest::assemble(part, |g| {
+        for (level, select) in [("user", USR), ("system", OS)] {
+            for (trip, faults) in [("plain", false), ("fault", true)] {
+                g.count(&format!("{level}.{trip}"), event, select, |g| {
+                    g.at_cpl3(EFLAGS_CLEAR, |g| {
+                        g.push(ecx)?; // write 1 at CPL 3
+                        g.pop(ecx)?; // read 1
+                        if faults { g.attempt(|g| g.ud2()) } else { Ok(()) }
+                    })
+                })?;
+            }
+        }
+        Ok(())
+    })?;
+    let both = u64::from(name == "both");
+    // `attempt`: two writes before and one behind.
+    let user = [1 + both, 1 + both + 3];
+    // There: PUSH, a MOV, five PUSH; IRETD reads five. Back: INT pushes five; MOV and RET read.
+    let system = 1 + 1 + 5 + 5 + both * (5 + 1 + 1);
+    // The exception pushes five. Its handler writes by three PUSH and three MOV, and reads by three
+    // MOV, POP and IRETD, which reads five.
+    let handler = 5 + (3 + 3) + both * (3 + 1 + 5);
+    run(part, &image).expect(&[
+        ("user.plain", user[0]),
+        ("user.fault", user[1]),
+        ("system.plain", system),
+        ("system.fault", system + handler),
+    ]);
     Ok(())
 }
 

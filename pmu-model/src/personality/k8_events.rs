@@ -602,7 +602,7 @@ pub(super) const EVENTS: &[EventDef] = &[
         umasks: &[],
         scope: Scope::Thread,
         revision: "",
-        note: "Each adds one to event 40h.",
+        note: "Each adds one to event 40h. What an interrupt or an exception pushes may be: all \"data cache accesses\" count.",
         section: "10.2.1.3",
         source: BKDG,
         aliases: Aliases {

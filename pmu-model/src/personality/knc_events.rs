@@ -66,7 +66,7 @@ pub(super) const EVENTS: &[EventDef] = &[
         umasks: &[bit(0x00, "", "", "P54C", Exact, &[Store])],
         scope: Scope::Thread,
         revision: "",
-        note: "",
+        note: "What an interrupt or an exception pushes counts: the L1 data cache unit commits it.",
         section: TABLE,
         source: MANUAL,
         aliases: Aliases { libpfm4: "DATA_WRITE", oprofile: "", likwid: "DATA_WRITE", perfctr: "" },
@@ -551,7 +551,7 @@ pub(super) const EVENTS: &[EventDef] = &[
         umasks: &[bit(0x00, "", "", "P54C", Exact, &[Load, Store])],
         scope: Scope::Thread,
         revision: "",
-        note: "On A0 stepping prefetch reads are included.",
+        note: "On A0 stepping prefetch reads are included. What an interrupt or an exception pushes counts: the L1 data cache unit commits it.",
         section: TABLE,
         source: MANUAL,
         aliases: Aliases {

@@ -56,7 +56,7 @@ const TABLE_6_2: &[EventDef] = &[
         umasks: &[],
         scope: Scope::Thread,
         revision: "",
-        note: "Intel SDM: each part of a split counts, an 80-bit access counts twice, I/O is left out; here each access of an instruction is one.",
+        note: "Intel SDM: each part of a split counts, an 80-bit access counts twice, I/O is left out; here each access of an instruction is one. The manual's \"All memory references\" has in it what an interrupt or an exception pushes.",
         section: TABLE,
         source: MANUAL,
         aliases: everywhere("DATA_MEM_REFS"),

@@ -32,6 +32,14 @@ summary names every pending event that its guest selected.
 - *value*: the masks exclude each other.
 - *routes*: a combination counts when all of its bits are set.
 - nothing: the unit mask is ignored.
+
+**Loads and stores** are those of instructions and what interrupts, exceptions and gates push onto the
+stack. Those pushes count at the privilege level whose stack it is, and so do misaligned ones: a
+handler's at CPL 0, whatever it interrupted. \"Accesses made while CPL < 3 are supervisor-mode
+accesses, while accesses made while CPL = 3 are user-mode accesses\" (Intel SDM Vol. 3A, 4.6.1), and
+the stack of CPL 0 takes supervisor-mode accesses only. Reads and writes of descriptor tables, interrupt
+tables and task-state segments are not counted, for no document says how many there are; page walks
+are other events' matter.
 ";
 
 /// The page.

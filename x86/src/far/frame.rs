@@ -24,6 +24,10 @@ pub(crate) struct Frame {
     level: u8,
     /// Selector in the error code of #SS: that of a stack which is being switched to, else zero.
     code: u16,
+    /// Pushes with another privilege than the processor's.
+    stores: u64,
+    /// The misaligned ones of these.
+    misaligned: u64,
 }
 
 impl Frame {
@@ -36,18 +40,21 @@ impl Frame {
             long: cpu.in_64bit(),
             level: cpu.cpl,
             code: 0,
+            stores: 0,
+            misaligned: 0,
         }
     }
 
     /// The stack of another privilege level or task outside 64-bit mode.
     pub(crate) fn legacy(ss: Segment, sp: u64, level: u8) -> Self {
         let mask = if ss.attributes & Segment::BIG != 0 { 0xffff_ffff } else { 0xffff };
-        Self { ss, sp: sp & mask, mask, long: false, level, code: ss.selector }
+        let code = ss.selector;
+        Self { ss, sp: sp & mask, mask, long: false, level, code, stores: 0, misaligned: 0 }
     }
 
     /// A stack for 64-bit code at privilege `level`.
     pub(crate) fn long(ss: Segment, sp: u64, level: u8) -> Self {
-        Self { ss, sp, mask: u64::MAX, long: true, level, code: 0 }
+        Self { ss, sp, mask: u64::MAX, long: true, level, code: 0, stores: 0, misaligned: 0 }
     }
 
     /// Moves the stack pointer over `bytes`.
@@ -108,7 +115,8 @@ impl Cpu {
             self.store(cx, linear, value)?;
         } else {
             self.store_system(cx, linear, value)?;
-            self.count_store(cx, linear, T::BYTES as u64);
+            frame.stores += 1;
+            frame.misaligned += u64::from(self.alignment.is_misaligned(linear, T::BYTES as u64));
         }
         frame.sp = sp;
         Ok(())
@@ -139,6 +147,11 @@ impl Cpu {
             gpr::RSP,
             if frame.mask == 0xffff { rsp & !0xffff | frame.sp } else { frame.sp },
         );
+    }
+
+    /// Counts what was pushed for the level that is entered. Nothing can fault any more.
+    pub(crate) fn count_frame<O: Observer>(&self, cx: &mut Cx<'_, O>, frame: &Frame) {
+        cx.observer.inner_stores(frame.stores, frame.misaligned);
     }
 
     /// Makes the frame's stack the processor's.

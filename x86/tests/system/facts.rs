@@ -178,6 +178,30 @@ fn frames() {
     assert_eq!((m.facts.loads, m.facts.stores), (0, 3));
 }
 
+/// On the stack of a more privileged level it is that level's accesses.
+#[test]
+fn frames_on_an_inner_stack() {
+    let inner = |m: &Machine| (m.facts.stores, m.facts.inner.stores, m.facts.inner.misaligned);
+    let mut m = Machine::long().at_user();
+    m.cpu.rip = USER_CODE;
+    m.interrupt(0x40);
+    assert_eq!(inner(&m), (0, 5, 0));
+    // A page fault, with its error code; doublewords at the end of the stack that are not aligned.
+    let mut m = Machine::protected().at_user();
+    m.write_u32(TSS + 4, KERNEL_STACK as u32 - 1);
+    m.cpu.rip = USER_CODE;
+    m.exception(14, Some(4));
+    // At 1FFFBh and then 4 less each: across a multiple of 8 every second time.
+    assert_eq!(inner(&m), (0, 6, 3));
+    // That stack is not there: #PF becomes #DF, whose stack is.
+    let mut m = Machine::long().at_user();
+    m.set_gate(8, 0x8e, 1);
+    m.write_u64(TSS + 4, (2 << 20) + 16);
+    m.cpu.rip = USER_CODE;
+    m.interrupt(0x40);
+    assert_eq!((m.handler(), inner(&m)), (8, (0, 6, 0)));
+}
+
 /// Strings: each element, however they are moved.
 #[test]
 fn string_accesses() {

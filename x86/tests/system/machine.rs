@@ -470,6 +470,8 @@ fn add(sum: &mut Facts, more: &Facts) {
     sum.loads += more.loads;
     sum.stores += more.stores;
     sum.misaligned += more.misaligned;
+    sum.inner.stores += more.inner.stores;
+    sum.inner.misaligned += more.inner.misaligned;
     sum.io_accesses += more.io_accesses;
     sum.mmx.loads += more.mmx.loads;
     sum.mmx.stores += more.mmx.stores;

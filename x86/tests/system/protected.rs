@@ -41,9 +41,10 @@ fn call_gate_to_inner_level() {
     // CALL, RETF; each loads CS and SS, as does the exception; ES once.
     assert_eq!((m.facts.far, m.facts.exceptions), (2, 1));
     assert_eq!(m.facts.seg_loads, [1, 3, 3, 0, 0, 0]);
-    // Two parameters are copied and RETF pops four slots; two pushes, a frame of six slots for the
-    // gate and one of six with the error code. The task-state segment does not count.
-    assert_eq!((m.facts.loads, m.facts.stores), (6, 14));
+    // Two parameters are copied and RETF pops four slots; two pushes. On the inner stack a frame of
+    // six slots for the gate and one of six with the error code. The task-state segment does not count.
+    assert_eq!((m.facts.loads, m.facts.stores), (6, 2));
+    assert_eq!((m.facts.inner.loads, m.facts.inner.stores), (0, 12));
 }
 
 /// The frame that the gate's code sees.

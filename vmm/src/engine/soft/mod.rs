@@ -8,7 +8,10 @@
 //! * The overflowing instruction retires, then the PMI is at the local APIC before the next one
 //!   begins; with a skid, that many instructions later.
 //! * Facts belong to the CPL at which the instruction began; an exception or interrupt to the CPL
-//!   that it interrupted.
+//!   that it interrupted. What a transfer to a more privileged level pushes onto the stack there
+//!   belongs to that level, and counts with the first instruction there: the stack is the
+//!   supervisor's, and "accesses made while CPL = 3 are user-mode accesses" (Intel SDM volume 3A,
+//!   "Determination of Access Rights"), which would fault on it.
 //! * A cycle passes with each retired instruction, each further iteration of a REP and each
 //!   delivered exception or interrupt; none while halted.
 
@@ -270,8 +273,14 @@ fn observed<O: Observer, T>(
         overflowed: Pmis::NONE,
     };
     let mut cx = Cx { bus: &mut outside, ram, observer };
+    let inner = std::mem::take(&mut vcpu.inner);
+    if let Some(facts) = cx.observer.facts() {
+        facts.stores = inner.stores;
+        facts.misaligned = inner.misaligned;
+    }
     let result = act(&mut vcpu.cpu, &mut cx);
     if let Some(facts) = cx.observer.facts() {
+        vcpu.inner = std::mem::take(&mut facts.inner);
         let retired = vcpu.cpu.retired();
         let pmis = std::mem::replace(&mut outside.overflowed, Pmis::NONE);
         outside.raise(pmis, retired);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use pmu_model::{Demand, Pmu, SignalCounts};
 use x86_cpu::cpu::Cpu;
+use x86_cpu::observe::Accesses;
 
 use super::stretch::{Circumstances, MATCH, most_per_cycle};
 use crate::engine::Board;
@@ -31,6 +32,9 @@ pub struct Vcpu {
     pub native_cycles: u64,
     /// PMIs under way: the counts of retired instructions at which they reach the local APIC.
     pub(super) late: VecDeque<u64>,
+    /// What the last transfer pushed onto the stack of the level that it entered: accesses of what
+    /// runs there next.
+    pub(super) inner: Accesses,
     /// Scratch; empty between uses.
     pub(super) counts: SignalCounts,
 }
@@ -49,6 +53,7 @@ impl Vcpu {
             halted_cycles: 0,
             native_cycles: 0,
             late: VecDeque::new(),
+            inner: Accesses::default(),
             counts: SignalCounts::new(),
         }
     }
