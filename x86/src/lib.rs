@@ -25,6 +25,7 @@ pub mod cpu;
 mod debug;
 mod exec;
 mod far;
+mod features;
 pub mod flags;
 mod gate;
 pub mod handover;
