@@ -9,30 +9,44 @@ use vpmu::machine::End;
 use crate::disk::{Disk, Part};
 use crate::{Result, bochs, qemu, soft};
 
-const APPEND: &str = "console=ttyS0 panic=-1";
+/// The kernel's command line.
+pub(crate) const APPEND: &str = "console=ttyS0 panic=-1";
 /// What `guest-tests/linux/fetch` caches its files in.
 const GUESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/guests");
 /// Init of the initramfs.
 const INIT: &str = "#!/bin/busybox sh\n/bin/busybox poweroff -f\n";
 
-pub(crate) fn boot() -> Result<()> {
-    let root = Path::new(GUESTS).join("root");
-    let kernel = first_in(&root.join("boot"), "vmlinuz-")
-        .ok_or("no kernel: run guest-tests/linux/fetch first")?;
-    let busybox = ["bin/busybox", "usr/bin/busybox"]
-        .map(|path| root.join(path))
-        .into_iter()
-        .find(|path| path.is_file())
-        .ok_or("no busybox: run guest-tests/linux/fetch first")?;
-    let initrd = initramfs(&fs::read(busybox)?);
-    let initrd_path = std::env::temp_dir().join(format!("vpmu-bench-{}.cpio", std::process::id()));
-    fs::write(&initrd_path, &initrd)?;
+/// What Linux is booted from.
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub(crate) kernel: PathBuf,
+    pub(crate) initrd: PathBuf,
+}
 
+impl Files {
+    /// The kernel where `fetch` left it, and an initramfs written into `folder`.
+    pub(crate) fn find(folder: &Path) -> Result<Self> {
+        let root = Path::new(GUESTS).join("root");
+        let kernel = first_in(&root.join("boot"), "vmlinuz-")
+            .ok_or("no kernel: run guest-tests/linux/fetch first")?;
+        let busybox = ["bin/busybox", "usr/bin/busybox"]
+            .map(|path| root.join(path))
+            .into_iter()
+            .find(|path| path.is_file())
+            .ok_or("no busybox: run guest-tests/linux/fetch first")?;
+        let initrd = folder.join(format!("vpmu-bench-{}.cpio", std::process::id()));
+        fs::write(&initrd, initramfs(&fs::read(busybox)?))?;
+        Ok(Self { kernel, initrd })
+    }
+}
+
+pub(crate) fn boot() -> Result<()> {
+    let Files { kernel, initrd } = Files::find(&std::env::temp_dir())?;
     println!("| boot to power-off | s | million instructions | MIPS |");
     println!("|---|---|---|---|");
     let payload = Payload::Kernel(Kernel {
         image: Image { name: "kernel".into(), bytes: fs::read(&kernel)? },
-        modules: vec![Image { name: "initrd".into(), bytes: initrd }.into()],
+        modules: vec![Image { name: "initrd".into(), bytes: fs::read(&initrd)? }.into()],
         command_line: APPEND.into(),
         entry: LinuxEntry::default(),
     });
@@ -47,14 +61,14 @@ pub(crate) fn boot() -> Result<()> {
         crate::mips(run.instructions, run.time)
     );
     if let Some(qemu) = qemu::find() {
-        let time = qemu.boot(&kernel, &initrd_path, APPEND)?;
+        let time = qemu.boot(&kernel, &initrd, APPEND)?;
         println!("| QEMU TCG | {:.1} | | |", time.as_secs_f64());
     }
     if let Some(bochs) = bochs::find() {
-        let time = bochs.boot(&kernel, &initrd_path, APPEND)?;
+        let time = bochs.boot(&kernel, &initrd, APPEND)?;
         println!("| Bochs | {:.1} | | |", time.as_secs_f64());
     }
-    fs::remove_file(&initrd_path)?;
+    fs::remove_file(initrd)?;
     Ok(())
 }
 

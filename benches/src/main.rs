@@ -7,9 +7,11 @@
 //! - `kvm`: what an exit costs on the KVM engine, beside a bare KVM_RUN loop. Needs /dev/kvm.
 //! - `long`: a guest of twenty billion instructions that counts a million in the middle, on the KVM
 //!   engine, and a shorter one on the software engine. Needs /dev/kvm.
+//! - `against OLD [NEW]`: two builds of `vpmu` in turns, this tree's where NEW is left out.
 //!
 //! A line a measurement goes to stdout, in Markdown.
 
+mod against;
 mod bochs;
 mod clock;
 mod disk;
@@ -23,6 +25,7 @@ mod machine;
 mod qemu;
 mod soft;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -40,14 +43,18 @@ fn main() -> ExitCode {
     if wanted.is_empty() {
         wanted = ["loops", "registers", "boot"].map(String::from).to_vec();
     }
-    for what in &wanted {
+    let mut wanted = wanted.iter();
+    while let Some(what) = wanted.next() {
         let result = match what.as_str() {
             "loops" => loops(),
             "registers" => registers(),
             "boot" => linux::boot(),
             "kvm" => kvm_exits::exits(),
             "long" => long_count::compare(),
-            _ => Err(format!("{what}: not one of loops, registers, boot, kvm, long").into()),
+            "against" => against(&mut wanted),
+            _ => {
+                Err(format!("{what}: not one of loops, registers, boot, kvm, long, against").into())
+            }
         };
         if let Err(error) = result {
             eprintln!("benches: {error}");
@@ -55,6 +62,16 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Two builds in turns, by the paths of their binaries.
+fn against<'a>(paths: &mut impl Iterator<Item = &'a String>) -> Result<()> {
+    let old = paths.next().ok_or("against: whose binary is the old one?")?;
+    let new = match paths.next() {
+        Some(path) => PathBuf::from(path),
+        None => std::env::current_exe()?.with_file_name("vpmu"),
+    };
+    against::compare(Path::new(old), &new)
 }
 
 /// What `n` further iterations take, both ends the shortest of [`RUNS`].
