@@ -520,7 +520,8 @@ impl Cpu {
         }
     }
 
-    /// Finds a byte of linear memory, by the TLB or by a page walk.
+    /// Finds a byte of linear memory, by the TLB or by a page walk. What has to know when it is reached
+    /// is found by an instruction that is [`Cpu::alone`], and stops any other.
     fn translate<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
@@ -541,7 +542,13 @@ impl Cpu {
             && (intent == Intent::Read || entry.writable)
         {
             let host = (entry.host != HostPage::NONE).then_some(entry.host);
-            return Ok(Place { gpa: entry.gpa | linear & (PAGE - 1), host });
+            let gpa = entry.gpa | linear & (PAGE - 1);
+            let watched = self.watch.data != 0 && self.watches_page(linear);
+            return if self.alone || host.is_some() && !watched {
+                Ok(Place { gpa, host })
+            } else {
+                Err(Stop::ALONE)
+            };
         }
         let found = self.walk(cx.ram, linear, mmu != SUPERVISOR, intent)?;
         let host = if cx.bus.claims(found.gpa) { None } else { cx.ram.page(found.gpa) };
@@ -564,7 +571,11 @@ impl Cpu {
             );
         }
         let host = if rom && intent == Intent::Write { None } else { host };
-        Ok(Place { gpa: found.gpa, host })
+        if self.alone || host.is_some() && !watched {
+            Ok(Place { gpa: found.gpa, host })
+        } else {
+            Err(Stop::ALONE)
+        }
     }
 
     /// Whether a watched debug address lies in the page of `linear`.

@@ -56,9 +56,8 @@ pub struct CpuidResult {
 
 /// The outside of one processor.
 ///
-/// `time` is the processor's virtual time in cycles: for ports, MSRs and the TSC at the start of the
-/// instruction, for MMIO at the start of its block, so it may lie up to a block's length behind that
-/// of an earlier call. After a call that may have changed what interrupts the processor sees (writes to
+/// `time` is the processor's virtual time in cycles at the start of the instruction or of the iteration,
+/// and never less than that of an earlier call. After a call that may have changed what interrupts the processor sees (writes to
 /// memory-mapped registers and ports), the processor returns from its run at the next instruction
 /// boundary, so the owner can look.
 pub trait Bus {

@@ -241,6 +241,9 @@ pub struct Cpu {
     pub(crate) leave: bool,
     /// It shall for no other reason than that translated code has been overwritten.
     pub(crate) overwrote: bool,
+    /// No other instruction of a block comes before the running one: the time is that of its beginning,
+    /// and all counts are those of the instructions before it.
+    pub(crate) alone: bool,
     /// The processor's owner wants to see every change of CPL and IF: ends the run there.
     pub observe_privilege: bool,
     /// An interrupt or NMI waits that something holds back: ends the run when IF is set and when IRET
@@ -327,6 +330,7 @@ impl Cpu {
             mmu: 0,
             leave: false,
             overwrote: false,
+            alone: true,
             observe_privilege: false,
             interrupt_waits: false,
             leaves_at_pause: false,

@@ -49,6 +49,7 @@ impl Cpu {
         self.leave = false;
         self.overwrote = false;
         self.paused = false;
+        let mut alone = false;
         loop {
             if self.time >= self.deadline {
                 return Exit::Deadline;
@@ -58,12 +59,14 @@ impl Cpu {
                 continue;
             }
             self.notice_code(cx, translations);
-            let stepping = self.uncached
+            let stepping = std::mem::take(&mut alone)
+                || self.uncached
                 || self.watch.code != 0
                 || self.system_flags & (flags::TF | flags::RF) != 0
                 || self.shadow != Shadow::None;
             let result =
                 if stepping { self.step(cx, translations) } else { self.chain(cx, translations) };
+            self.alone = true;
             let result = match result {
                 Err(stop) if stop.exception().is_some() => {
                     self.debug_hits = 0;
@@ -73,6 +76,7 @@ impl Cpu {
             };
             match result {
                 Ok(()) | Err(Stop::RESTART) => {}
+                Err(Stop::ALONE) => alone = true,
                 Err(Stop::HALT) => {
                     self.halted = true;
                     return Exit::Halt;
@@ -276,11 +280,12 @@ impl Cpu {
         count: usize,
     ) -> Exec<()> {
         self.regs[usize::from(BLOCK_BASE)] = self.rip;
+        self.alone = count == 1;
         let ops = &block.ops[..count];
         for op in ops {
             let mark = cx.observer.mark();
             if let Err(stop) = (op.run)(self, cx, &op.insn) {
-                if MARKS && stop.exception().is_some() {
+                if MARKS && (stop.exception().is_some() || stop == Stop::ALONE) {
                     cx.observer.roll_back(mark);
                 }
                 return self.stopped(cx, block, usize::from(op.insn.index), stop);

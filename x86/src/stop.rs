@@ -41,11 +41,16 @@ const EXCEPTION: u64 = 1 << 32;
 const RESTART: u64 = 1 << 33;
 const HALT: u64 = 1 << 34;
 const SHUTDOWN: u64 = 1 << 35;
+const ALONE: u64 = 1 << 36;
 
 impl Stop {
     /// The instruction has more to do and will be executed again: a REP string instruction that
     /// gave way to an interrupt, or an x87 instruction that waits for one. It has not retired.
     pub const RESTART: Self = Self(NonZeroU64::new(RESTART).unwrap());
+    /// The instruction is to be executed again as the only one of its block: it reaches a device, which
+    /// has to be told the time, or a watched page, where all before it must have retired. Comes where
+    /// the instruction could fault, and leaves as little behind.
+    pub(crate) const ALONE: Self = Self(NonZeroU64::new(ALONE).unwrap());
     /// HLT retired: nothing to execute until an interrupt.
     pub const HALT: Self = Self(NonZeroU64::new(HALT).unwrap());
     /// The processor has shut down (triple fault).
@@ -104,6 +109,7 @@ impl std::fmt::Debug for Stop {
             (Some(e), _) => write!(f, "{e:?}"),
             (None, Self::HALT) => write!(f, "Halt"),
             (None, Self::SHUTDOWN) => write!(f, "Shutdown"),
+            (None, Self::ALONE) => write!(f, "Alone"),
             _ => write!(f, "Restart"),
         }
     }

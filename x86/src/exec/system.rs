@@ -83,7 +83,7 @@ fn transfer<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
         Code::Sysexitq => (sysexit::<O>, sized(Size::B8)),
         _ => return None,
     };
-    Some(Lowered { run, insn, end: End::Branch })
+    Some(Lowered { run, insn, end: End::Far })
 }
 
 /// How a load of segment register `n` ends: what follows is lowered for DS, ES and SS outside

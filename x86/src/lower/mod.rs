@@ -30,6 +30,9 @@ pub(crate) enum End {
     Next,
     /// Last of its block; its handler has set RIP.
     Branch,
+    /// The same, and the only one of its block: a far transfer goes past the point where it could be
+    /// executed again, and still accesses memory.
+    Far,
     /// Last of its block; RIP falls through to the next instruction, before which the run loop
     /// looks at what may have changed.
     Fall,
@@ -305,6 +308,24 @@ fn lower_one<O: Observer>(l: &Lowering, i: &Instruction) -> Lowered<O> {
     Lowered { run: invalid::<O>, insn: l.insn(i), end: End::Fall }
 }
 
+/// Whether an instruction is the only one of its block: it looks at counters or programs them, or it
+/// accesses a port and memory, of which a port cannot be accessed again.
+fn is_alone(mnemonic: Mnemonic) -> bool {
+    matches!(
+        mnemonic,
+        Mnemonic::Rdmsr
+            | Mnemonic::Wrmsr
+            | Mnemonic::Rdpmc
+            | Mnemonic::Spflt
+            | Mnemonic::Insb
+            | Mnemonic::Insw
+            | Mnemonic::Insd
+            | Mnemonic::Outsb
+            | Mnemonic::Outsw
+            | Mnemonic::Outsd
+    )
+}
+
 /// Lowers the block that starts at `gpa`.
 ///
 /// `code` holds the bytes from there; the first `in_page` of them are in the block's page, those
@@ -334,13 +355,6 @@ pub(crate) fn lower_block<O: Observer>(
             // It goes on in the next page: a block of its own.
             break;
         }
-        let touches_counters = matches!(
-            i.mnemonic(),
-            Mnemonic::Rdmsr | Mnemonic::Wrmsr | Mnemonic::Rdpmc | Mnemonic::Spflt
-        );
-        if touches_counters && !ops.is_empty() {
-            break;
-        }
         l.index = ops.len() as u8;
         l.bytes = [0; MAX_LENGTH];
         l.bytes[..i.len()].copy_from_slice(&code[at..at + i.len()]);
@@ -349,16 +363,20 @@ pub(crate) fn lower_block<O: Observer>(
         } else {
             lower_one(&l, &i)
         };
+        let alone = lowered.end == End::Far || is_alone(i.mnemonic());
+        if alone && !ops.is_empty() {
+            break;
+        }
         at = usize::from(lowered.insn.end).max(at + 1);
         has_class |= lowered.insn.class != Class::NONE;
         marks |= !lowered.insn.accesses_last();
         ops.push(Op { run: lowered.run, insn: lowered.insn });
         match lowered.end {
             End::Next => {}
-            End::Branch => ending = Ending::Branch,
+            End::Branch | End::Far => ending = Ending::Branch,
             End::Fall => ending = Ending::Fall,
         }
-        if lowered.end != End::Next || touches_counters {
+        if lowered.end != End::Next || alone {
             break;
         }
     }

@@ -14,12 +14,14 @@ use crate::kernel::{ENTRY, Kernels};
 use crate::memory::Memory;
 use crate::random::Random;
 
-/// A page of device memory, and how often the device was written to. (How often an instruction is
-/// fetched there is nobody's concern.)
+/// A page of device memory, and when and how often the device was written to. (How often an
+/// instruction is fetched there is nobody's concern.)
 #[derive(Default)]
 pub(crate) struct Device {
     page: Vec<u8>,
     writes: u64,
+    /// The times of all writes, rolled into one.
+    times: u64,
 }
 
 impl Bus for Device {
@@ -30,8 +32,9 @@ impl Bus for Device {
         };
         (0..size as u64).map(|n| byte(n) << (8 * n)).sum()
     }
-    fn mmio_write(&mut self, _: u64, gpa: u64, size: usize, value: u64) {
+    fn mmio_write(&mut self, time: u64, gpa: u64, size: usize, value: u64) {
         self.writes += 1;
+        self.times = self.times.rotate_left(7) ^ time;
         for n in 0..size as u64 {
             let at = (gpa + n).checked_sub(DEVICE).map_or(usize::MAX, |at| at as usize);
             if let Some(byte) = self.page.get_mut(at) {
@@ -87,7 +90,7 @@ struct Seen {
     retired: u64,
     cpl: u8,
     ended: bool,
-    device_writes: u64,
+    device_writes: (u64, u64),
     facts: Option<Facts>,
 }
 
@@ -96,7 +99,7 @@ impl Machine {
         Self {
             cpus: Vec::new(),
             memory: Memory::new(RAM),
-            device: Device { page: vec![0x90; 4096], writes: 0 },
+            device: Device { page: vec![0x90; 4096], writes: 0, times: 0 },
             plain: Translations::with_budget(budget),
             counting: Translations::with_budget(budget),
             uncached,
@@ -117,6 +120,7 @@ impl Machine {
         self.write(LIBRARY, &guest.library);
         self.device.page.copy_from_slice(&guest.frames[..4096]);
         self.device.writes = 0;
+        self.device.times = 0;
         let each = guest.places.iter().zip(&guest.starts);
         self.cpus = each.map(|(p, start)| self.processor(p, start, kernels.of(p))).collect();
     }
@@ -305,7 +309,7 @@ impl Machine {
             retired: cpu.retired(),
             cpl: cpu.cpl(),
             ended,
-            device_writes: self.device.writes,
+            device_writes: (self.device.writes, self.device.times),
             facts,
         }
     }

@@ -2,6 +2,7 @@
 //! Intel SDM volume 3, "Relocating the Local APIC Registers").
 
 use iced_x86::code_asm::*;
+use x86_cpu::run::Exit;
 
 use crate::machine::{CODE, Machine, RCX, RSI};
 
@@ -135,4 +136,63 @@ fn the_running_code_may_be_hidden() {
     });
     machine.run();
     assert_eq!((machine.cpu.gpr(RCX), machine.cpu.gpr(RSI)), (u64::from(BASE), 1));
+}
+
+/// The device is told the time at which the instruction that reaches it begins, wherever in a row of
+/// instructions that is; each access is made once and counted once.
+#[test]
+fn the_device_is_told_the_time_of_the_instruction() {
+    let mut machine = machine();
+    machine.load(CODE, 64, |a| {
+        move_to(a, Some(PAGE));
+        a.mov(rbx, PAGE).unwrap(); // 0
+        a.mov(eax, dword_ptr(rbx)).unwrap(); // 1
+        a.nop().unwrap(); // 2
+        a.mov(dword_ptr(rbx + 8), eax).unwrap(); // 3
+        a.mov(r15, PAGE + 0x2000).unwrap(); // 4
+        a.add(dword_ptr(rbx + 16), 1).unwrap(); // 5: a read and a write
+        a.mov(eax, dword_ptr(r15)).unwrap(); // 6: RAM
+        a.lea(rsi, ptr(rbx + 32)).unwrap(); // 7
+        a.lea(rdi, ptr(rbx + 64)).unwrap(); // 8
+        a.movsd().unwrap(); // 9: a read and a write
+        a.push(qword_ptr(rbx + 48)).unwrap(); // 10: a read, the stack is RAM
+        a.mov(ecx, 2).unwrap(); // 11
+        a.rep().stosd().unwrap(); // 12 and, the second element, 13
+        a.mov(dword_ptr(rbx), eax).unwrap(); // 14
+        a.hlt().unwrap();
+    });
+    // WRMSR is the fourth.
+    let start = machine.cpu.time + 4;
+    let before = machine.facts;
+    assert_eq!(machine.run(), Exit::Halt);
+    let seen: Vec<u64> = machine.ports.accessed_at.iter().map(|at| at - start).collect();
+    assert_eq!(seen, [1, 3, 5, 5, 9, 9, 10, 12, 13, 14]);
+    // Loads: 1, 5, 6, 9, 10. Stores: 3, 5, 9, 10, two of 12, 14.
+    let (loads, stores) =
+        (machine.facts.loads - before.loads, machine.facts.stores - before.stores);
+    assert_eq!((loads, stores), (5, 7));
+}
+
+/// A watched address is read and the device written by one instruction: one match, one access each.
+#[test]
+fn a_watched_address_on_the_way_to_the_device_matches_once() {
+    let mut machine = machine();
+    machine.load(CODE, 64, |a| {
+        move_to(a, Some(PAGE));
+        a.mov(rsi, PAGE + 0x2000).unwrap(); // 0
+        a.mov(dr0, rsi).unwrap(); // 1
+        // L0 is clear. R/W0: data reads and writes; LEN0: four bytes.
+        a.mov(eax, 0xf << 16).unwrap(); // 2
+        a.mov(dr7, rax).unwrap(); // 3
+        a.mov(rdi, PAGE).unwrap(); // 4
+        a.nop().unwrap(); // 5
+        a.movsd().unwrap(); // 6
+        a.hlt().unwrap();
+    });
+    machine.cpu.watch_disabled_breakpoints(true);
+    let start = machine.cpu.time + 4;
+    assert_eq!(machine.run(), Exit::Halt);
+    assert_eq!(machine.ports.accessed_at, [start + 6]);
+    assert_eq!(machine.facts.debug_matches, [1, 0, 0, 0]);
+    assert_eq!((machine.facts.loads, machine.facts.stores), (1, 1));
 }

@@ -85,6 +85,8 @@ pub(crate) struct Ports {
     pub(crate) device: Vec<u8>,
     /// What was written to it: offset, size and value.
     pub(crate) stored: Vec<(u64, usize, u64)>,
+    /// When it was accessed.
+    pub(crate) accessed_at: Vec<u64>,
 }
 
 impl Bus for Ports {
@@ -99,17 +101,19 @@ impl Bus for Ports {
     fn claims(&self, gpa: u64) -> bool {
         self.claimed == Some(gpa & !0xfff)
     }
-    fn mmio_read(&mut self, _: u64, gpa: u64, size: usize) -> u64 {
+    fn mmio_read(&mut self, time: u64, gpa: u64, size: usize) -> u64 {
         if !self.claims(gpa) {
             let at = gpa.wrapping_sub(RAM as u64) as usize;
             return self.code.get(at).map_or(u64::MAX, |&byte| u64::from(byte));
         }
+        self.accessed_at.push(time);
         let at = (gpa & 0xfff) as usize;
         let byte = |n| u64::from(self.device.get(at + n).copied().unwrap_or(0));
         (0..size).map(|n| byte(n) << (8 * n)).sum()
     }
-    fn mmio_write(&mut self, _: u64, gpa: u64, size: usize, value: u64) {
+    fn mmio_write(&mut self, time: u64, gpa: u64, size: usize, value: u64) {
         if self.claims(gpa) {
+            self.accessed_at.push(time);
             self.stored.push((gpa & 0xfff, size, value));
         }
     }

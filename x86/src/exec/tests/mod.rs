@@ -134,7 +134,7 @@ impl Machine {
         self.facts.taken += seen.taken;
         self.facts.near_returns += seen.near_returns;
         self.facts.misaligned += seen.misaligned;
-        if result.is_ok() && lowered.end != End::Branch {
+        if result.is_ok() && !matches!(lowered.end, End::Branch | End::Far) {
             self.cpu.rip += u64::from(lowered.insn.len);
         }
         result
