@@ -9,24 +9,16 @@ use crate::irq::lapic::LapicConfig;
 const CLOCK_HZ: u64 = 1_000_000_000;
 const VCPUS: u8 = 2;
 
-/// A machine with its controllers in the kernel; says so where there is none.
-fn machine() -> Option<(VmFd, Vec<VcpuFd>)> {
-    let vm = match Kvm::new().and_then(|kvm| kvm.create_vm()) {
-        Ok(vm) => vm,
-        Err(error) => {
-            crate::engine::kvm::say(&format!(
-                "kvm: not available: {error}; SKIPPED: this test needs /dev/kvm"
-            ));
-            return None;
-        }
-    };
+/// A machine with its controllers in the kernel.
+fn machine() -> (VmFd, Vec<VcpuFd>) {
+    let vm = Kvm::new().and_then(|kvm| kvm.create_vm()).expect("this test needs /dev/kvm");
     vm.set_tss_address(0xFFFB_D000).unwrap();
     create(&vm).unwrap();
     let vcpus: Vec<_> = (0..u64::from(VCPUS)).map(|id| vm.create_vcpu(id).unwrap()).collect();
     for vcpu in &vcpus {
         set_activity(vcpu, Activity::Runs).unwrap();
     }
-    Some((vm, vcpus))
+    (vm, vcpus)
 }
 
 fn controllers() -> Interrupts {
@@ -115,8 +107,9 @@ fn registers(irq: &Interrupts) -> (Vec<LapicPage>, SharedRegisters, Vec<u32>, Ve
 
 /// Moved there and back, every register is as it was; the timers have gone on.
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn nothing_is_lost_on_the_way() {
-    let Some((vm, mut vcpus)) = machine() else { return };
+    let (vm, mut vcpus) = machine();
     kick::prepare().unwrap();
     for vcpu in &mut vcpus {
         vcpu.set_sync_valid_reg(kvm_ioctls::SyncReg::SystemRegister);
@@ -167,11 +160,12 @@ fn nothing_is_lost_on_the_way() {
 /// A one-shot timer (SDM Vol. 3A, "APIC Timer") that expires while the processor is not in the guest
 /// has its interrupt in IRR, once; one that has expired before does not expire again.
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn a_timer_that_expires_on_the_way_is_seen_once() {
     const VECTOR: u32 = 0x41;
     const ONE_MILLISECOND: u32 = 1_000_000;
     let irr = |page: &LapicPage| page[0x20 + VECTOR as usize / 32] >> (VECTOR % 32) & 1;
-    let Some((_vm, mut vcpus)) = machine() else { return };
+    let (_vm, mut vcpus) = machine();
     kick::prepare().unwrap();
     let vcpu = &mut vcpus[0];
     vcpu.set_sync_valid_reg(kvm_ioctls::SyncReg::SystemRegister);
@@ -227,8 +221,9 @@ fn lvtpc_says_what_a_pmi_is() {
 
 /// In the kernel: the vector is in IRR of this processor alone, or an NMI waits.
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn a_pmi_reaches_its_processor() {
-    let Some((vm, vcpus)) = machine() else { return };
+    let (vm, vcpus) = machine();
     let irqchip = Irqchip::new(&vm);
     let mut irq = controllers();
     for (id, vcpu) in vcpus.iter().enumerate() {

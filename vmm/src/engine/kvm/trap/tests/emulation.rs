@@ -7,8 +7,9 @@ use super::*;
 /// What KVM's emulator does not know at privilege 0 on the pagetable kind; elsewhere all of it just
 /// executes.
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn what_kvm_cannot_emulate() {
-    let Some(mut guest) = Guest::long() else { return };
+    let mut guest = Guest::long();
     guest.set_gate(IDT, 3, 0x8e, 0);
     guest.write(0x700, &[1_u64.to_le_bytes(), 2_u64.to_le_bytes()].concat());
     guest.load(CODE, 64, |a| {
@@ -44,8 +45,9 @@ fn what_kvm_cannot_emulate() {
 /// Paging outside long mode (APM volume 2, section 5.2.1): a KVM without it raises #GP for the MOV to
 /// CR0; the software CPU executes it, and keeps the guest.
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn paging_that_kvm_refuses() {
-    let Some(mut guest) = Guest::protected() else { return };
+    let mut guest = Guest::protected();
     let keeps = keeps();
     // One to one, but for 0070_0000h, which is the 4 MiB page at zero as well.
     guest.write(TABLES, &0x87_u32.to_le_bytes());
@@ -69,8 +71,9 @@ fn paging_that_kvm_refuses() {
 
 /// INT n at privilege 3, through a gate that lets it, in 64-bit mode.
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn int_n_at_privilege_3() {
-    let Some(mut guest) = Guest::user() else { return };
+    let mut guest = Guest::user();
     guest.set_gate(IDT, 20, 0xee, 0);
     guest.load(USER_CODE, 64, |a| {
         a.int(20).unwrap();
@@ -86,8 +89,9 @@ fn int_n_at_privilege_3() {
 
 /// x87 at privilege 3 outside long mode, where the pagetable kind interprets user code as well.
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn x87_at_privilege_3_outside_long_mode() {
-    let Some(mut guest) = Guest::protected() else { return };
+    let mut guest = Guest::protected();
     guest.cpu.set_segment(seg::CS, flat(USER_CODE32, 0xc0fb));
     for n in [seg::ES, seg::SS, seg::DS, seg::FS, seg::GS] {
         guest.cpu.set_segment(n, flat(USER_DATA, 0xc0f3));

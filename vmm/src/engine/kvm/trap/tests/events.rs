@@ -7,8 +7,9 @@ use super::*;
 
 /// An NMI that waits while RDPMC faults is taken, once, and RDPMC executes, once.
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn an_nmi_in_between() {
-    let Some(mut guest) = Guest::long() else { return };
+    let mut guest = Guest::long();
     guest.load(CODE, 64, |a| {
         a.xor(ecx, ecx).unwrap();
         for _ in 0..4 {
@@ -36,6 +37,7 @@ fn an_nmi_in_between() {
 /// an exception with its error code, an interrupt, an NMI. INT n is executed again, and so is what
 /// raised #UD or #GP(0): the guest may not deserve them.
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn what_kvm_was_about_to_deliver() {
     type Set = fn(&mut kvm_vcpu_events);
     let cases: [(Set, Option<u8>); 7] = [
@@ -60,7 +62,7 @@ fn what_kvm_was_about_to_deliver() {
         (|e| (e.interrupt.injected, e.interrupt.nr, e.interrupt.soft) = (1, 20, 1), None),
     ];
     for (set, expected) in cases {
-        let Some(mut guest) = Guest::long() else { return };
+        let mut guest = Guest::long();
         let mut state = State::from_kvm(&mut guest.vcpu).unwrap();
         state.set_from_cpu(&guest.cpu);
         set(&mut state.events);

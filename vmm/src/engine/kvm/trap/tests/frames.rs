@@ -6,10 +6,11 @@ use iced_x86::code_asm::*;
 use super::*;
 
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn rdpmc_at_privilege_0_in_64_bit_mode() {
     // Interrupt and trap gates, with and without IST.
     for (kind, ist) in [(0x8e, 0), (0x8f, 0), (0x8e, 1), (0x8f, 1)] {
-        let Some(mut guest) = Guest::long() else { return };
+        let mut guest = Guest::long();
         guest.set_gate(IDT, vector::GP, kind, ist);
         guest.load(CODE, 64, |a| {
             three_rdpmc(a);
@@ -24,9 +25,10 @@ fn rdpmc_at_privilege_0_in_64_bit_mode() {
 
 /// At privilege 3 CR4.PCE decides (APM volume 3, "RDPMC").
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn rdpmc_at_privilege_3() {
     for (pce, genuine) in [(CR4_PCE, 1), (0, 3)] {
-        let Some(mut guest) = Guest::user() else { return };
+        let mut guest = Guest::user();
         guest.cpu.set_control(guest.cpu.cr0(), TABLES, 0x620 | pce, 0x500);
         guest.load(USER_CODE, 64, |a| {
             three_rdpmc(a);
@@ -42,7 +44,7 @@ fn rdpmc_at_privilege_3() {
 
 /// Whether this KVM pushes words through a 16-bit gate. The pagetable kind pushes doublewords.
 fn has_16_bit_gates() -> bool {
-    let Some(mut guest) = Guest::protected() else { return false };
+    let mut guest = Guest::protected();
     guest.set_gate(IDT, vector::DE, 0x86, 0);
     guest.load(HANDLERS, 32, |a| a.hlt().unwrap());
     guest.load(CODE, 32, |a| {
@@ -61,10 +63,11 @@ fn has_16_bit_gates() -> bool {
 
 /// 32-bit and 16-bit frames.
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn rdpmc_in_protected_mode() {
     let kinds: &[u64] = if has_16_bit_gates() { &[0x8e, 0x8f, 0x86, 0x87] } else { &[0x8e, 0x8f] };
     for &kind in kinds {
-        let Some(mut guest) = Guest::protected() else { return };
+        let mut guest = Guest::protected();
         guest.set_gate(IDT, vector::GP, kind, 0);
         if kind & 8 == 0 {
             guest.load(HANDLERS + 64 * 13, 32, |a| {
@@ -87,8 +90,9 @@ fn rdpmc_in_protected_mode() {
 
 /// Three words on the stack, no error code, the vector table at zero.
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn rdpmc_in_real_mode() {
-    let Some(mut guest) = Guest::new() else { return };
+    let mut guest = Guest::new();
     guest
         .cpu
         .set_segment(seg::CS, Segment { selector: 0, base: 0, limit: 0xffff, attributes: 0x9b });
@@ -124,6 +128,7 @@ fn rdpmc_in_real_mode() {
 /// SPFLT and DELAY, which are C5 FB AE F2 and C5 FA AE F0 (KNC instruction set reference), and UD2,
 /// which is nobody's: #UD has no error code.
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn spflt_and_delay() {
     let program = |a: &mut CodeAssembler, end: u8| {
         a.mov(edx, 1).unwrap();
@@ -135,12 +140,12 @@ fn spflt_and_delay() {
         a.ud2().unwrap();
         a.db(&[end]).unwrap();
     };
-    let Some(mut user) = Guest::user() else { return };
+    let mut user = Guest::user();
     user.load(USER_CODE, 64, |a| program(a, 0xfa));
     user.run();
     assert_eq!(user.count(vector::UD), 1, "UD2");
     assert_eq!((user.stops, user.failures), (5, 0), "and the #GP of CLI");
-    let Some(mut kernel) = Guest::long() else { return };
+    let mut kernel = Guest::long();
     kernel.load(CODE, 64, |a| program(a, 0xf4));
     kernel.run();
     assert_eq!(kernel.count(vector::UD), 1, "UD2");
@@ -153,8 +158,9 @@ fn spflt_and_delay() {
 
 /// #UD and #GP with one and the same handler, which the frames tell apart.
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn one_handler_for_both() {
-    let Some(mut guest) = Guest::user() else { return };
+    let mut guest = Guest::user();
     guest.cpu.set_control(guest.cpu.cr0(), TABLES, 0x620 | CR4_PCE, 0x500);
     let gate = guest.quad(IDT + 16 * 13);
     guest.gate(IDT, vector::UD, 16, gate);

@@ -7,8 +7,9 @@ use super::*;
 /// A guest with a breakpoint of its own has the debug registers; it sees #GP until it gives them back
 /// and its registers have been looked at again.
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn a_guest_that_uses_its_debug_registers() {
-    let Some(mut guest) = Guest::long() else { return };
+    let mut guest = Guest::long();
     guest.load(CODE, 64, |a| {
         let exits = |a: &mut CodeAssembler| {
             let mut again = a.create_label();
@@ -40,8 +41,9 @@ fn a_guest_that_uses_its_debug_registers() {
 /// Traps of the guest's own come to its handler while we have breakpoints: one for each of the three
 /// instructions that begin with TF set (APM volume 2, section 13.1.4).
 #[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn a_guest_that_single_steps() {
-    let Some(mut guest) = Guest::long() else { return };
+    let mut guest = Guest::long();
     guest.load(HANDLERS + 64, 64, |a| {
         a.inc(dword_ptr(COUNTS as u32 + 8)).unwrap();
         a.mov(r8, dr6).unwrap();

@@ -109,12 +109,12 @@ fn flat(selector: u16, attributes: u16) -> Segment {
 }
 
 impl Guest {
-    fn new() -> Option<Self> {
-        let (vm, vcpu) = vcpu()?;
+    fn new() -> Self {
+        let (vm, vcpu) = vcpu();
         let mut memory = Memory::new(&RamLayout::new(2 << 20, None).unwrap(), None).unwrap();
         slots::register(&vm, memory.mapping(), None).unwrap();
         let features = Features { knc: true, cx16: true, ..Features::K8 };
-        Some(Self {
+        Self {
             vcpu,
             _vm: vm,
             memory,
@@ -125,7 +125,7 @@ impl Guest {
             failures: 0,
             shutdowns: 0,
             left_kvm: false,
-        })
+        }
     }
 
     fn write(&self, gpa: u64, bytes: &[u8]) {
@@ -211,8 +211,8 @@ impl Guest {
     }
 
     /// 64-bit mode at privilege 0; the first 2 MiB are mapped for all.
-    fn long() -> Option<Self> {
-        let mut guest = Self::new()?;
+    fn long() -> Self {
+        let mut guest = Self::new();
         for (n, entry) in (0..).zip([TABLES + 0x1007, TABLES + 0x2007, 0x87]) {
             guest.write(TABLES + 0x1000 * n, &entry.to_le_bytes());
         }
@@ -220,12 +220,12 @@ impl Guest {
         guest.tables(flat(CODE64, 0xa09b));
         guest.write(TSS + 4, &KERNEL_STACK.to_le_bytes());
         guest.write(TSS + 36, &IST_STACK.to_le_bytes());
-        Some(guest)
+        guest
     }
 
     /// The same at privilege 3. The program ends with CLI, whose #GP is the last one.
-    fn user() -> Option<Self> {
-        let mut guest = Self::long()?;
+    fn user() -> Self {
+        let mut guest = Self::long();
         guest.cpu.set_segment(seg::CS, flat(USER_CODE64, 0xa0fb));
         for n in [seg::ES, seg::SS, seg::DS, seg::FS, seg::GS] {
             guest.cpu.set_segment(n, flat(USER_DATA, 0xc0f3));
@@ -248,15 +248,15 @@ impl Guest {
             a.add(qword_ptr(rsp), 2).unwrap();
             a.iretq().unwrap();
         });
-        Some(guest)
+        guest
     }
 
     /// 32-bit protected mode at privilege 0 without paging.
-    fn protected() -> Option<Self> {
-        let mut guest = Self::new()?;
+    fn protected() -> Self {
+        let mut guest = Self::new();
         guest.cpu.set_control(0x11, 0, 0, 0);
         guest.tables(flat(CODE32, 0xc09b));
-        Some(guest)
+        guest
     }
 
     /// Runs until the guest halts; the software CPU has its state then.
