@@ -224,11 +224,11 @@ pub struct Cpu {
     /// A guest that changes a mapping and does not flush it sees the change at once.
     pub uncached: bool,
 
-    /// Virtual time in cycles at the start of the running block. One for each retired instruction,
-    /// each further iteration of a REP, each delivered exception or interrupt.
+    /// Virtual time in cycles at the start of the running block.
     pub time: u64,
-    /// Cycles in `time` in which no instruction retired.
-    pub(crate) idle: u64,
+    /// Instructions retired since power-on, at the start of the running block. How many cycles they
+    /// took is another matter.
+    pub(crate) retired: u64,
     /// DELAY holds the thread back until this time; an exception or interrupt ends that.
     pub(crate) delayed_until: u64,
     /// The run ends no later than at this time.
@@ -323,7 +323,7 @@ impl Cpu {
             fp_kind: FpKind::default(),
             uncached: false,
             time: 0,
-            idle: 0,
+            retired: 0,
             delayed_until: 0,
             deadline: 0,
             tlb: Tlb::new(),
@@ -395,13 +395,12 @@ impl Cpu {
     /// Instructions retired since power-on.
     #[must_use]
     pub fn retired(&self) -> u64 {
-        self.time - self.idle
+        self.retired
     }
 
     /// Lets `cycles` pass without an instruction: a halt.
     pub fn pass(&mut self, cycles: u64) {
         self.time += cycles;
-        self.idle += cycles;
     }
 
     /// The current privilege level.

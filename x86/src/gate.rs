@@ -146,7 +146,6 @@ impl Cpu {
         }
         self.slot = 2;
         self.time += 1;
-        self.idle += 1;
         match event {
             Event::Exception(_) => cx.observer.exception(),
             _ => cx.observer.interrupt(),

@@ -132,12 +132,12 @@ impl Cpu {
         if self.code_is_limited(block) {
             self.within_limit(block)?;
         }
-        let retired = self.time - self.idle;
+        let retired = self.retired;
         self.shadow = Shadow::None;
         // An IRET before this one may have left RF_LOADED here.
         self.slot = 2;
         let result = self.execute(cx, block, 1);
-        let done = self.time - self.idle > retired || result == Err(Stop::HALT);
+        let done = self.retired > retired || result == Err(Stop::HALT);
         if !done {
             if result.is_err() {
                 self.shadow = shadow;
@@ -303,6 +303,7 @@ impl Cpu {
     #[inline(always)]
     fn finish<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>, count: usize) {
         self.time += count as u64;
+        self.retired += count as u64;
         cx.observer.block_finished();
         if O::COUNTS && block.has_class {
             for op in &block.ops[..count] {

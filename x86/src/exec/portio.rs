@@ -132,7 +132,6 @@ impl Cpu {
             return Ok(false);
         }
         self.time += 1;
-        self.idle += 1;
         if self.gives_way(insn) { Err(self.give_way()) } else { Ok(true) }
     }
 

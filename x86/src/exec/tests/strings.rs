@@ -58,7 +58,7 @@ fn copies_across_pages() {
         let copy = (0..10_000u64).map(|n| m.read::<1>(0x8123 + n)[0]).collect::<Vec<_>>();
         assert_eq!(copy, source);
         assert_eq!(registers(&m), (0x8123 + 10_000, 0x2ff7 + 10_000, 0));
-        assert_eq!((m.cpu.time, m.cpu.idle), (9_999, 9_999));
+        assert_eq!((m.cpu.time, m.cpu.retired), (9_999, 0));
         assert_eq!(m.facts.misaligned, 0);
     }
 }
@@ -135,7 +135,7 @@ fn gives_way_at_the_deadline() {
         assert_eq!((registers(&m), m.cpu.time, m.cpu.rip), ((0x300a, 0, 90), 10, rip));
         m.cpu.deadline = u64::MAX;
         step(&mut m, |a| a.rep().stosb()).unwrap();
-        assert_eq!((registers(&m), m.cpu.time, m.cpu.idle), ((0x3064, 0, 0), 99, 99));
+        assert_eq!((registers(&m), m.cpu.time, m.cpu.retired), ((0x3064, 0, 0), 99, 0));
         // Something to look at: after one iteration, or what was done at once.
         let mut m = long(0x3000, 0x4000, 100);
         m.set(gpr::RAX, 1);
