@@ -230,7 +230,7 @@ fn load_table<O: Observer>(
     cpu.require_cpl0()?;
     let mut bytes = [0; 10];
     let image = if insn.size == Size::B8 { &mut bytes[..] } else { &mut bytes[..6] };
-    let linear = cpu.linear(&insn.mem, image.len() as u64, false)?;
+    let linear = cpu.linear_in_pieces(&insn.mem, image.len() as u64, 1, false)?;
     cpu.load_bytes(cx, linear, image)?;
     let [l0, l1, b0, b1, b2, b3, b4, b5, b6, b7] = bytes;
     let base = u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7]);
@@ -261,7 +261,7 @@ fn store_table<O: Observer>(
     bytes[..2].copy_from_slice(&table.limit.to_le_bytes());
     bytes[2..].copy_from_slice(&table.base.to_le_bytes());
     let image = if cpu.in_64bit() { &bytes[..] } else { &bytes[..6] };
-    let linear = cpu.linear(&insn.mem, image.len() as u64, true)?;
+    let linear = cpu.linear_in_pieces(&insn.mem, image.len() as u64, 1, true)?;
     // An aligned word for the limit, then an aligned doubleword for the base.
     cpu.check_alignment(linear, 2)?;
     cpu.check_alignment(linear.wrapping_add(2), 4)?;

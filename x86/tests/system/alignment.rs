@@ -370,3 +370,36 @@ fn operands_of_the_stack_that_are_not_canonical() {
         assert_eq!((m.vector(), m.stack(0)), (12, 0), "{code:x?}");
     }
 }
+
+/// SGDT, SIDT, LGDT and LIDT: #SS(0) "If a memory address referencing the SS segment is in a non-canonical
+/// form", else #GP(0) (Intel SDM volume 2, "SGDT", "SIDT", "LGDT/LIDT", 64-bit mode exceptions; APM
+/// volume 3 likewise, #SS and #GP). It comes before the alignment check.
+#[test]
+fn pseudo_descriptors_that_are_not_canonical() {
+    const RBP: u8 = 5;
+    // The last address has all but one byte in the lower half.
+    for address in [1 << 63, 1 << 63 | 1, 0x7fff_ffff_fff7] {
+        for operation in 0..4 {
+            for (base, code, vector) in
+                [(RBP, &[0x45, 0][..], 12), (RSP, &[0x04, 0x24], 12), (RDI, &[0x07], GP)]
+            {
+                for user in [false, true] {
+                    if user && operation >= 2 {
+                        continue;
+                    }
+                    let mut m = if user { checking(Machine::long()) } else { Machine::long() };
+                    let at = if user { USER_CODE } else { CODE };
+                    // Not on the stack that the operand is on.
+                    m.set_gate(12, 0x8e, 1);
+                    m.set_gate(GP as u8, 0x8e, 1);
+                    m.cpu.set_gpr(base, address);
+                    let code = [&[0x0f, 0x01, operation << 3 | code[0]], &code[1..]].concat();
+                    m.write(at, &code);
+                    m.cpu.rip = at;
+                    let got = (m.vector(), m.stack(0), m.stack(1));
+                    assert_eq!(got, (vector, 0, at), "{code:x?} {address:x} {user}");
+                }
+            }
+        }
+    }
+}
