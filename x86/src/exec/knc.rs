@@ -25,9 +25,8 @@ pub(crate) fn decode(code: CodeSize, bytes: &[u8], ip: u64) -> Option<Instructio
     if code == CodeSize::Bits64 {
         return None;
     }
-    let is_prefix = |byte: &u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0x67);
-    let at = bytes.iter().take_while(|byte| is_prefix(byte)).count();
     let mut bytes = bytes.to_vec();
+    let at = prefixes(&bytes);
     match bytes.get_mut(at..)? {
         [0xc5, second, ..] if *second >> 6 == 3 => {}
         [0xc4, second, ..] if *second >> 6 == 3 => *second |= 1 << 5,
@@ -37,6 +36,17 @@ pub(crate) fn decode(code: CodeSize, bytes: &[u8], ip: u64) -> Option<Instructio
     let instruction = Decoder::with_ip(64, &bytes, ip, DecoderOptions::KNC).decode();
     let is_ours = matches!(instruction.mnemonic(), Mnemonic::Spflt | Mnemonic::Delay);
     is_ours.then_some(instruction)
+}
+
+/// Whether `bytes`, of which more may follow, begin as an instruction that [`decode`] knows.
+pub(crate) fn may_begin(code: CodeSize, bytes: &[u8]) -> bool {
+    code != CodeSize::Bits64 && matches!(bytes.get(prefixes(bytes)), Some(0xc4 | 0xc5))
+}
+
+/// How many prefixes `bytes` begin with.
+fn prefixes(bytes: &[u8]) -> usize {
+    let is_prefix = |byte: &u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0x67);
+    bytes.iter().take_while(|byte| is_prefix(byte)).count()
 }
 
 /// Lowers the instructions of this file.

@@ -46,7 +46,10 @@ pub(super) fn decode(features: &Features, code: CodeSize, bytes: &[u8], ip: u64)
     let mut decoder = Decoder::with_ip(bits, bytes, ip, options);
     let mut i = decoder.decode();
     if decoder.last_error() == DecoderError::NoMoreBytes {
-        return Decoded::Short;
+        if !ends_with_opcode(features, code, bytes) {
+            return Decoded::Short;
+        }
+        return Decoded::Whole(invalid(bytes.len(), ip));
     }
     if !supported(features, &i) {
         // Encodings that became something else later, or nothing yet, are NOPs.
@@ -60,15 +63,24 @@ pub(super) fn decode(features: &Features, code: CodeSize, bytes: &[u8], ip: u64)
         i = exec::knc::decode(code, bytes, ip).unwrap_or(i);
     }
     if is_locked_move(&i, bytes) && !features.alt_mov_cr8 {
-        let length = i.len();
-        i = Instruction::default();
-        i.set_len(length);
-        i.set_next_ip(ip + length as u64);
+        i = invalid(i.len(), ip);
     }
     if i.code() == Code::INVALID && i.len() == MAX_LENGTH && is_too_long(bits, options, bytes) {
         return Decoded::TooLong(i);
     }
+    let shorter = i.len().saturating_sub(1);
+    if i.code() == Code::INVALID && ends_with_opcode(features, code, &bytes[..shorter]) {
+        i = invalid(shorter, ip);
+    }
     Decoded::Whole(i)
+}
+
+/// An invalid instruction.
+fn invalid(length: usize, ip: u64) -> Instruction {
+    let mut i = Instruction::default();
+    i.set_len(length);
+    i.set_next_ip(ip + length as u64);
+    i
 }
 
 /// Whether it is MOV CR8 in its form with LOCK, which the decoder knows as AMD's.
@@ -111,16 +123,34 @@ fn is_too_long(bits: u32, options: u32, bytes: &[u8]) -> bool {
     let i = Decoder::with_ip(bits, &short, 0, options).decode();
     let mut length = i.len();
     if i.code() == Code::INVALID && length > 0 {
-        // The decoder reads a ModRM byte behind an opcode that is invalid whatever it says; there
-        // the instruction ends with the opcode.
         let last = length - 1;
-        let depends = (0..=u8::MAX).any(|byte| {
-            short[last] = byte;
-            Decoder::with_ip(bits, &short, 0, options).decode().code() != Code::INVALID
-        });
-        if !depends {
+        if !decides(bits, options, &mut short, last) {
             length = last;
         }
     }
     dropped + length > MAX_LENGTH
+}
+
+/// Whether `bytes`, in which the decoder finds no whole instruction, are an opcode that is invalid
+/// whatever follows, and its prefixes.
+fn ends_with_opcode(features: &Features, code: CodeSize, bytes: &[u8]) -> bool {
+    if bytes.is_empty() || features.knc && exec::knc::may_begin(code, bytes) {
+        return false;
+    }
+    let options = options(features) | DecoderOptions::FORCE_RESERVED_NOP;
+    let mut padded = bytes.to_vec();
+    padded.resize(bytes.len() + MAX_LENGTH, 0);
+    !decides(bitness(code), options, &mut padded, bytes.len())
+}
+
+/// Whether it is for the byte at `at`, or for those behind, to say if there is such an instruction.
+///
+/// The decoder reads a ModRM byte behind an opcode that is invalid whatever it says; there the
+/// instruction ends with the opcode.
+fn decides(bits: u32, options: u32, bytes: &mut [u8], at: usize) -> bool {
+    (0..=u8::MAX).any(|byte| {
+        bytes[at] = byte;
+        let i = Decoder::with_ip(bits, bytes, 0, options).decode();
+        i.code() != Code::INVALID || i.len() != at + 1
+    })
 }

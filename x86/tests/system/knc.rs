@@ -278,3 +278,22 @@ fn clevict_does_nothing() {
         assert_eq!(m.cpu.rip, CODE + 6);
     }
 }
+
+/// SPFLT is found wherever the end of a page lies in it.
+#[test]
+fn across_a_page() {
+    const END: u64 = 0x7000;
+    let code = [&two_byte(2, F2)[..], &three_byte(2, 0, F2)];
+    for machine in [Machine::long, Machine::protected, protected16] {
+        for bytes in code {
+            for first in 1..bytes.len() {
+                let mut m = on_knc(machine());
+                m.cpu.set_gpr(2, 1);
+                let at = END - first as u64;
+                assert_eq!(run(&mut m, at, bytes), Exit::Halt);
+                assert_eq!(m.cpu.rip, at + bytes.len() as u64 + 1, "{bytes:02x?} {first}");
+                assert_eq!(m.ports.preferences, [true]);
+            }
+        }
+    }
+}

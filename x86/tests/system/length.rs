@@ -182,3 +182,48 @@ fn the_sixteenth_byte_is_not_fetched() {
         }
     }
 }
+
+/// What lies behind an opcode that is invalid whatever follows is no part of it, and need not be there:
+/// neither the page nor the room in the code segment. PUSH ES has one byte, and 64-bit mode has #UD "If
+/// the PUSH is of CS, SS, DS, or ES" (Intel SDM volume 2, "PUSH"; APM volume 3, "PUSH", likewise). Where
+/// it is for the ModRM byte to say whether there is such an instruction, that byte is fetched.
+#[test]
+fn what_lies_behind_an_invalid_opcode() {
+    let cases: [(&[u8], u64); 14] = [
+        (&[0x06], UD),             // PUSH ES
+        (&[0x66, 0x1f], UD),       // POP DS
+        (&[0x60], UD),             // PUSHA
+        (&[0x27], UD),             // DAA
+        (&[0x0f, 0x04], UD),       // nothing on any processor
+        (&[0x66, 0x0f, 0x0a], UD), // nor this
+        (&[0x0f, 0x38, 0xff], UD), // nor this
+        (&[0x0f, 0x0b], UD),       // UD2
+        (&[0x0f, 0xc7], PF),       // /1 is CMPXCHG8B
+        (&[0x0f, 0xb9], PF),       // UD1 has a ModRM byte
+        (&[0x8d], PF),             // LEA
+        (&[0x0f, 0x1f], PF),       // NOP
+        (&[0xf0], PF),             // a prefix
+        (&[0x48], PF),
+    ];
+    for (code, vector) in cases {
+        for before in [0, 3] {
+            let mut m = small_pages();
+            remove(&m, SECOND_PAGE);
+            let at = SECOND_PAGE - code.len() as u64;
+            m.write(at - before, &[NOP; 3]);
+            m.write(at, code);
+            m.cpu.rip = at - before;
+            // The page fault has an error code below RIP.
+            let got = (m.vector(), m.stack(u64::from(vector == PF)));
+            assert_eq!(got, (vector, at), "{code:x?} {before}");
+        }
+    }
+    for (code, vector) in [([0x0f, 0x04], UD), ([0x0f, 0x0a], UD), ([0x0f, 0xc7], GP)] {
+        let mut m = Machine::protected();
+        let cs = x86_cpu::cpu::Segment { limit: CODE as u32 + 1, ..*m.cpu.segment(CS) };
+        m.cpu.set_segment(CS, cs);
+        m.write(CODE, &code);
+        m.cpu.rip = CODE;
+        assert_eq!(m.vector(), vector, "{code:x?}");
+    }
+}
