@@ -72,8 +72,8 @@ pub struct Features {
     pub breakpoint_after_ss: bool,
     /// An IRET that faults ends the blocking of NMIs all the same.
     ///
-    /// Intel: an IRET of the NMI handler that raises #GP unmasks NMIs before the handler of #GP is
-    /// invoked (SDM volume 3A, "Handling Multiple NMIs"). AMD's manuals do not say.
+    /// Intel: NMIs are unmasked before the handler of the exception is invoked (SDM volume 2, "IRET";
+    /// volume 3A, "Handling Multiple NMIs"). AMD's manuals do not say.
     pub faulting_iret_unblocks_nmi: bool,
     /// Bits of CR4 that can be set; to write a one to any other is #GP(0).
     pub cr4: u64,

@@ -37,7 +37,7 @@ impl F80 {
             return done(self);
         }
         if class_b == Class::Infinity {
-            // "When the modulus is infinity, the result is equal to the value in ST(0)" (Intel SDM
+            // When the modulus is infinite, "the result is equal to the value in ST(0)" (Intel SDM
             // volume 2, FPREM): no underflow. A pseudo-denormal becomes the normal number it is.
             let pseudo = class_a == Class::Denormal && self.frac >> 63 != 0;
             return done(Self::new(self.sign_exp | u16::from(pseudo), self.frac));

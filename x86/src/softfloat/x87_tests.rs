@@ -47,9 +47,9 @@ fn reported(cx: &Context) -> u16 {
 ///
 /// Ours is the manuals': "the underflow exception is reported when the result is non-zero tiny,
 /// regardless of inexactness", and the result is stored with its exponent adjusted by 24576 (Intel SDM
-/// volume 1, sections 4.9.1.5 and 8.5.5; AMD64 APM volume 1, section 6.8.3), but "when the modulus is
-/// infinity, the result is equal to the value in ST(0)" (Intel SDM volume 2, "FPREM", "FPREM1"). AMD's
-/// processors adjust that as well, and answer the rest as the manuals; other vendors' do not.
+/// volume 1, sections 4.9.1.5 and 8.5.5; AMD64 APM volume 1, section 6.8.3), but where the modulus
+/// is infinite, "the result is equal to the value in ST(0)" (Intel SDM volume 2, "FPREM", "FPREM1").
+/// AMD's processors adjust that as well, and answer the rest as the manuals; other vendors' do not.
 pub(crate) fn denormal_is_open(host: Vendor, a: F80, b: F80, masks: u16, scales: bool) -> bool {
     const UNDERFLOW: u16 = UE as u16;
     let tiny = a.class() == Class::Denormal && masks & UNDERFLOW == 0;

@@ -181,10 +181,9 @@ fn last_opcode() {
     }
 }
 
-/// "FXSAVE does not save the x87 pointer registers (last instruction pointer, last data pointer, and last
-/// opcode), except in the relatively rare cases in which the exception-summary (ES) bit in the x87 status
-/// word is set to 1" (AMD64 APM volume 5, "FXSAVE"). The image of Intel SDM volume 2, "FXSAVE", has them
-/// without a condition.
+/// AMD's FXSAVE stores the pointers to the last instruction and its data and the last opcode only while
+/// the exception-summary bit of the status word is set (AMD64 APM volume 5, "FXSAVE"). The image of Intel
+/// SDM volume 2, "FXSAVE", has them without a condition.
 #[test]
 fn fxsave_pointers() {
     // FLDCW [3000h]; FLD1; FLDZ; FDIVP; FXSAVE [3100h]

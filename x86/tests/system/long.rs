@@ -168,9 +168,10 @@ fn the_run_ends_at_the_iret_that_unblocks_nmi() {
     }
 }
 
-/// An IRET of the NMI handler that raises #GP: "the NMI is unmasked before the general-protection
-/// exception handler is invoked" (Intel SDM volume 3A, "Handling Multiple NMIs"). On processors of
-/// which no manual says so, NMIs stay blocked.
+/// An IRET of the NMI handler that raises #GP: "This unblocking occurs even if the instruction causes a
+/// fault. In such a case, NMIs are unmasked before the exception handler is invoked" (Intel SDM volume
+/// 2, "IRET"; volume 3A, "Handling Multiple NMIs", likewise). On processors of which no manual says so,
+/// NMIs stay blocked.
 #[test]
 fn a_faulting_iret_and_nmi() {
     for unblocks in [true, false] {
