@@ -19,6 +19,14 @@ impl Pmis {
         }
     }
 
+    /// These assertions and those.
+    pub fn with(mut self, other: Self) -> Self {
+        for (counter, &n) in other.0.iter().enumerate() {
+            self.add(counter, n);
+        }
+        self
+    }
+
     /// Whether nothing is to be asserted.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -231,6 +231,7 @@ impl Machine {
             let mut cpu = Cpu::new(platform.features);
             cpu.alignment = platform.alignment;
             cpu.uncached = config.no_cache;
+            cpu.clock = config.clock;
             cpu.reset(signature);
             Vcpu::new(id, cpu, config.count.pmu(config.personality), bank.clone())
         };
@@ -242,7 +243,7 @@ impl Machine {
         }
         Ok(Self {
             board: Board::new(chipset, platform, config.skid),
-            soft: Soft::new(config.ram.size()),
+            soft: Soft::new(config.ram.size(), config.clock),
             kvm,
             memory,
             vcpus,

@@ -73,7 +73,18 @@ impl Cpu {
     /// Time at the start of an instruction of the running block.
     #[inline]
     pub(crate) fn now(&self, insn: &Insn) -> u64 {
-        self.time + u64::from(insn.index)
+        self.time + u64::from(insn.before)
+    }
+
+    /// Time at its end.
+    pub(crate) fn ends(&self, insn: &Insn) -> u64 {
+        self.now(insn) + u64::from((self.clock.instruction)(insn))
+    }
+
+    /// Instructions retired at the start of an instruction of the running block.
+    #[inline]
+    pub(crate) fn retired_before(&self, insn: &Insn) -> u64 {
+        self.retired + u64::from(insn.index)
     }
 
     /// The effective address of an operand: the offset in its segment.

@@ -17,6 +17,7 @@ use std::{
 };
 
 use crate::{
+    clock::Clock,
     insn::Op,
     ram::{PAGE, Ram},
 };
@@ -64,6 +65,9 @@ pub(crate) struct Block<O> {
     pub(crate) mode: Mode,
     /// Bytes of code.
     pub(crate) bytes: u16,
+    /// Cycles that all its instructions take, and those before the last one begins.
+    pub(crate) cycles: u32,
+    pub(crate) last_begins: u16,
     pub(crate) ending: Ending,
     /// Has an instruction whose accesses may have to be taken back when it faults.
     pub(crate) marks: bool,
@@ -84,6 +88,8 @@ impl<O> Block<O> {
             gpa: 0,
             mode: Mode(0),
             bytes: 0,
+            cycles: 0,
+            last_begins: 0,
             ending: Ending::Fall,
             marks: false,
             has_class: false,
@@ -144,6 +150,8 @@ pub struct Translations<O> {
     /// Host memory that the blocks take, in bytes, and how much they may take.
     cost: usize,
     budget: usize,
+    /// What the instructions take.
+    pub(crate) clock: Clock,
     /// Grows whenever blocks go; links of an older one are void. Never zero.
     pub(crate) generation: u64,
     /// How much of [`Ram::overwritten`] has been taken notice of.
@@ -176,9 +184,16 @@ impl<O> Translations<O> {
             by_page: Map::default(),
             cost: 0,
             budget,
+            clock: Clock::FLAT,
             generation: 1,
             overwritten_seen: 0,
         }
+    }
+
+    /// The same under another clock than [`Clock::FLAT`]; the cache is empty.
+    #[must_use]
+    pub fn under(self, clock: Clock) -> Self {
+        Self { clock, ..Self::with_budget(self.budget) }
     }
 
     #[inline(always)]

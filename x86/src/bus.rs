@@ -1,6 +1,6 @@
 //! What surrounds the processor: everything that is not its own registers or RAM.
 
-use crate::observe::Facts;
+use crate::{clock::Budget, observe::Facts};
 
 /// #GP(0): the access is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,8 +11,8 @@ pub struct Refused;
 pub enum After {
     /// Nothing: it goes on.
     GoOn,
-    /// It goes on, and ends no later than at this time.
-    Until(u64),
+    /// It goes on, and has this budget from behind the instruction on.
+    Within(Budget),
     /// It ends at the next instruction boundary, so that the owner can look.
     Leave,
     /// The same, and what [`Bus::claims`] says has changed: the processor forgets where its memory is.
@@ -79,7 +79,14 @@ pub trait Bus {
     /// registers want a passcode.
     fn rdmsr(&mut self, time: u64, index: u32, edi: u32) -> Result<u64, Refused>;
     /// Writes a model-specific register that is not the processor core's own.
-    fn wrmsr(&mut self, time: u64, index: u32, value: u64, edi: u32) -> Result<After, Refused>;
+    fn wrmsr(
+        &mut self,
+        time: u64,
+        ends: u64,
+        index: u32,
+        value: u64,
+        edi: u32,
+    ) -> Result<After, Refused>;
     /// RDPMC. `unsettled` is what has been observed and not yet settled, `None` if nothing is: what
     /// there is for the counter belongs to its value.
     fn rdpmc(
@@ -90,7 +97,7 @@ pub trait Bus {
     /// SPFLT: sets or clears the user preference of this hardware thread (Knights Corner's
     /// `PERF_SPFLT_CONTROL` bit 63). The running SPFLT itself is counted as it began. A bus without
     /// such a thread has nothing to do.
-    fn spflt(&mut self, _time: u64, _enabled: bool) -> After {
+    fn spflt(&mut self, _ends: u64, _enabled: bool) -> After {
         After::GoOn
     }
     /// Takes the counts so far, before an instruction that may read or program a counter: `facts`
@@ -139,7 +146,7 @@ pub(crate) mod unconnected {
         fn rdmsr(&mut self, _: u64, _: u32, _: u32) -> Result<u64, Refused> {
             Err(Refused)
         }
-        fn wrmsr(&mut self, _: u64, _: u32, _: u64, _: u32) -> Result<After, Refused> {
+        fn wrmsr(&mut self, _: u64, _: u64, _: u32, _: u64, _: u32) -> Result<After, Refused> {
             Err(Refused)
         }
         fn rdpmc(&mut self, _: RdpmcRequest, _: Option<Unsettled<'_>>) -> Result<u64, Refused> {

@@ -1,6 +1,7 @@
 //! The architectural state of one logical processor.
 
 use crate::{
+    clock::Clock,
     flags::{self, Flags, Word},
     insn::{BLOCK_BASE, GPRS, HIGH_BYTE, gpr, seg},
     observe::{Cx, FpKind, Observer},
@@ -233,6 +234,11 @@ pub struct Cpu {
     pub(crate) delayed_until: u64,
     /// The run ends no later than at this time.
     pub(crate) deadline: u64,
+    /// The run ends when so many instructions have retired. Each step that is none takes one off.
+    pub(crate) retire_until: u64,
+    /// What execution takes. A run sets it to that of its translations; who delivers an interrupt to a
+    /// processor whose tiers differ sets it before.
+    pub clock: Clock,
     /// Software TLBs for supervisor and user accesses.
     pub(crate) tlb: Tlb,
     /// Which of them explicit accesses use: 0 supervisor, 1 user.
@@ -326,6 +332,8 @@ impl Cpu {
             retired: 0,
             delayed_until: 0,
             deadline: 0,
+            retire_until: 0,
+            clock: Clock::FLAT,
             tlb: Tlb::new(),
             mmu: 0,
             leave: false,
@@ -396,6 +404,17 @@ impl Cpu {
     #[must_use]
     pub fn retired(&self) -> u64 {
         self.retired
+    }
+
+    /// `n` steps were none that retires an instruction, and took `cycles` together.
+    pub(crate) fn step_without_retiring(&mut self, n: u64, cycles: u64) {
+        self.time += cycles;
+        self.retire_until = self.retire_until.saturating_sub(n);
+    }
+
+    /// `n` iterations of a repeated instruction are finished, and there is another.
+    pub(crate) fn iterated(&mut self, n: u64) {
+        self.step_without_retiring(n, n.saturating_mul(u64::from(self.clock.iteration)));
     }
 
     /// Lets `cycles` pass without an instruction: a halt.

@@ -145,7 +145,7 @@ impl Cpu {
             return Ok(());
         }
         self.slot = 2;
-        self.time += 1;
+        self.step_without_retiring(1, u64::from(self.clock.delivery));
         match event {
             Event::Exception(_) => cx.observer.exception(),
             _ => cx.observer.interrupt(),

@@ -101,7 +101,9 @@ impl Cpu {
         translations: &mut Translations<O>,
     ) -> Attempt {
         let before = self.retired();
-        self.deadline = self.time.saturating_add(1);
+        self.deadline = u64::MAX;
+        self.retire_until = before + 1;
+        self.clock = translations.clock;
         self.leave = false;
         self.overwrote = false;
         self.notice_code(cx, translations);

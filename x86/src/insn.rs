@@ -272,6 +272,8 @@ pub struct Insn {
     pub len: u8,
     /// How many instructions of the block come before it.
     pub index: u8,
+    /// How many cycles they take.
+    pub before: u16,
     /// Offset of the byte behind it from the block's first byte.
     pub end: u16,
     /// Classes it counts under when it retires.

@@ -20,6 +20,7 @@
 mod access;
 pub mod block;
 pub mod bus;
+pub mod clock;
 mod code_log;
 pub mod cpu;
 mod debug;

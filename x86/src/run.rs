@@ -3,6 +3,7 @@
 use crate::{
     access::OF_DEVICE,
     block::{Block, Ending, Link, MAX_INSNS, Mapping, TRANSIENT, Translations},
+    clock::Budget,
     cpu::{Cpu, Shadow},
     flags,
     insn::{BLOCK_BASE, seg},
@@ -15,7 +16,7 @@ use crate::{
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// The time given is up.
+    /// The budget is used up.
     Deadline,
     /// Something may have changed that the owner has to look at: interrupts, devices, counters,
     /// the privilege that is being observed.
@@ -32,26 +33,28 @@ pub enum Exit {
 const LONGEST: usize = 15;
 
 impl Cpu {
-    /// Runs until `until` (in cycles of [`Cpu::time`]) or until something has to be looked at.
+    /// Runs until the budget is used up or something has to be looked at.
     ///
-    /// The run ends exactly at `until`, between two instructions; a REP string instruction may be
-    /// interrupted between two iterations.
+    /// The run ends between two instructions, or between two iterations of a repeated one. What takes
+    /// several cycles is finished when it has begun.
     pub fn run<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
         translations: &mut Translations<O>,
-        until: u64,
+        budget: Budget,
     ) -> Exit {
         if self.halted {
             return Exit::Halt;
         }
-        self.deadline = until;
+        self.deadline = budget.until;
+        self.retire_until = self.retired.saturating_add(budget.steps);
+        self.clock = translations.clock;
         self.leave = false;
         self.overwrote = false;
         self.paused = false;
         let mut alone = false;
         loop {
-            if self.time >= self.deadline {
+            if self.is_spent() {
                 return Exit::Deadline;
             }
             if self.time < self.delayed_until {
@@ -171,15 +174,18 @@ impl Cpu {
         let mut id = self.lookup(cx, translations)?;
         loop {
             let block = translations.block(id);
-            let left = self.deadline - self.time;
             let count = block.ops.len();
             let limited = self.code_is_limited(block);
-            if left < count as u64 || limited {
+            if self.time + u64::from(block.last_begins) >= self.deadline
+                || self.retired + count as u64 > self.retire_until
+                || limited
+            {
                 let within = if limited { self.within_limit(block)? } else { count };
-                return self.execute(cx, block, within.min(left.min(count as u64) as usize));
+                let within = within.min(self.affordable(block));
+                return self.execute(cx, block, within);
             }
             self.execute(cx, block, count)?;
-            if self.leave || block.ending == Ending::Fall || self.time >= self.deadline {
+            if self.leave || block.ending == Ending::Fall || self.is_spent() {
                 return Ok(());
             }
             let slot = if block.ending == Ending::Through { 0 } else { self.slot as usize };
@@ -208,6 +214,20 @@ impl Cpu {
                 }
             }
         }
+    }
+
+    /// Whether the budget is used up.
+    #[inline(always)]
+    fn is_spent(&self) -> bool {
+        self.time >= self.deadline || self.retired >= self.retire_until
+    }
+
+    /// How many instructions of the block the budget, which is not used up, allows.
+    #[cold]
+    fn affordable<O>(&self, block: &Block<O>) -> usize {
+        let cycles = self.deadline - self.time;
+        let begin = block.ops.partition_point(|op| u64::from(op.insn.before) < cycles);
+        begin.min(usize::try_from(self.retire_until - self.retired).unwrap_or(usize::MAX))
     }
 
     /// What leads to the block at RIP.
@@ -302,7 +322,9 @@ impl Cpu {
     /// `count` instructions of the block retired.
     #[inline(always)]
     fn finish<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>, count: usize) {
-        self.time += count as u64;
+        let whole = count == block.ops.len();
+        let cycles = if whole { block.cycles } else { block.ops[count].insn.before.into() };
+        self.time += u64::from(cycles);
         self.retired += count as u64;
         cx.observer.block_finished();
         if O::COUNTS && block.has_class {
@@ -310,7 +332,7 @@ impl Cpu {
                 cx.observer.retired_class(op.insn.class);
             }
         }
-        if count < block.ops.len() || block.ending != Ending::Branch {
+        if !whole || block.ending != Ending::Branch {
             self.rip = self.rip_at(block.ops[count - 1].insn.end);
         }
     }
@@ -445,7 +467,7 @@ impl Cpu {
         let mut code = vec![0; in_page.min(most * LONGEST)];
         self.fetch(cx, gpa, &mut code);
         let in_page = code.len();
-        if let Some(block) = lower_block(lowering, gpa, &code, in_page, None, most) {
+        if let Some(block) = lower_block(lowering, &self.clock, gpa, &code, in_page, None, most) {
             return Ok(block);
         }
         let (second, _) = self.translate_second(cx, linear)?;
@@ -454,7 +476,7 @@ impl Cpu {
         let mut rest = [0; LONGEST];
         self.fetch(cx, second, &mut rest);
         code.extend_from_slice(&rest);
-        lower_block(lowering, gpa, &code, in_page, Some(second), 1).ok_or(Stop::GP0)
+        lower_block(lowering, &self.clock, gpa, &code, in_page, Some(second), 1).ok_or(Stop::GP0)
     }
 
     /// Notes which bytes of RAM a block was lowered from.

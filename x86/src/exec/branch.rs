@@ -59,6 +59,9 @@ fn next_ip<T: Word>(cpu: &Cpu, insn: &Insn) -> u64 {
 fn go<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, ip: u64, slot: u32) {
     cpu.rip = ip;
     cpu.slot = slot;
+    if slot != NOT_TAKEN {
+        cpu.time += u64::from(cpu.clock.taken);
+    }
     cx.observer.branch(Branch::Near, slot != NOT_TAKEN);
 }
 
@@ -187,6 +190,7 @@ fn ret<O: Observer, T: Word, S: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &
     move_stack::<S>(cpu, T::BYTES as i64 + insn.imm as i64);
     cpu.rip = ip;
     cpu.slot = INDIRECT;
+    cpu.time += u64::from(cpu.clock.taken);
     cx.observer.branch(Branch::Ret, true);
     Ok(())
 }

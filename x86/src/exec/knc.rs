@@ -73,7 +73,7 @@ pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowere
 fn spflt<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     cpu.require(cpu.selectors_are_protected())?;
     settle(cpu, cx);
-    let after = cx.bus.spflt(cpu.now(insn), cpu.reg::<u64>(insn.src) & 1 != 0);
+    let after = cx.bus.spflt(cpu.ends(insn), cpu.reg::<u64>(insn.src) & 1 != 0);
     cpu.obey(after);
     Ok(())
 }
@@ -87,7 +87,7 @@ fn delay<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, insn: &Insn) -> Exec<()>
         Size::B8 => cpu.reg::<u64>(insn.src),
         _ => u64::from(cpu.reg::<u32>(insn.src)),
     };
-    cpu.delayed_until = cpu.now(insn).saturating_add(1).saturating_add(clocks);
+    cpu.delayed_until = cpu.ends(insn).saturating_add(clocks);
     cpu.note_pause();
     Ok(())
 }

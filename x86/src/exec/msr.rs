@@ -146,7 +146,11 @@ impl Cpu {
     pub(super) fn obey(&mut self, after: After) {
         match after {
             After::GoOn => {}
-            After::Until(time) => self.deadline = time,
+            After::Within(budget) => {
+                self.deadline = budget.until;
+                // It is a block of its own, and retires.
+                self.retire_until = (self.retired + 1).saturating_add(budget.steps);
+            }
             After::Leave => self.leave = true,
             After::DevicesMoved => {
                 self.tlb.flush_all();
@@ -194,7 +198,8 @@ fn wrmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
     }
     settle(cpu, cx);
     let edi = cpu.reg(gpr::RDI);
-    let after = cx.bus.wrmsr(cpu.now(insn), number, value, edi).map_err(|_| Stop::GP0)?;
+    let after =
+        cx.bus.wrmsr(cpu.now(insn), cpu.ends(insn), number, value, edi).map_err(|_| Stop::GP0)?;
     cpu.obey(after);
     Ok(())
 }

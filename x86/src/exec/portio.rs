@@ -131,7 +131,7 @@ impl Cpu {
         if self.gpr(gpr::RCX) & mask.value() == 0 {
             return Ok(false);
         }
-        self.time += 1;
+        self.iterated(1);
         if self.gives_way(insn) { Err(self.give_way()) } else { Ok(true) }
     }
 

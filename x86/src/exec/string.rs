@@ -255,7 +255,7 @@ fn repeated<O: Observer, P: Operation, T: Word, const WHILE_EQUAL: bool>(
     }
     let flags = cpu.flags;
     loop {
-        let left = cpu.deadline.saturating_sub(cpu.now(insn));
+        let left = cpu.iterations_left(insn);
         let stretches = cpu.system_flags & (flags::DF | flags::TF) == 0;
         let mut done = 0;
         if stretches {
@@ -278,10 +278,10 @@ fn repeated<O: Observer, P: Operation, T: Word, const WHILE_EQUAL: bool>(
         count -= done;
         set_address(cpu, insn, gpr::RCX, count);
         if count == 0 || P::COMPARES && cpu.flags.zf() != WHILE_EQUAL {
-            cpu.pass(done - 1);
+            cpu.iterated(done - 1);
             return Ok(());
         }
-        cpu.pass(done);
+        cpu.iterated(done);
         if cpu.gives_way(insn) {
             return Err(cpu.give_way());
         }
@@ -289,12 +289,23 @@ fn repeated<O: Observer, P: Operation, T: Word, const WHILE_EQUAL: bool>(
 }
 
 impl Cpu {
+    /// How many iterations of the running instruction the budget allows.
+    fn iterations_left(&self, insn: &Insn) -> u64 {
+        let cycles = self.deadline.saturating_sub(self.now(insn));
+        let steps = self.retire_until.saturating_sub(self.retired_before(insn));
+        match u64::from(self.clock.iteration) {
+            0 => steps,
+            each => steps.min(cycles.div_ceil(each)),
+        }
+    }
+
     /// Whether a repeated instruction stops between two iterations: the time is up, something has
     /// to be looked at, or each iteration is trapped. An instruction that has overwritten itself goes
     /// on, as processors do.
     pub(super) fn gives_way(&self, insn: &Insn) -> bool {
         self.leave && !self.overwrote
             || self.now(insn) >= self.deadline
+            || self.retired_before(insn) >= self.retire_until
             || self.system_flags & flags::TF != 0
     }
 

@@ -12,6 +12,7 @@ use self::decode::{Decoded, MAX_LENGTH, decode};
 
 use crate::{
     block::{Block, Ending, Mode},
+    clock::Clock,
     cpu::{CodeSize, Cpu, Features},
     exec,
     insn::{
@@ -58,6 +59,8 @@ pub(crate) struct Lowering {
     pub(crate) features: Features,
     /// Number of instructions before this one in its block.
     index: u8,
+    /// How many cycles they take.
+    before: u16,
     /// The bytes of this instruction, and zeros behind.
     pub(crate) bytes: [u8; MAX_LENGTH],
 }
@@ -75,6 +78,7 @@ impl Lowering {
             flat,
             features: cpu.features,
             index: 0,
+            before: 0,
             bytes: [0; MAX_LENGTH],
         }
     }
@@ -109,6 +113,7 @@ impl Lowering {
             aux: 0,
             len: i.len() as u8,
             index: self.index,
+            before: self.before,
             end: i.next_ip() as u16,
             class: Class::NONE,
         }
@@ -333,6 +338,7 @@ fn is_alone(mnemonic: Mnemonic) -> bool {
 /// instructions or fewer. `None`: the first instruction needs bytes that are not there.
 pub(crate) fn lower_block<O: Observer>(
     mut l: Lowering,
+    clock: &Clock,
     gpa: u64,
     code: &[u8],
     in_page: usize,
@@ -341,6 +347,7 @@ pub(crate) fn lower_block<O: Observer>(
 ) -> Option<Block<O>> {
     let mut ops: Vec<Op<O>> = Vec::new();
     let mut at = 0;
+    let mut cycles = 0;
     let mut has_class = false;
     let mut marks = false;
     let mut ending = Ending::Through;
@@ -356,6 +363,7 @@ pub(crate) fn lower_block<O: Observer>(
             break;
         }
         l.index = ops.len() as u8;
+        l.before = cycles as u16;
         l.bytes = [0; MAX_LENGTH];
         l.bytes[..i.len()].copy_from_slice(&code[at..at + i.len()]);
         let lowered = if too_long {
@@ -368,6 +376,7 @@ pub(crate) fn lower_block<O: Observer>(
             break;
         }
         at = usize::from(lowered.insn.end).max(at + 1);
+        cycles += u32::from((clock.instruction)(&lowered.insn));
         has_class |= lowered.insn.class != Class::NONE;
         marks |= !lowered.insn.accesses_last();
         ops.push(Op { run: lowered.run, insn: lowered.insn });
@@ -387,6 +396,8 @@ pub(crate) fn lower_block<O: Observer>(
         gpa,
         mode: l.mode(),
         bytes: at as u16,
+        cycles,
+        last_begins: l.before,
         ending,
         marks,
         has_class,

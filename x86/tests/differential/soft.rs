@@ -5,6 +5,7 @@
 use x86_cpu::{
     block::Translations,
     bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled},
+    clock::Budget,
     cpu::{Cpu, DescriptorTable, Features, Segment},
     observe::{Cx, Plain},
     ram::{Ram, Region},
@@ -42,7 +43,7 @@ impl Bus for Nothing {
     fn rdmsr(&mut self, _: u64, _: u32, _: u32) -> Result<u64, Refused> {
         Err(Refused)
     }
-    fn wrmsr(&mut self, _: u64, _: u32, _: u64, _: u32) -> Result<After, Refused> {
+    fn wrmsr(&mut self, _: u64, _: u64, _: u32, _: u64, _: u32) -> Result<After, Refused> {
         Err(Refused)
     }
     fn rdpmc(&mut self, _: RdpmcRequest, _: Option<Unsettled<'_>>) -> Result<u64, Refused> {
@@ -149,7 +150,7 @@ impl Soft {
         let until = cpu.time + 10_000;
         let mut cx = Cx { bus: &mut Nothing, ram: &self.ram, observer: Plain };
         loop {
-            match cpu.run(&mut cx, &mut self.translations, until) {
+            match cpu.run(&mut cx, &mut self.translations, Budget::until(until)) {
                 Exit::Halt => break,
                 Exit::Leave => {}
                 other => panic!("{other:?} after {:02x?}", case.bytes),

@@ -3,6 +3,7 @@
 use x86_cpu::{
     block::Translations,
     bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled},
+    clock::Budget,
     cpu::{Cpu, DescriptorTable, Features, Segment},
     observe::{Counting, Cx, Facts, Observer, Plain},
     run::Exit,
@@ -49,7 +50,7 @@ impl Bus for Device {
     fn rdmsr(&mut self, _: u64, _: u32, _: u32) -> Result<u64, Refused> {
         Err(Refused)
     }
-    fn wrmsr(&mut self, _: u64, _: u32, _: u64, _: u32) -> Result<After, Refused> {
+    fn wrmsr(&mut self, _: u64, _: u64, _: u32, _: u64, _: u32) -> Result<After, Refused> {
         Err(Refused)
     }
     fn rdpmc(&mut self, _: RdpmcRequest, _: Option<Unsettled<'_>>) -> Result<u64, Refused> {
@@ -334,7 +335,7 @@ fn run<O: Observer>(
     translations: &mut Translations<O>,
 ) -> bool {
     while cpu.time < time {
-        if matches!(cpu.run(cx, translations, time), Exit::Halt | Exit::Shutdown) {
+        if matches!(cpu.run(cx, translations, Budget::until(time)), Exit::Halt | Exit::Shutdown) {
             return true;
         }
     }

@@ -10,6 +10,7 @@
 use iced_x86::code_asm::{AsmRegister64, CodeAssembler, gpr64::*, qword_ptr};
 use x86_cpu::{
     block::Translations,
+    clock::Budget,
     cpu::{Cpu, Features, Segment},
     observe::{Cx, Plain},
     run::Exit,
@@ -374,7 +375,7 @@ impl Guest {
         let mut context =
             Cx { bus: &mut Device::default(), ram: &self.memory.ram, observer: Plain };
         loop {
-            match cpu.run(&mut context, &mut self.translations, 1 << 20) {
+            match cpu.run(&mut context, &mut self.translations, Budget::until(1 << 20)) {
                 Exit::Halt => break,
                 Exit::Leave => {}
                 other => panic!("{other:?} at {:x}", cpu.rip),

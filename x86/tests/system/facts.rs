@@ -4,6 +4,7 @@
 use iced_x86::{IcedError, code_asm::*};
 use x86_cpu::{
     block::Translations,
+    clock::Budget,
     cpu::AlignmentRule,
     observe::{Cx, Facts, Plain},
     run::Exit,
@@ -527,7 +528,7 @@ fn transitions_across_uncounted_execution() {
     });
     let mut plain = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer: Plain };
     let until = m.cpu.time + 1;
-    m.cpu.run(&mut plain, &mut Translations::new(), until);
+    m.cpu.run(&mut plain, &mut Translations::new(), Budget::until(until));
     assert_eq!(m.run(), Exit::Halt);
     assert_eq!((m.facts.fp_to_mmx, m.facts.mmx_to_fp), (0, 1));
 }

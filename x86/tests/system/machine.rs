@@ -7,6 +7,7 @@ use iced_x86::code_asm::CodeAssembler;
 use x86_cpu::{
     block::Translations,
     bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled},
+    clock::Budget,
     cpu::{Cpu, DescriptorTable, Features, Segment},
     handover::Attempt,
     observe::{Counting, Cx, Facts, Observer, Plain},
@@ -127,7 +128,7 @@ impl Bus for Ports {
     fn rdmsr(&mut self, _: u64, index: u32, _: u32) -> Result<u64, Refused> {
         if index == 0x10 { Ok(0x1_0000_0002) } else { Err(Refused) }
     }
-    fn wrmsr(&mut self, _: u64, index: u32, value: u64, _: u32) -> Result<After, Refused> {
+    fn wrmsr(&mut self, _: u64, _: u64, index: u32, value: u64, _: u32) -> Result<After, Refused> {
         if index != 0x1b {
             return Err(Refused);
         }
@@ -378,7 +379,7 @@ impl Machine {
         let mut cx = Cx { bus: &mut self.ports, ram: &self.memory.ram, observer: Plain };
         loop {
             let until = self.cpu.time + 1000;
-            let exit = self.cpu.run(&mut cx, &mut self.plain, until);
+            let exit = self.cpu.run(&mut cx, &mut self.plain, Budget::until(until));
             if matches!(exit, Exit::Halt | Exit::Shutdown) {
                 return exit;
             }
@@ -387,7 +388,7 @@ impl Machine {
 
     /// Runs for so many cycles at most, as long as nothing has to be looked at.
     pub(crate) fn run_until(&mut self, until: u64) -> Exit {
-        self.with(|cpu, cx, translations| cpu.run(cx, translations, until))
+        self.with(|cpu, cx, translations| cpu.run(cx, translations, Budget::until(until)))
     }
 
     fn with<T>(

@@ -4,6 +4,7 @@
 
 mod alignment;
 mod claimed;
+mod clock;
 mod code;
 mod code_limit;
 mod control;

@@ -12,7 +12,7 @@
 //!   belongs to that level, and counts with the first instruction there: the stack is the
 //!   supervisor's, and "accesses made while CPL = 3 are user-mode accesses" (Intel SDM volume 3A,
 //!   "Determination of Access Rights"), which would fault on it.
-//! * A cycle passes with each retired instruction, each further iteration of a REP and each
+//! * On the flat clock a cycle passes with each retired instruction, each further iteration of a REP and each
 //!   delivered exception or interrupt; none while halted.
 
 mod outside;
@@ -22,6 +22,7 @@ mod vcpu;
 use pmu_model::{Demand, Pmis};
 use x86_cpu::block::Translations;
 use x86_cpu::bus::Bus;
+use x86_cpu::clock::{Budget, Clock};
 use x86_cpu::cpu::Cpu;
 use x86_cpu::observe::{Counting, Cx, Observer, Plain};
 use x86_cpu::ram::Ram;
@@ -29,7 +30,7 @@ use x86_cpu::run::Exit;
 
 use self::outside::Outside;
 pub use self::vcpu::Vcpu;
-use self::vcpu::{Siblings, count_until};
+use self::vcpu::{Siblings, headroom};
 use super::{Board, Limit, Outcome};
 use crate::irq::Pending;
 use crate::stop::Stop;
@@ -37,6 +38,9 @@ use crate::stop::Stop;
 /// The most cycles without a look whether the run is to end. Instructions that take a microsecond of
 /// the host's time, or are translated anew each time, fill a slice with tenths of a second.
 const STRIDE: u64 = 16_384;
+
+/// Up to where the processor itself ends.
+const UNLIMITED: Budget = Budget::until(u64::MAX);
 
 /// The translated code of a machine.
 pub struct Soft {
@@ -55,16 +59,17 @@ struct Running<'a, 'b> {
 }
 
 impl Soft {
-    /// An engine that has translated nothing yet, for a guest with so many bytes of RAM.
+    /// An engine that has translated nothing yet, for a guest with so many bytes of RAM, and what
+    /// execution takes.
     ///
     /// The code translated for plain execution takes an eighth of that in the host at most, but not
     /// less than 16 MiB and not more than 128 MiB, and that for counted execution as much again.
     #[must_use]
-    pub fn new(ram: u64) -> Self {
+    pub fn new(ram: u64, clock: Clock) -> Self {
         let budget = (ram / 8).clamp(16 << 20, 128 << 20) as usize;
         Self {
-            plain: Translations::with_budget(budget),
-            counting: Translations::with_budget(budget),
+            plain: Translations::with_budget(budget).under(clock),
+            counting: Translations::with_budget(budget).under(clock),
             stop: None,
         }
     }
@@ -89,7 +94,7 @@ impl Soft {
         let (demand, pending) = (Demand::default(), Pending::default());
         let plain = &mut self.plain;
         let act = |cpu: &mut Cpu, cx: &mut Cx<'_, Plain>| act(cpu, cx, plain);
-        Some(observed(running, &demand, u64::MAX, pending, Plain, act))
+        Some(observed(running, &demand, UNLIMITED, pending, Plain, act))
     }
 
     /// Forgets all translated code: guest memory was written by somebody else.
@@ -169,25 +174,25 @@ impl Soft {
         let vcpu = &mut *running.vcpu;
         let pending = running.board.chipset.irq.pending(vcpu.id);
         let time = vcpu.cpu.time;
-        let mut until = until.min(time.saturating_add(left));
+        let mut limit = Budget { until, steps: left };
         if let Some(&at) = vcpu.late.front() {
-            until = until.min(time.saturating_add(at.saturating_sub(vcpu.cpu.retired())));
+            limit.steps = limit.steps.min(at.saturating_sub(vcpu.cpu.retired()));
         }
         if pending.any() && vcpu.cpu.interrupt_shadow() {
-            until = until.min(time + 1);
+            limit.steps = limit.steps.min(1);
         }
         vcpu.cpu.interrupt_waits = pending.any();
         let demand = running.siblings.demand().with(vcpu.pmu.demand());
         vcpu.observe(&demand);
         if demand.counting {
-            let counted = until.min(count_until(&vcpu.pmu, &demand, time));
+            let counted = limit.min(headroom(&vcpu.pmu, &demand, time));
             let observer = Counting::default();
-            observed(running, &demand, until, pending, observer, |cpu, cx| {
+            observed(running, &demand, limit, pending, observer, |cpu, cx| {
                 cpu.run(cx, &mut self.counting, counted)
             })
         } else {
-            observed(running, &demand, until, pending, Plain, |cpu, cx| {
-                cpu.run(cx, &mut self.plain, until)
+            observed(running, &demand, limit, pending, Plain, |cpu, cx| {
+                cpu.run(cx, &mut self.plain, limit)
             })
         }
     }
@@ -213,12 +218,12 @@ impl Soft {
         let demand = running.siblings.demand().with(running.vcpu.pmu.demand());
         if demand.counting {
             let observer = Counting::default();
-            observed(running, &demand, u64::MAX, pending, observer, |cpu, cx| {
+            observed(running, &demand, UNLIMITED, pending, observer, |cpu, cx| {
                 deliver(cpu, cx, vector)
             })
         } else {
             let act = |cpu: &mut Cpu, cx: &mut Cx<'_, Plain>| deliver(cpu, cx, vector);
-            observed(running, &demand, u64::MAX, pending, Plain, act)
+            observed(running, &demand, UNLIMITED, pending, Plain, act)
         }
     }
 }
@@ -247,7 +252,7 @@ fn deliver<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, vector: Option<u8>) -
 fn observed<O: Observer, T>(
     running: Running<'_, '_>,
     demand: &Demand,
-    limit: u64,
+    limit: Budget,
     pending: Pending,
     observer: O,
     act: impl FnOnce(&mut Cpu, &mut Cx<'_, O>) -> T,
@@ -264,7 +269,8 @@ fn observed<O: Observer, T>(
         shared,
         siblings,
         demand: *demand,
-        limit,
+        limit: limit.until,
+        retire_limit: vcpu.cpu.retired().saturating_add(limit.steps),
         counts: &mut vcpu.counts,
         late: &mut vcpu.late,
         at: O::COUNTS.then_some(at),

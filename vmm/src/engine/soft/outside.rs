@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use pmu_model::{Demand, MsrWrite, Pmis, Pmu, RdpmcCaller, SignalCounts};
 use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled};
+use x86_cpu::clock::Budget;
 use x86_cpu::observe::Facts;
 
 use super::stretch::{Circumstances, Stretch};
-use super::vcpu::{Siblings, count_until};
+use super::vcpu::{Siblings, headroom};
 use crate::engine::Board;
 use crate::msr::{self, MsrSpace};
 use crate::platform::{CpuidContext, MsrBank};
@@ -24,8 +25,10 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) demand: Demand,
     /// Some of that is wanted by siblings.
     pub(super) shared: bool,
-    /// The run ends no later, whatever the counters are set to.
+    /// The run ends no later, whatever the counters are set to: a time,
     pub(super) limit: u64,
+    /// and a number of retired instructions.
+    pub(super) retire_limit: u64,
     /// Scratch; empty between uses.
     pub(super) counts: &'a mut SignalCounts,
     /// PMIs under way.
@@ -50,23 +53,27 @@ impl Outside<'_, '_> {
         }
     }
 
-    /// Counts the running instruction before its effect on the PMU: all before it has been counted.
-    fn count_programming(&mut self) {
+    /// Counts the running instruction, which ends at `ends`, before its effect on the PMU: all before
+    /// it has been counted.
+    fn count_programming(&mut self, ends: u64) {
         if let Some(at) = self.at {
             let facts = &mut Facts::default();
-            self.overflowed = self.count(&mut Stretch { facts, instructions: 1, cycles: 1, at });
-            self.counted_time += 1;
+            let cycles = ends.saturating_sub(self.counted_time);
+            self.overflowed = self.count(&mut Stretch { facts, instructions: 1, cycles, at });
+            self.counted_time = ends;
             self.counted_instructions += 1;
         }
     }
 
-    /// What an instruction at `time` means for the run that may have programmed the PMU, which was
-    /// in its `before`-th programming.
-    fn after_programming(&self, before: u64, time: u64) -> After {
+    /// What an instruction that ends at `ends` means for the run, and may have programmed the PMU,
+    /// which was in its `before`-th programming.
+    fn after_programming(&self, before: u64, ends: u64) -> After {
         if self.pmu.programmings() != before || !self.overflowed.is_empty() {
             After::Leave
         } else if self.at.is_some() {
-            After::Until(self.limit.min(count_until(self.pmu, &self.demand, time + 1)))
+            let steps = self.retire_limit.saturating_sub(self.counted_instructions);
+            let limit = Budget { until: self.limit, steps };
+            After::Within(limit.min(headroom(self.pmu, &self.demand, ends)))
         } else {
             After::GoOn
         }
@@ -83,6 +90,21 @@ impl Outside<'_, '_> {
         if !self.demand.per_cycle && !self.shared {
             return self.pmu.advance_by(stretch.at.cpl, |signal| stretch.take(signal));
         }
+        let mut pmis = Pmis::NONE;
+        if self.demand.per_cycle {
+            // What takes several cycles is done in the last.
+            for _ in 1..stretch.cycles {
+                let facts = &mut Facts::default();
+                let mut idle = Stretch { facts, instructions: 0, cycles: 1, ..*stretch };
+                pmis = pmis.with(self.count_at_once(&mut idle));
+            }
+            stretch.cycles = stretch.cycles.min(1);
+        }
+        pmis.with(self.count_at_once(stretch))
+    }
+
+    /// Adds a stretch to the PMU as one cycle if somebody judges every cycle.
+    fn count_at_once(&mut self, stretch: &mut Stretch<'_>) -> Pmis {
         stretch.fill(self.counts, &self.demand.signals);
         if self.counts.is_empty() {
             return Pmis::NONE;
@@ -156,12 +178,19 @@ impl Bus for Outside<'_, '_> {
         self.msrs().read(time, index, edi)
     }
 
-    fn wrmsr(&mut self, time: u64, index: u32, value: u64, edi: u32) -> Result<After, Refused> {
+    fn wrmsr(
+        &mut self,
+        time: u64,
+        ends: u64,
+        index: u32,
+        value: u64,
+        edi: u32,
+    ) -> Result<After, Refused> {
         if self.pmu.judge_write(index, value) == MsrWrite::Done {
             let before = self.pmu.programmings();
-            self.count_programming();
+            self.count_programming(ends);
             self.msrs().write(time, index, value, edi)?;
-            return Ok(self.after_programming(before, time));
+            return Ok(self.after_programming(before, ends));
         }
         self.msrs().write(time, index, value, edi)?;
         if index == msr::TSC {
@@ -195,11 +224,11 @@ impl Bus for Outside<'_, '_> {
         value.map_err(|_| Refused)
     }
 
-    fn spflt(&mut self, time: u64, enabled: bool) -> After {
+    fn spflt(&mut self, ends: u64, enabled: bool) -> After {
         let before = self.pmu.programmings();
-        self.count_programming();
+        self.count_programming(ends);
         self.pmu.set_user_preference(enabled);
-        self.after_programming(before, time)
+        self.after_programming(before, ends)
     }
 
     fn settle(&mut self, facts: &mut Facts, time: u64, retired: u64) {

@@ -13,17 +13,29 @@ pub(super) struct Circumstances {
     pub(super) pending: bool,
 }
 
-/// An upper bound of what any one counter that takes `signal` can gain in one cycle, all the signals
-/// that an event sums taken together.
-pub(super) fn most_per_cycle(signal: Signal) -> u64 {
+/// How often something happens at most.
+pub(super) enum Most {
+    /// Once in a cycle.
+    AsManyAsCycles,
+    /// So often in a step: an instruction that retires, a further iteration of a repeated one, the
+    /// delivery of an exception or interrupt.
+    Times(u64),
+}
+
+/// An upper bound of what any one counter that takes `signal` can gain, all the signals that an event
+/// sums taken together.
+pub(super) fn most_per_step(signal: Signal) -> Most {
     match signal {
+        Signal::CyclesUnhalted | Signal::CyclesIntMasked | Signal::CyclesIntMaskedPending => {
+            Most::AsManyAsCycles
+        }
         // A hardware task switch loads all six, a far return through it SS twice.
         Signal::SegLoadEs
         | Signal::SegLoadCs
         | Signal::SegLoadSs
         | Signal::SegLoadDs
         | Signal::SegLoadFs
-        | Signal::SegLoadGs => 16,
+        | Signal::SegLoadGs => Most::Times(16),
         // FXSAVE moves 512 bytes, ENTER up to 32 stack slots twice; page walks do not count.
         Signal::Load
         | Signal::Store
@@ -34,9 +46,9 @@ pub(super) fn most_per_cycle(signal: Signal) -> u64 {
         | Signal::DebugMatch0
         | Signal::DebugMatch1
         | Signal::DebugMatch2
-        | Signal::DebugMatch3 => 256,
-        // An instruction retires, an exception or an interrupt is delivered: one in a cycle.
-        _ => 1,
+        | Signal::DebugMatch3 => Most::Times(256),
+        // An instruction retires, an exception or an interrupt is delivered.
+        _ => Most::Times(1),
     }
 }
 

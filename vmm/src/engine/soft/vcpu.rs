@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use pmu_model::{Demand, Pmu, SignalCounts};
+use x86_cpu::clock::Budget;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::observe::Accesses;
 
-use super::stretch::{Circumstances, MATCH, most_per_cycle};
+use super::stretch::{Circumstances, MATCH, Most, most_per_step};
 use crate::engine::Board;
 use crate::irq::Pending;
 use crate::msr::MsrSpace;
@@ -140,16 +141,24 @@ impl Vcpu {
     }
 }
 
-/// The time up to which no counter of `pmu` can overflow before the last cycle, if it is `time`, and
-/// up to which only one cycle passes if somebody judges every cycle.
-pub(super) fn count_until(pmu: &Pmu, demand: &Demand, time: u64) -> u64 {
-    let mut cycles = if demand.per_cycle { 1 } else { u64::MAX };
+/// What may be executed from `time` on without any counter of `pmu` overflowing before the last step;
+/// what begins in one cycle if somebody judges every cycle.
+pub(super) fn headroom(pmu: &Pmu, demand: &Demand, time: u64) -> Budget {
+    let mut budget = Budget::until(u64::MAX);
+    if demand.per_cycle {
+        budget = Budget { until: time.saturating_add(1), steps: 1 };
+    }
     for signal in &pmu.demand().signals {
         if let Some(headroom) = pmu.headroom(signal) {
-            cycles = cycles.min((headroom / most_per_cycle(signal)).max(1));
+            match most_per_step(signal) {
+                Most::AsManyAsCycles => {
+                    budget.until = budget.until.min(time.saturating_add(headroom.max(1)));
+                }
+                Most::Times(n) => budget.steps = budget.steps.min((headroom / n).max(1)),
+            }
         }
     }
-    time.saturating_add(cycles)
+    budget
 }
 
 /// The other hardware threads of a processor's core.

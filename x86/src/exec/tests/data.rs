@@ -4,6 +4,7 @@ use iced_x86::{Code, code_asm::*};
 
 use super::{AF, CF, CODE, DF, Machine, OF, PF, SF, Unconnected, ZF};
 use crate::{
+    clock::Clock,
     cpu::CodeSize,
     insn::{Class, Kind, Size, gpr},
     lower::{Lowering, lower_block},
@@ -376,7 +377,8 @@ fn prefetch_group() {
         let l = Lowering::of(&m.cpu);
         let mut run = |modrm: u8| {
             let code = [0x0f, 0x0d, modrm];
-            let block = lower_block::<Plain>(l, CODE, &code, code.len(), None, 1).unwrap();
+            let block =
+                lower_block::<Plain>(l, &Clock::FLAT, CODE, &code, code.len(), None, 1).unwrap();
             let mut context = Cx { bus: &mut Unconnected::default(), ram: &m.ram, observer: Plain };
             let op = &block.ops[0];
             (op.insn.class, (op.run)(&mut m.cpu, &mut context, &op.insn))

@@ -79,6 +79,7 @@ impl Machine {
         cpu.rip = CODE;
         cpu.set_gpr(gpr::RDX, 0);
         cpu.deadline = u64::MAX;
+        cpu.retire_until = u64::MAX;
         Self { cpu, ram, facts: Facts::default(), _memory: memory }
     }
 

@@ -13,6 +13,7 @@ use std::result::Result;
 use iced_x86::code_asm::*;
 use kvm_ioctls::VmFd;
 use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled};
+use x86_cpu::clock::Budget;
 use x86_cpu::cpu::{Cpu, DescriptorTable, Features, Segment};
 
 use super::*;
@@ -66,7 +67,7 @@ impl Bus for Outside {
     fn rdmsr(&mut self, _: u64, _: u32, _: u32) -> Result<u64, Refused> {
         Err(Refused)
     }
-    fn wrmsr(&mut self, _: u64, _: u32, _: u64, _: u32) -> Result<After, Refused> {
+    fn wrmsr(&mut self, _: u64, _: u64, _: u32, _: u64, _: u32) -> Result<After, Refused> {
         Err(Refused)
     }
     fn rdpmc(&mut self, r: RdpmcRequest, _: Option<Unsettled<'_>>) -> Result<u64, Refused> {
@@ -325,7 +326,8 @@ impl Guest {
             state.set_from_cpu(&self.cpu);
             if !keeps.holds(&self.cpu) {
                 self.left_kvm = true;
-                let exit = self.cpu.run(&mut context, &mut self.translations, u64::MAX);
+                let exit =
+                    self.cpu.run(&mut context, &mut self.translations, Budget::until(u64::MAX));
                 assert_eq!(exit, x86_cpu::run::Exit::Halt);
                 return;
             }
