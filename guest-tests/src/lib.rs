@@ -22,7 +22,7 @@ pub mod part;
 pub mod processors;
 
 pub use guest::{Guest, PMI_VECTOR, SCRATCH};
-pub use machine::{Engine, Options, Outcome, on_engine, run, run_with};
+pub use machine::{Engine, Options, Outcome, engine, on_engine, run, run_with};
 pub use measure::DISABLING;
 pub use part::Part;
 

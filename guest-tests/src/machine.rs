@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use vpmu::boot::memory::RamLayout;
 use vpmu::boot::{self, Payload};
-use vpmu::config::{Boot, Config, Limits};
+use vpmu::config::{Boot, Clock, Config, Limits};
 use vpmu::console::Console;
 use vpmu::demo::Image;
 use vpmu::engine::{EngineKind, IrqchipKind};
 use vpmu::machine::{End, Machine};
+use x86_cpu::insn::{Kind, Mem};
 
 use crate::Part;
 
@@ -23,7 +24,7 @@ const MAX_INSTRUCTIONS: u64 = 50_000_000;
 const MAX_TIME: Duration = Duration::from_secs(20);
 
 /// What executes the guests of a test.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Engine {
     /// The name that tests have for it.
     pub name: &'static str,
@@ -31,23 +32,57 @@ pub struct Engine {
     pub kind: EngineKind,
     /// Where the interrupt controllers are.
     pub irqchip: IrqchipKind,
+    /// What execution takes in cycles.
+    pub clock: Clock,
 }
+
+/// [`Engine::PRICED`]'s: a multiplication takes 4 cycles, another instruction with a memory operand 3,
+/// all else 1; a branch that is taken 2 more, a further iteration 2, a delivery 6.
+const PRICED: Clock = Clock {
+    instruction: |insn| match insn.kind {
+        Kind::Imul => 4,
+        _ if insn.mem != Mem::NONE => 3,
+        _ => 1,
+    },
+    taken: 2,
+    iteration: 2,
+    delivery: 6,
+};
 
 impl Engine {
     /// The software engine.
-    pub const SOFT: Self =
-        Self { name: "soft", kind: EngineKind::Soft, irqchip: IrqchipKind::User };
+    pub const SOFT: Self = Self {
+        name: "soft",
+        kind: EngineKind::Soft,
+        irqchip: IrqchipKind::User,
+        clock: Clock::FLAT,
+    };
+    /// The software engine under another clock: what is not counted in cycles is the same.
+    pub const PRICED: Self = Self { name: "priced", clock: PRICED, ..Self::SOFT };
     /// KVM.
-    pub const KVM: Self = Self { name: "kvm", kind: EngineKind::Kvm, irqchip: IrqchipKind::User };
+    pub const KVM: Self = Self { name: "kvm", kind: EngineKind::Kvm, ..Self::SOFT };
     /// KVM with the interrupt controllers in the host's kernel.
     pub const KVM_IRQCHIP: Self =
-        Self { name: "kvm_irqchip", kind: EngineKind::Kvm, irqchip: IrqchipKind::Kernel };
+        Self { name: "kvm_irqchip", irqchip: IrqchipKind::Kernel, ..Self::KVM };
     /// All of them.
-    pub const ALL: [&'static Self; 3] = [&Self::SOFT, &Self::KVM, &Self::KVM_IRQCHIP];
+    pub const ALL: [&'static Self; 4] =
+        [&Self::SOFT, &Self::PRICED, &Self::KVM, &Self::KVM_IRQCHIP];
+}
+
+impl PartialEq for Engine {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
 }
 
 thread_local! {
     static ENGINE: Cell<&'static Engine> = const { Cell::new(&Engine::SOFT) };
+}
+
+/// What executes the guests of this thread.
+#[must_use]
+pub fn engine() -> &'static Engine {
+    ENGINE.get()
 }
 
 /// Does `test` with `engine` executing all guests of this thread.
@@ -139,7 +174,7 @@ pub fn run(part: &Part, image: &Image) -> Outcome {
 /// If it does not end by exiting with code 0 or by switching off.
 #[must_use]
 pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
-    let &Engine { kind: engine, irqchip, .. } = ENGINE.get();
+    let &Engine { kind: engine, irqchip, clock, .. } = ENGINE.get();
     let payload = Payload::Flat {
         image: boot::Image { name: "guest".into(), bytes: image.bytes.clone() },
         address: image.load_address,
@@ -151,6 +186,7 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
         skid: options.skid,
         test_device: options.test_device,
         no_cache: options.no_cache,
+        clock,
         engine,
         irqchip,
         limits: match engine {

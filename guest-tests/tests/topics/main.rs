@@ -40,6 +40,7 @@ files!(
     branches,
     breakpoints,
     classes,
+    clock,
     cpuid_features,
     cycles,
     demo,
