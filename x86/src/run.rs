@@ -180,12 +180,15 @@ impl Cpu {
                 || self.retired + count as u64 > self.retire_until
                 || limited
             {
+                if self.is_spent() {
+                    return Ok(());
+                }
                 let within = if limited { self.within_limit(block)? } else { count };
                 let within = within.min(self.affordable(block));
                 return self.execute(cx, block, within);
             }
             self.execute(cx, block, count)?;
-            if self.leave || block.ending == Ending::Fall || self.is_spent() {
+            if self.leave || block.ending == Ending::Fall {
                 return Ok(());
             }
             let slot = if block.ending == Ending::Through { 0 } else { self.slot as usize };
@@ -198,6 +201,10 @@ impl Cpu {
                     continue;
                 }
             } else if self.system_flags & (flags::TF | flags::RF) != 0 {
+                return Ok(());
+            }
+            // What comes next may be a fault, which is not of this run.
+            if self.is_spent() {
                 return Ok(());
             }
             let (from, from_mode, generation) = (id, block.mode, translations.generation);
