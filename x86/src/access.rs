@@ -553,13 +553,8 @@ impl Cpu {
             && (intent == Intent::Read || entry.writable)
         {
             let host = (entry.host != HostPage::NONE).then_some(entry.host);
-            let gpa = entry.gpa | linear & (PAGE - 1);
             let watched = self.watch.data != 0 && self.watches_page(linear);
-            return if self.alone || host.is_some() && !watched {
-                Ok(Place { gpa, host })
-            } else {
-                Err(Stop::ALONE)
-            };
+            return self.reach(Place { gpa: entry.gpa | linear & (PAGE - 1), host }, watched);
         }
         let found = self.walk(cx.ram, linear, mmu != SUPERVISOR, intent)?;
         let host = if cx.bus.claims(found.gpa) { None } else { cx.ram.page(found.gpa) };
@@ -582,11 +577,12 @@ impl Cpu {
             );
         }
         let host = if rom && intent == Intent::Write { None } else { host };
-        if self.alone || host.is_some() && !watched {
-            Ok(Place { gpa: found.gpa, host })
-        } else {
-            Err(Stop::ALONE)
-        }
+        self.reach(Place { gpa: found.gpa, host }, watched)
+    }
+
+    /// What [`Self::translate`] has found, if the running instruction may have it.
+    fn reach(&self, place: Place, watched: bool) -> Exec<Place> {
+        if self.alone || place.host.is_some() && !watched { Ok(place) } else { Err(Stop::ALONE) }
     }
 
     /// Whether a watched debug address lies in the page of `linear`.

@@ -367,6 +367,17 @@ fn seeds() -> std::ops::Range<u64> {
     first..first + number("VPMU_MODIFICATION_ROUNDS").unwrap_or(ROUNDS).div_ceil(ROUNDS)
 }
 
+/// Says on the way out of a failing test which seed it was.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("VPMU_MODIFICATION_SEED={}", self.0);
+        }
+    }
+}
+
 /// Compares the guests of all seeds. Their programs are as long as they are meant to be: each slot is
 /// five instructions and more (LOOK's DEC and JNS, the operation, NOPs), one entry in four is counted,
 /// and few programs leave their pages early.
@@ -377,6 +388,7 @@ fn compare_all(
 ) -> Result {
     let mut counted = 0;
     for seed in seeds() {
+        let _seed = Seed(seed);
         counted += compare(part, &guest(part, seed)?, cpus);
     }
     let entries = (seeds().end - seeds().start) * ROUNDS / 4;

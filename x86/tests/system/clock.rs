@@ -55,7 +55,8 @@ fn program(m: &mut Machine) {
     });
 }
 
-/// Runs under the clock until the budget is used up or the guest halts.
+/// Runs under the clock until the budget is used up or the guest halts. Its steps are here the number
+/// of instructions retired since power-on, for it may take several runs.
 fn run<O: Observer + Default>(m: &mut Machine, budget: Budget) -> Exit {
     let mut translations = Translations::<O>::new().under(PRICED);
     loop {
@@ -147,6 +148,7 @@ fn a_repeated_instruction_is_paid_by_the_element() {
     }
     // Two MOVs, and four elements that are not the last.
     let mut m = machine();
+    let start = m.cpu.time;
     let mut translations = Translations::<Plain>::new().under(PRICED);
     let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer: Plain };
     let budget = Budget { until: u64::MAX, steps: 6 };
@@ -154,13 +156,20 @@ fn a_repeated_instruction_is_paid_by_the_element() {
     assert_eq!((m.cpu.gpr(RCX), m.cpu.time - start), (6, 2 + 4 * 5));
 }
 
-/// An exception takes seven cycles to be delivered; INT n is an instruction and a taken branch.
+/// An exception takes seven cycles to be delivered and is a step; INT n is an instruction and a taken
+/// branch.
 #[test]
 fn a_delivery_takes_what_the_clock_says() {
-    let mut m = Machine::long();
-    m.load(CODE, 64, |a| a.ud2().unwrap());
-    let start = (m.cpu.retired(), m.cpu.time);
-    let (retired, time) = start;
-    let _ = run::<Plain>(&mut m, Budget { until: u64::MAX, steps: retired + 1 });
-    assert_eq!((m.cpu.retired() - retired, m.cpu.time - time), (0, 7));
+    // UD2; INT 30h.
+    for (code, retired, cycles) in [([0x0f, 0x0b], 0, 7), ([0xcd, 0x30], 1, 1 + 2)] {
+        let mut m = Machine::long();
+        m.write(CODE, &code);
+        m.cpu.rip = CODE;
+        let start = (m.cpu.retired(), m.cpu.time);
+        let mut translations = Translations::<Plain>::new().under(PRICED);
+        let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer: Plain };
+        let budget = Budget { until: u64::MAX, steps: 1 };
+        assert_eq!(m.cpu.run(&mut context, &mut translations, budget), Exit::Deadline);
+        assert_eq!((m.cpu.retired() - start.0, m.cpu.time - start.1), (retired, cycles));
+    }
 }

@@ -12,8 +12,8 @@
 //!   belongs to that level, and counts with the first instruction there: the stack is the
 //!   supervisor's, and "accesses made while CPL = 3 are user-mode accesses" (Intel SDM volume 3A,
 //!   "Determination of Access Rights"), which would fault on it.
-//! * On the flat clock a cycle passes with each retired instruction, each further iteration of a REP and each
-//!   delivered exception or interrupt; none while halted.
+//! * Cycles pass with each retired instruction, each further iteration of a REP and each delivered
+//!   exception or interrupt, on the flat clock one each; none that count while halted.
 
 mod outside;
 mod stretch;
