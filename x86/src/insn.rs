@@ -4,7 +4,7 @@
 //! same blocks as the interpreter. The interpreter pairs each with the handler that executes it
 //! ([`Op`]); a generator would inline the kinds it knows and call the handler of the others.
 
-use crate::{cpu::Cpu, observe::Cx, stop::Exec};
+use crate::{cpu::Cpu, observe::Cx, operation::Operation, stop::Exec};
 
 /// Number of general registers; the register file has two pseudo registers behind them.
 pub const GPRS: usize = 16;
@@ -176,6 +176,65 @@ pub enum Kind {
     Nop,
 }
 
+/// A file of registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum File {
+    /// The operand is no register, or there is none.
+    None,
+    /// General registers.
+    General,
+    /// MM0-MM7.
+    Mmx,
+    /// XMM0-XMM15.
+    Xmm,
+    /// ST(0)-ST(7), by their place on the stack.
+    X87,
+    /// ES, CS, SS, DS, FS, GS.
+    Segment,
+    /// CR0-CR8.
+    Control,
+    /// DR0-DR7.
+    Debug,
+}
+
+impl File {
+    const ALL: [Self; 8] = [
+        Self::None,
+        Self::General,
+        Self::Mmx,
+        Self::Xmm,
+        Self::X87,
+        Self::Segment,
+        Self::Control,
+        Self::Debug,
+    ];
+}
+
+/// The register files of the first two operands as the manual writes them, in one byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Files(u8);
+
+impl Files {
+    /// Of the first and the second operand.
+    #[must_use]
+    pub const fn new(first: File, second: File) -> Self {
+        Self(first as u8 | (second as u8) << 4)
+    }
+
+    /// Of the first operand.
+    #[must_use]
+    pub const fn first(self) -> File {
+        File::ALL[(self.0 & 7) as usize]
+    }
+
+    /// Of the second operand.
+    #[must_use]
+    pub const fn second(self) -> File {
+        File::ALL[(self.0 >> 4 & 7) as usize]
+    }
+}
+
 /// The class of retired instruction that a counter can tell apart (K8 events 26h, 27h, CBh, 02h,
 /// 24h, 4Bh; Pentium events 22h, 2Dh, 2Fh; P6 events B3h, C1h, D9h). An instruction may belong to several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -256,6 +315,12 @@ pub struct Insn {
     /// Immediate, sign-extended to 64 bits; or what the handler wants there.
     pub imm: u64,
     /// What it does.
+    pub op: Operation,
+    /// Which files its register operands are in.
+    pub files: Files,
+    /// Bytes of the memory operand, 0 if there is none or if its size is not fixed.
+    pub mem_bytes: u16,
+    /// What it does, in short.
     pub kind: Kind,
     /// Where its operands are.
     pub form: Form,

@@ -36,6 +36,7 @@ mod host;
 pub mod insn;
 mod lower;
 pub mod observe;
+pub mod operation;
 mod paging;
 pub mod ram;
 pub mod run;

@@ -6,7 +6,7 @@
 
 mod decode;
 
-use iced_x86::{Code, CpuidFeature, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Code, CpuidFeature, Instruction, MemorySize, Mnemonic, OpKind, Register};
 
 use self::decode::{Decoded, MAX_LENGTH, decode};
 
@@ -16,9 +16,11 @@ use crate::{
     cpu::{CodeSize, Cpu, Features},
     exec,
     insn::{
-        AddrMask, BLOCK_BASE, Class, Form, HIGH_BYTE, Handler, Insn, Kind, Mem, Op, Size, ZERO, seg,
+        AddrMask, BLOCK_BASE, Class, File, Files, Form, HIGH_BYTE, Handler, Insn, Kind, Mem, Op,
+        Size, ZERO, seg,
     },
     observe::{Cx, Observer},
+    operation::Operation,
     simd,
     stop::{Exec, Stop},
     x87,
@@ -105,6 +107,9 @@ impl Lowering {
         Insn {
             mem: if has_memory { self.mem(i) } else { Mem::NONE },
             imm: 0,
+            op: operation_of(i),
+            files: Files::new(self.file(i, 0), self.file(i, 1)),
+            mem_bytes: if has_memory { i.memory_size().size() as u16 } else { 0 },
             kind: Kind::Other,
             form: Form::None,
             size: Size::B4,
@@ -116,6 +121,23 @@ impl Lowering {
             before: self.before,
             end: i.next_ip() as u16,
             class: Class::NONE,
+        }
+    }
+
+    /// The register file of operand `n`.
+    fn file(&self, i: &Instruction, n: u32) -> File {
+        if n >= i.op_count() || i.op_kind(n) != OpKind::Register {
+            return File::None;
+        }
+        match i.op_register(n) {
+            r if r.is_gpr() => File::General,
+            r if r.is_mm() => File::Mmx,
+            r if r.is_xmm() => File::Xmm,
+            r if r.is_st() => File::X87,
+            r if r.is_segment_register() => File::Segment,
+            r if r.is_cr() => File::Control,
+            r if r.is_dr() => File::Debug,
+            _ => File::None,
         }
     }
 
@@ -203,6 +225,35 @@ impl Lowering {
             8 => Size::B8,
             _ => Size::B4,
         }
+    }
+}
+
+/// What a decoded instruction does.
+fn operation_of(i: &Instruction) -> Operation {
+    let (first, second) = (i.op0_register(), i.op1_register());
+    let far = i.op_count() > 0
+        && (matches!(i.op0_kind(), OpKind::FarBranch16 | OpKind::FarBranch32)
+            || matches!(
+                i.memory_size(),
+                MemorySize::SegPtr16 | MemorySize::SegPtr32 | MemorySize::SegPtr64
+            ));
+    match i.mnemonic() {
+        Mnemonic::Mov if first.is_segment_register() => Operation::MovToSegment,
+        Mnemonic::Mov if second.is_segment_register() => Operation::MovFromSegment,
+        Mnemonic::Mov if first.is_cr() => Operation::MovToControl,
+        Mnemonic::Mov if second.is_cr() => Operation::MovFromControl,
+        Mnemonic::Mov if first.is_dr() => Operation::MovToDebug,
+        Mnemonic::Mov if second.is_dr() => Operation::MovFromDebug,
+        Mnemonic::Push if first.is_segment_register() => Operation::PushSegment,
+        Mnemonic::Pop if first.is_segment_register() => Operation::PopSegment,
+        Mnemonic::Jmp if far => Operation::JmpFar,
+        Mnemonic::Call if far => Operation::CallFar,
+        Mnemonic::Retf => Operation::RetFar,
+        Mnemonic::Movsd if i.is_string_instruction() => Operation::Movs,
+        Mnemonic::Movsd => Operation::Movsd,
+        Mnemonic::Cmpsd if i.is_string_instruction() => Operation::Cmps,
+        Mnemonic::Cmpsd => Operation::Cmpsd,
+        other => Operation::of_mnemonic(other),
     }
 }
 
