@@ -22,6 +22,7 @@ pub mod reference;
 pub mod stop;
 pub mod summary;
 pub mod terminal;
+pub mod truth;
 mod turns;
 mod typing;
 mod wait;
