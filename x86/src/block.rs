@@ -20,6 +20,7 @@ use crate::{
     clock::Clock,
     insn::Op,
     ram::{PAGE, Ram},
+    tlb::processor_of,
 };
 
 /// Most instructions in a block.
@@ -40,14 +41,20 @@ pub(crate) enum Ending {
     Fall,
 }
 
-/// The successor of a block.
+/// Which block: its place in the cache, and the serial number that it has there.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct BlockId {
+    pub(crate) place: u32,
+    /// Another block at the same place has another; none has zero.
+    pub(crate) serial: u64,
+}
+
+/// The successor of a block. It holds as long as that is there.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Link {
-    /// The generation of the cache for which it holds; zero: never.
-    pub(crate) generation: u64,
+    pub(crate) target: BlockId,
     /// `None`: the successor is in the same page, and holds whatever maps that.
     pub(crate) mapping: Option<Mapping>,
-    pub(crate) target: u32,
 }
 
 /// What has to be as it was for a linear address to lead to the same block.
@@ -60,6 +67,8 @@ pub(crate) struct Mapping {
 
 /// A translated block.
 pub(crate) struct Block<O> {
+    /// Its number among all blocks that its cache has ever held, from 1.
+    pub(crate) serial: u64,
     pub(crate) ops: Box<[Op<O>]>,
     pub(crate) gpa: u64,
     pub(crate) mode: Mode,
@@ -81,9 +90,10 @@ pub(crate) struct Block<O> {
 }
 
 impl<O> Block<O> {
-    /// A block without instructions, which is never executed.
+    /// A block without instructions, which is never executed: nobody asks for its serial number.
     fn nothing() -> Self {
         Self {
+            serial: u64::MAX,
             ops: Box::default(),
             gpa: 0,
             mode: Mode(0),
@@ -152,8 +162,12 @@ pub struct Translations<O> {
     budget: usize,
     /// What the instructions take.
     pub(crate) clock: Clock,
-    /// Grows whenever blocks go; links of an older one are void. Never zero.
-    pub(crate) generation: u64,
+    /// From RIP to block, for all processors.
+    jumps: JumpCache,
+    /// Serial number of the last block.
+    translated: u64,
+    /// How many blocks were dropped because their code was overwritten.
+    overwritten: u64,
     /// How much of [`Ram::overwritten`] has been taken notice of.
     overwritten_seen: u64,
 }
@@ -185,7 +199,9 @@ impl<O> Translations<O> {
             cost: 0,
             budget,
             clock: Clock::FLAT,
-            generation: 1,
+            jumps: JumpCache::default(),
+            translated: 0,
+            overwritten: 0,
             overwritten_seen: 0,
         }
     }
@@ -197,8 +213,33 @@ impl<O> Translations<O> {
     }
 
     #[inline(always)]
-    pub(crate) fn block(&self, id: u32) -> &Block<O> {
-        &self.blocks[id as usize]
+    pub(crate) fn block(&self, place: u32) -> &Block<O> {
+        &self.blocks[place as usize]
+    }
+
+    /// The block at a place, with its serial number.
+    #[inline(always)]
+    pub(crate) fn id(&self, place: u32) -> BlockId {
+        BlockId { place, serial: self.block(place).serial }
+    }
+
+    /// The place of a block, if it is still there.
+    #[inline(always)]
+    pub(crate) fn place_of(&self, id: BlockId) -> Option<u32> {
+        let block = self.blocks.get(id.place as usize)?;
+        (block.serial == id.serial).then_some(id.place)
+    }
+
+    /// The place of the block that the jump cache has for an address.
+    #[inline(always)]
+    pub(crate) fn find_jump(&self, from: &Jump, epochs: [u64; 2]) -> Option<u32> {
+        self.jumps.find(from, epochs).and_then(|id| self.place_of(id))
+    }
+
+    /// Enters the block at a place into the jump cache.
+    pub(crate) fn insert_jump(&mut self, from: Jump, place: u32) {
+        let to = self.id(place);
+        self.jumps.insert(from, to);
     }
 
     pub(crate) fn find(&self, gpa: u64, mode: Mode) -> Option<u32> {
@@ -207,8 +248,15 @@ impl<O> Translations<O> {
 
     /// Takes a block for one execution.
     pub(crate) fn put_transient(&mut self, block: Block<O>) -> u32 {
-        self.blocks[TRANSIENT as usize] = block;
+        self.blocks[TRANSIENT as usize] = self.numbered(block);
         TRANSIENT
+    }
+
+    /// The block with a serial number that no other has.
+    fn numbered(&mut self, mut block: Block<O>) -> Block<O> {
+        self.translated += 1;
+        block.serial = self.translated;
+        block
     }
 
     /// Keeps a block. All others go if there is no room for it.
@@ -221,6 +269,7 @@ impl<O> Translations<O> {
         if self.cost + block.cost() > self.budget {
             self.forget();
         }
+        let block = self.numbered(block);
         self.cost += block.cost();
         let pages = block.pages();
         let id = if let Some(id) = self.free.pop() {
@@ -250,7 +299,6 @@ impl<O> Translations<O> {
             }
         }
         self.free.push(id);
-        self.generation += 1;
     }
 
     /// Drops all blocks whose code has been overwritten.
@@ -268,6 +316,7 @@ impl<O> Translations<O> {
                 for page in pages {
                     for id in self.by_page.remove(&page).unwrap_or_default() {
                         self.drop_block(id);
+                        self.overwritten += 1;
                     }
                 }
             }
@@ -283,7 +332,14 @@ impl<O> Translations<O> {
         self.index.clear();
         self.by_page.clear();
         self.cost = 0;
-        self.generation += 1;
+    }
+
+    /// How many blocks were translated so far, and how many of them were dropped because code in
+    /// their pages was overwritten. A block that runs for the first time is translated, and one that
+    /// runs again after it was dropped.
+    #[must_use]
+    pub fn translated(&self) -> Translated {
+        Translated { blocks: self.translated, overwritten: self.overwritten }
     }
 
     /// Number of blocks that are kept.
@@ -306,67 +362,56 @@ impl<O> Translations<O> {
     }
 }
 
-const JUMPS: usize = 4096;
-
-/// One entry of the jump cache.
-#[derive(Clone, Copy)]
-struct Jump {
-    rip: u64,
-    epoch: u64,
-    generation: u64,
-    target: u32,
-    mode: Mode,
-    mmu: u8,
-    global: bool,
+/// What a cache of translations has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Translated {
+    /// Blocks that were translated.
+    pub blocks: u64,
+    /// Of these, dropped because code in their pages was overwritten.
+    pub overwritten: u64,
 }
 
-/// From RIP to block without a page walk: direct-mapped, void with the TLB's epochs.
-pub(crate) struct JumpCache(Vec<Jump>);
+const JUMPS: usize = 16_384;
+
+/// Where a block is entered: what the jump cache is asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Jump {
+    pub(crate) linear: u64,
+    /// Of [`crate::tlb::Tlb::epochs`], that of the mapping's kind. No two processors have the same.
+    pub(crate) epoch: u64,
+    pub(crate) mode: Mode,
+    pub(crate) mmu: u8,
+    /// Its page is global.
+    pub(crate) global: bool,
+}
+
+/// From RIP to block without a page walk: direct-mapped, void with the TLB's epochs. All processors
+/// share it; each finds its own entries only.
+#[derive(Default)]
+struct JumpCache(Vec<(Jump, BlockId)>);
 
 impl JumpCache {
-    pub(crate) const fn new() -> Self {
-        Self(Vec::new())
+    fn slot(from: &Jump) -> usize {
+        let processor = processor_of(from.epoch).wrapping_mul(0x9e5);
+        (from.linear ^ from.linear >> 12 ^ processor) as usize & (JUMPS - 1)
     }
 
-    fn slot(rip: u64) -> usize {
-        (rip ^ rip >> 12) as usize & (JUMPS - 1)
-    }
-
-    #[inline]
-    pub(crate) fn find(
-        &self,
-        rip: u64,
-        mode: Mode,
-        mmu: usize,
-        epochs: [u64; 2],
-        generation: u64,
-    ) -> Option<u32> {
-        let jump = self.0.get(Self::slot(rip))?;
-        (jump.rip == rip
-            && jump.mode == mode
-            && usize::from(jump.mmu) == mmu
-            && jump.generation == generation
+    /// The block for `from`, whose page may be global or not.
+    #[inline(always)]
+    fn find(&self, from: &Jump, epochs: [u64; 2]) -> Option<BlockId> {
+        let (jump, to) = self.0.get(Self::slot(from))?;
+        (jump.linear == from.linear
+            && jump.mode == from.mode
+            && jump.mmu == from.mmu
             && jump.epoch == epochs[usize::from(jump.global)])
-        .then_some(jump.target)
+        .then_some(*to)
     }
 
-    pub(crate) fn insert(
-        &mut self,
-        rip: u64,
-        mode: Mode,
-        mmu: usize,
-        global: bool,
-        epochs: [u64; 2],
-        generation: u64,
-        target: u32,
-    ) {
+    fn insert(&mut self, from: Jump, to: BlockId) {
         if self.0.is_empty() {
-            let empty =
-                Jump { rip: 0, epoch: 0, generation: 0, target: 0, mode, mmu: 0, global: false };
-            self.0 = vec![empty; JUMPS];
+            let nowhere = Jump { linear: 0, epoch: 0, mode: Mode(0), mmu: 0, global: false };
+            self.0 = vec![(nowhere, BlockId::default()); JUMPS];
         }
-        let epoch = epochs[usize::from(global)];
-        self.0[Self::slot(rip)] =
-            Jump { rip, epoch, generation, target, mode, mmu: mmu as u8, global };
+        self.0[Self::slot(&from)] = (from, to);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     access::OF_DEVICE,
-    block::{Block, Ending, Link, MAX_INSNS, Mapping, TRANSIENT, Translations},
+    block::{Block, Ending, Jump, Link, MAX_INSNS, Mapping, Mode, TRANSIENT, Translations},
     clock::Budget,
     cpu::{Cpu, Shadow},
     flags,
@@ -194,10 +194,10 @@ impl Cpu {
             let slot = if block.ending == Ending::Through { 0 } else { self.slot as usize };
             if slot < 2 {
                 let link = block.links[slot].get();
-                if link.generation == translations.generation
+                if let Some(next) = translations.place_of(link.target)
                     && link.mapping.is_none_or(|mapping| mapping == self.mapping())
                 {
-                    id = link.target;
+                    id = next;
                     continue;
                 }
             } else if self.system_flags & (flags::TF | flags::RF) != 0 {
@@ -207,17 +207,16 @@ impl Cpu {
             if self.is_spent() {
                 return Ok(());
             }
-            let (from, from_mode, generation) = (id, block.mode, translations.generation);
+            let from = translations.id(id);
             id = self.lookup(cx, translations)?;
             if slot < 2
-                && translations.generation == generation
-                && from != TRANSIENT
                 && id != TRANSIENT
+                && let Some(from) = translations.place_of(from).filter(|&from| from != TRANSIENT)
             {
                 let (from, to) = (translations.block(from), translations.block(id));
-                if to.mode == from_mode {
+                if to.mode == from.mode {
                     let mapping = (!self.stays_in_page(from, slot, to)).then(|| self.mapping());
-                    from.links[slot].set(Link { generation, mapping, target: id });
+                    from.links[slot].set(Link { target: translations.id(id), mapping });
                 }
             }
         }
@@ -381,16 +380,9 @@ impl Cpu {
         cx: &mut Cx<'_, O>,
         translations: &mut Translations<O>,
     ) -> Exec<u32> {
-        let mode = Lowering::mode_of(self);
         let linear = self.linear_rip();
-        let known = self.tlb.jumps[usize::from(O::COUNTS)].find(
-            linear,
-            mode,
-            self.mmu,
-            self.tlb.epochs,
-            translations.generation,
-        );
-        match known {
+        let jump = self.jump(linear, Lowering::mode_of(self), false);
+        match translations.find_jump(&jump, self.tlb.epochs) {
             Some(id) => Ok(id),
             None => self.lookup_slow(cx, translations, linear),
         }
@@ -440,11 +432,15 @@ impl Cpu {
                 translations.insert(block)
             }
         };
-        let generation = translations.generation;
-        let epochs = self.tlb.epochs;
-        let tier = usize::from(O::COUNTS);
-        self.tlb.jumps[tier].insert(linear, mode, self.mmu, global, epochs, generation, id);
+        translations.insert_jump(self.jump(linear, mode, global), id);
         Ok(id)
+    }
+
+    /// The way to the block at `linear`, for the jump cache.
+    #[inline(always)]
+    fn jump(&self, linear: u64, mode: Mode, global: bool) -> Jump {
+        let epoch = self.tlb.epochs[usize::from(global)];
+        Jump { linear, epoch, mode, mmu: self.mmu as u8, global }
     }
 
     /// The page behind that of `linear`, where the instruction there goes on.

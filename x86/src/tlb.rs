@@ -9,10 +9,16 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use crate::{
-    block::JumpCache,
-    ram::{HostPage, PAGE, Ram},
-};
+use crate::ram::{HostPage, PAGE, Ram};
+
+/// The bits of an epoch below those that say whose it is.
+const EPOCH_BITS: u32 = 40;
+
+/// A number of the processor that an epoch is of, which no other has.
+#[inline(always)]
+pub(crate) fn processor_of(epoch: u64) -> u64 {
+    epoch >> EPOCH_BITS
+}
 
 /// The side of the TLB that serves accesses at privilege 3.
 const USER: usize = 1;
@@ -67,8 +73,6 @@ pub(crate) struct Tlb {
     /// Changes whenever a translation may have gone. The first counts all such events, the second
     /// only those that reach global pages as well.
     pub(crate) epochs: [u64; 2],
-    /// From RIP to block, for plain and for counted execution.
-    pub(crate) jumps: [JumpCache; 2],
     /// The short ways of user accesses are closed: each has its alignment looked at.
     user_closed: bool,
     /// How much of [`Ram::closed`] has been taken notice of.
@@ -89,12 +93,11 @@ impl Tlb {
     pub(crate) fn new() -> Self {
         // Epochs of different processors never collide: links between blocks are shared.
         static PROCESSORS: AtomicU64 = AtomicU64::new(1);
-        let first = PROCESSORS.fetch_add(1, Ordering::Relaxed) << 40;
+        let first = PROCESSORS.fetch_add(1, Ordering::Relaxed) << EPOCH_BITS;
         Self {
             data: Box::new([[EMPTY; ENTRIES]; 2]),
             code: Box::new([[EMPTY_CODE; CODE_ENTRIES]; 2]),
             epochs: [first; 2],
-            jumps: [const { JumpCache::new() }; 2],
             user_closed: false,
             closed_seen: 0,
         }

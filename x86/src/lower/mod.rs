@@ -443,6 +443,7 @@ pub(crate) fn lower_block<O: Observer>(
     let branch = ops.last().filter(|_| ending == Ending::Branch);
     let wraps = branch.is_some_and(|op| op.insn.size == Size::B2);
     Some(Block {
+        serial: u64::MAX,
         ops: ops.into_boxed_slice(),
         gpa,
         mode: l.mode(),
