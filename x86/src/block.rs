@@ -17,8 +17,9 @@ use std::{
 };
 
 use crate::{
+    access::OF_DEVICE,
     clock::Clock,
-    insn::Op,
+    insn::{Insn, Op},
     ram::{PAGE, Ram},
     tlb::processor_of,
 };
@@ -65,10 +66,11 @@ pub(crate) struct Mapping {
     pub(crate) space: NonZeroU64,
 }
 
-/// A translated block.
-pub(crate) struct Block<O> {
-    /// Its number among all blocks that its cache has ever held, from 1.
+/// A translated block: instructions that follow each other, of which only the last may branch.
+pub struct Block<O> {
+    /// Its number among all blocks that its cache has ever held, from 1, and its place there.
     pub(crate) serial: u64,
+    pub(crate) place: u32,
     pub(crate) ops: Box<[Op<O>]>,
     pub(crate) gpa: u64,
     pub(crate) mode: Mode,
@@ -94,6 +96,7 @@ impl<O> Block<O> {
     fn nothing() -> Self {
         Self {
             serial: u64::MAX,
+            place: TRANSIENT,
             ops: Box::default(),
             gpa: 0,
             mode: Mode(0),
@@ -107,6 +110,62 @@ impl<O> Block<O> {
             wraps: false,
             links: Default::default(),
         }
+    }
+
+    /// A number that no other block of its cache has or had.
+    #[inline(always)]
+    #[must_use]
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Where it is in its cache: less than the number of blocks that it has ever held at once. Blocks
+    /// that are not kept have 0.
+    #[inline(always)]
+    #[must_use]
+    pub fn place(&self) -> usize {
+        self.place as usize
+    }
+
+    /// Its instructions, in order.
+    pub fn instructions(&self) -> impl ExactSizeIterator<Item = &Insn> {
+        self.ops.iter().map(|op| &op.insn)
+    }
+
+    /// Number of its instructions.
+    #[inline(always)]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Whether it has no instructions; no block that is executed has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Bytes of code.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.into()
+    }
+
+    /// Guest-physical address of the byte at an offset from its first, with
+    /// [`Block::is_of_device`] apart.
+    #[must_use]
+    pub fn physical(&self, offset: u16) -> u64 {
+        let in_page = PAGE - (self.gpa & (PAGE - 1));
+        match self.second_page {
+            Some(second) if u64::from(offset) >= in_page => second + u64::from(offset) - in_page,
+            _ => (self.gpa & !OF_DEVICE) + u64::from(offset),
+        }
+    }
+
+    /// Whether its bytes came from a device and not from RAM.
+    #[must_use]
+    pub fn is_of_device(&self) -> bool {
+        self.gpa & OF_DEVICE != 0
     }
 
     /// The pages that its bytes were read from.
@@ -248,14 +307,15 @@ impl<O> Translations<O> {
 
     /// Takes a block for one execution.
     pub(crate) fn put_transient(&mut self, block: Block<O>) -> u32 {
-        self.blocks[TRANSIENT as usize] = self.numbered(block);
+        self.blocks[TRANSIENT as usize] = self.numbered(block, TRANSIENT);
         TRANSIENT
     }
 
-    /// The block with a serial number that no other has.
-    fn numbered(&mut self, mut block: Block<O>) -> Block<O> {
+    /// The block for a place, with a serial number that no other has.
+    fn numbered(&mut self, mut block: Block<O>, place: u32) -> Block<O> {
         self.translated += 1;
         block.serial = self.translated;
+        block.place = place;
         block
     }
 
@@ -269,16 +329,14 @@ impl<O> Translations<O> {
         if self.cost + block.cost() > self.budget {
             self.forget();
         }
-        let block = self.numbered(block);
+        let id = self.free.pop().unwrap_or(self.blocks.len() as u32);
+        let block = self.numbered(block, id);
         self.cost += block.cost();
         let pages = block.pages();
-        let id = if let Some(id) = self.free.pop() {
-            self.blocks[id as usize] = block;
-            id
-        } else {
-            self.blocks.push(block);
-            (self.blocks.len() - 1) as u32
-        };
+        match self.blocks.get_mut(id as usize) {
+            Some(free) => *free = block,
+            None => self.blocks.push(block),
+        }
         self.index.insert(key, id);
         for page in pages {
             self.by_page.entry(page).or_default().push(id);

@@ -5,7 +5,7 @@ use crate::{
     far::{Entry, Frame},
     flags,
     insn::{Size, gpr, seg},
-    observe::{Cx, Observer},
+    observe::{Cx, Delivery, Observer},
     segment::{Descriptor, system_type},
     stop::{Exception, Exec, Stop, vector},
     task::Switch,
@@ -119,6 +119,9 @@ impl Cpu {
         // ICEBP is a #DB already: what MOV SS has held back comes with it and not behind it.
         let matches = if event == Event::Icebp { std::mem::take(&mut self.debug_hits) } else { 0 };
         let mark = cx.observer.mark();
+        if O::FOLLOWS && !event.is_instruction() {
+            cx.observer.delivering(self);
+        }
         let delivered = if !self.protected() {
             self.deliver_real(cx, event)
         } else if self.long_mode() {
@@ -149,6 +152,10 @@ impl Cpu {
         match event {
             Event::Exception(_) => cx.observer.exception(),
             _ => cx.observer.interrupt(),
+        }
+        if O::FOLLOWS {
+            let interrupt = !matches!(event, Event::Exception(_));
+            cx.observer.delivered(self, Delivery { vector: event.vector(), interrupt });
         }
         if event == Event::Nmi {
             self.nmi_blocked = true;

@@ -25,6 +25,7 @@ mod code_log;
 pub mod cpu;
 mod debug;
 mod exec;
+mod facts;
 mod far;
 mod features;
 pub mod flags;

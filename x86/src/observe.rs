@@ -1,325 +1,295 @@
-//! What can be seen of an instruction stream, and the observers that see it.
+//! Who watches an instruction stream.
 //!
-//! Execution is generic over an [`Observer`]. [`Plain`] sees nothing and costs nothing; [`Counting`]
-//! adds up the architectural facts. A block's static facts (instructions and their classes) are
-//! added once per block; the rest is reported where it happens.
+//! Execution is generic over an [`Observer`], which brings a tier of its own: the blocks translated for
+//! it, with their links and jump cache ([`crate::block::Translations`]). What an observer does not ask
+//! for is not in its tier's code. [`Plain`] sees nothing and costs nothing; [`Counting`] adds up the
+//! architectural facts.
 
-use crate::{bus::Bus, insn::Class, ram::Ram};
+use crate::{
+    block::Block,
+    bus::Bus,
+    cpu::Cpu,
+    insn::{Class, Insn},
+    ram::Ram,
+};
 
-/// What execution reports while it runs.
-pub trait Observer {
-    /// Whether anything is observed. A constant, so that code behind it vanishes when nothing is.
-    const COUNTS: bool;
-    /// A control transfer retired.
-    fn branch(&mut self, kind: Branch, taken: bool);
-    /// An instruction, or the delivery of an exception or interrupt, read data memory `loads` times
-    /// and wrote it `stores` times, each less than 2^16.
-    fn access(&mut self, loads: u64, stores: u64);
-    /// A transfer to a more privileged level has pushed `stores` words onto that level's stack, so many
-    /// of them `misaligned`: accesses of the level that begins.
-    fn inner_stores(&mut self, stores: u64, misaligned: u64);
-    /// An access was misaligned by the part's [`crate::cpu::AlignmentRule`].
-    fn misaligned(&mut self);
-    /// An instruction accessed a port.
-    fn io_access(&mut self);
-    /// All accesses since `mark` were made by an MMX instruction.
-    fn mmx_operand(&mut self, mark: Mark);
-    /// A saturating MMX instruction had an element that did not fit.
-    fn saturated(&mut self);
-    /// The first instruction of the `to` kind after one of the other kind.
-    fn fp_transition(&mut self, to: FpKind);
-    /// What [`Observer::roll_back`] goes back to.
-    fn mark(&self) -> Mark;
-    /// The running instruction faulted: its accesses since `mark` are taken back, for it did not
-    /// retire and may start again. Those before a later [`Observer::commit`] stay.
-    fn roll_back(&mut self, mark: Mark);
-    /// An iteration is finished: its accesses stay, whatever becomes of the next.
-    fn commit(&mut self);
-    /// A block is finished.
-    fn block_finished(&mut self);
-    /// Segment register `seg` (numbers of [`crate::insn::seg`]) was loaded.
-    fn seg_load(&mut self, seg: u8);
-    /// An access or a fetch matched the address and type of debug register `n`, enabled or not.
-    fn debug_match(&mut self, n: usize);
-    /// An exception was delivered.
-    fn exception(&mut self);
-    /// A hardware interrupt was taken, an NMI included.
-    fn interrupt(&mut self);
-    /// `n` instructions of one class retired.
-    fn retired_class(&mut self, class: Class);
+pub use crate::facts::{Accesses, Branch, Counting, Facts, FpKind, Mark};
+
+/// Somebody who watches execution.
+///
+/// A block's static facts (instructions and their classes) are added once a block; what depends on the
+/// run is counted where it happens. What an instruction did that faults is taken back, but for the
+/// finished iterations of a repeated one.
+pub trait Observer: Sized {
+    /// Whether [`Observer::counting`] is there. A constant, so that code behind it vanishes where
+    /// nothing is counted.
+    const COUNTS: bool = false;
+    /// Whether it is told of each block that is entered and each instruction that retires.
+    const FOLLOWS: bool = false;
+    /// Whether it is told the address of each access and of each page walk.
+    const SEES_ADDRESSES: bool = false;
+
+    /// Where the facts are counted; `None` if they are not.
+    #[inline(always)]
+    fn counting(&mut self) -> Option<&mut Counting> {
+        None
+    }
+
     /// The facts so far, for whoever counts them to take out what was counted; `None` if nothing is
     /// observed.
-    fn facts(&mut self) -> Option<&mut Facts>;
-}
-
-/// Kinds of control transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Branch {
-    /// Near jump, conditional jump, near call, LOOP, JCXZ.
-    Near,
-    /// Near return.
-    Ret,
-    /// Far call, jump, return, IRET, SYSCALL, SYSRET, SYSENTER, SYSEXIT, INT n, INT3, INTO.
-    Far,
-}
-
-/// Which instructions used the registers that x87 and MMX share.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FpKind {
-    /// An x87 instruction other than FWAIT, a control instruction as well; also the state after
-    /// reset.
-    #[default]
-    X87,
-    /// An instruction on MMX registers, EMMS as well.
-    Mmx,
-}
-
-/// Counts of data accesses. Units: occurrences.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Accesses {
-    /// Reads.
-    pub loads: u64,
-    /// Writes.
-    pub stores: u64,
-    /// Reads and writes that were misaligned.
-    pub misaligned: u64,
-}
-
-/// Three counts of accesses in one word, so that remembering them before an instruction costs next
-/// to nothing. A block adds less to each than half of what its field holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mark(u64);
-
-/// Place of the loads in a [`Mark`]; each field has 21 bits.
-const LOADS: u32 = 0;
-const STORES: u32 = 21;
-const MISALIGNED: u32 = 42;
-const FIELD: u64 = (1 << 21) - 1;
-/// The top bits of the fields.
-const HALF_FULL: u64 = 1 << 20 | 1 << 41 | 1 << 62;
-
-impl Mark {
-    fn of(accesses: Accesses) -> Self {
-        let Accesses { loads, stores, misaligned } = accesses;
-        Self(loads << LOADS | stores << STORES | misaligned << MISALIGNED)
+    #[inline(always)]
+    fn facts(&mut self) -> Option<&mut Facts> {
+        self.counting().map(Counting::complete)
     }
 
-    fn accesses(self) -> Accesses {
-        let field = |place: u32| self.0 >> place & FIELD;
-        Accesses { loads: field(LOADS), stores: field(STORES), misaligned: field(MISALIGNED) }
-    }
-}
+    /// The first instruction of a block is about to begin; RIP is its address.
+    fn entered(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &Block<Self>) {}
+    /// An instruction of the block that was entered last retired. If it is a branch, RIP is where it
+    /// went.
+    fn retired(&mut self, _cpu: &Cpu, _ram: &Ram, _insn: &Insn) {}
+    /// An instruction did not retire. What its finished iterations did stays.
+    fn interrupted(&mut self, _cpu: &Cpu, _insn: &Insn) {}
+    /// The first `count` instructions of the block have retired, and RIP is that of the next.
+    fn finished(&mut self, _cpu: &Cpu, _block: &Block<Self>, _count: usize) {}
+    /// An exception or interrupt is about to be delivered. RIP is the address that its handler finds
+    /// on the stack.
+    fn delivering(&mut self, _cpu: &Cpu) {}
+    /// It has been delivered: RIP is that of its handler.
+    fn delivered(&mut self, _cpu: &Cpu, _delivery: Delivery) {}
+    /// An instruction or a delivery accessed memory or a port.
+    fn accessed(&mut self, _access: Access) {}
+    /// The processor walked the page tables, because its software TLB had no entry.
+    fn walked(&mut self, _walk: &Walk) {}
 
-/// Counts of architectural facts. Units: occurrences.
-///
-/// A data access is one read or one write by an instruction, or by the delivery of an exception or
-/// interrupt to its stack frame: an operand of up to 16 bytes, whether or not it crosses a
-/// boundary; each element of a string, each slot of the stack. A read-modify-write is one load and
-/// one store, but one misaligned reference. Operands that are no register's size (x87 extended and
-/// decimal numbers, environments, FSAVE and FXSAVE images, pseudo descriptors) move in accesses of
-/// eight bytes, the rest in one of four and one of two. Page walks and accesses to descriptor
-/// tables, interrupt tables and task-state segments are none.
-///
-/// The accesses of an instruction that faults do not count, but for the finished iterations of a
-/// repeated one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// Retired instructions by class, in the order of the bits of [`Class`].
-    pub class: [u64; Class::COUNT],
-    /// Branches retired, taken or not.
-    pub branches: u64,
-    /// Branches taken.
-    pub taken: u64,
-    /// Near returns.
-    pub near_returns: u64,
-    /// Far transfers, without exceptions and interrupts.
-    pub far: u64,
-    /// Data reads.
-    pub loads: u64,
-    /// Data writes.
-    pub stores: u64,
-    /// Data accesses that were misaligned by the part's [`crate::cpu::AlignmentRule`].
-    pub misaligned: u64,
-    /// What a transfer to a more privileged level pushed onto that level's stack. None of it is in the
-    /// sums above: it belongs to the level that begins.
-    pub inner: Accesses,
-    /// Accesses to ports: IN and OUT, each element of INS and OUTS.
-    pub io_accesses: u64,
-    /// Those of `loads`, `stores` and `misaligned` that were operands of MMX instructions.
-    pub mmx: Accesses,
-    /// Saturating MMX instructions that saturated at least one element of their result.
-    pub mmx_saturated: u64,
-    /// x87 instructions that came first after an MMX instruction: the one executed last of either
-    /// kind (see [`FpKind`]) was of the other kind. An instruction that then faults on its operand
-    /// has made the transition all the same, and does not make it again (Intel SDM volume 3,
-    /// Pentium event 2Dh and P6 event CCh).
-    pub mmx_to_fp: u64,
-    /// MMX instructions that came first after an x87 instruction.
-    pub fp_to_mmx: u64,
-    /// Segment-register loads, in the order ES, CS, SS, DS, FS, GS.
-    pub seg_loads: [u64; 6],
-    /// Matches of DR0-DR3.
-    pub debug_matches: [u64; 4],
-    /// Exceptions delivered.
-    pub exceptions: u64,
-    /// Hardware interrupts taken.
-    pub interrupts: u64,
+    /// A control transfer retired.
+    #[inline(always)]
+    fn branch(&mut self, kind: Branch, taken: bool) {
+        if let Some(counting) = self.counting() {
+            counting.branch(kind, taken);
+        }
+    }
+
+    /// An instruction, or the delivery of an exception or interrupt, read data memory `loads` times
+    /// and wrote it `stores` times, each less than 2^16.
+    #[inline(always)]
+    fn access(&mut self, loads: u64, stores: u64) {
+        if let Some(counting) = self.counting() {
+            counting.access(loads, stores);
+        }
+    }
+
+    /// A transfer to a more privileged level has pushed `stores` words onto that level's stack, so many
+    /// of them `misaligned`: accesses of the level that begins.
+    #[inline(always)]
+    fn inner_stores(&mut self, stores: u64, misaligned: u64) {
+        if let Some(counting) = self.counting() {
+            counting.inner_stores(stores, misaligned);
+        }
+    }
+
+    /// An access was misaligned by the part's [`crate::cpu::AlignmentRule`].
+    #[inline(always)]
+    fn misaligned(&mut self) {
+        if let Some(counting) = self.counting() {
+            counting.misaligned();
+        }
+    }
+
+    /// An instruction accessed a port.
+    #[inline(always)]
+    fn io_access(&mut self) {
+        if let Some(counting) = self.counting() {
+            counting.io_access();
+        }
+    }
+
+    /// All accesses since `mark` were made by an MMX instruction.
+    #[inline(always)]
+    fn mmx_operand(&mut self, mark: Mark) {
+        if let Some(counting) = self.counting() {
+            counting.mmx_operand(mark);
+        }
+    }
+
+    /// A saturating MMX instruction had an element that did not fit.
+    #[inline(always)]
+    fn saturated(&mut self) {
+        if let Some(counting) = self.counting() {
+            counting.saturated();
+        }
+    }
+
+    /// The first instruction of the `to` kind after one of the other kind.
+    #[inline(always)]
+    fn fp_transition(&mut self, to: FpKind) {
+        if let Some(counting) = self.counting() {
+            counting.fp_transition(to);
+        }
+    }
+
+    /// The running instruction faulted: its accesses since `mark` are taken back, for it did not retire
+    /// and may start again. Those before a later [`Observer::commit`] stay.
+    #[inline(always)]
+    fn roll_back(&mut self, mark: Mark) {
+        if let Some(counting) = self.counting() {
+            counting.roll_back(mark);
+        }
+    }
+
+    /// An iteration is finished: its accesses stay, whatever becomes of the next.
+    #[inline(always)]
+    fn commit(&mut self) {
+        if let Some(counting) = self.counting() {
+            counting.commit();
+        }
+    }
+
+    /// A block is finished.
+    #[inline(always)]
+    fn block_finished(&mut self) {
+        if let Some(counting) = self.counting() {
+            counting.block_finished();
+        }
+    }
+
+    /// Segment register `seg` (numbers of [`crate::insn::seg`]) was loaded.
+    #[inline(always)]
+    fn seg_load(&mut self, seg: u8) {
+        if let Some(counting) = self.counting() {
+            counting.seg_load(seg);
+        }
+    }
+
+    /// An access or a fetch matched the address and type of debug register `n`, enabled or not.
+    #[inline(always)]
+    fn debug_match(&mut self, n: usize) {
+        if let Some(counting) = self.counting() {
+            counting.debug_match(n);
+        }
+    }
+
+    /// An exception was delivered.
+    #[inline(always)]
+    fn exception(&mut self) {
+        if let Some(counting) = self.counting() {
+            counting.exception();
+        }
+    }
+
+    /// A hardware interrupt was taken, an NMI included.
+    #[inline(always)]
+    fn interrupt(&mut self) {
+        if let Some(counting) = self.counting() {
+            counting.interrupt();
+        }
+    }
+
+    /// `class` retired.
+    #[inline(always)]
+    fn retired_class(&mut self, class: Class) {
+        if let Some(counting) = self.counting() {
+            counting.retired_class(class);
+        }
+    }
+
+    /// What [`Observer::roll_back`] goes back to.
+    #[inline(always)]
+    fn mark(&mut self) -> Mark {
+        self.counting().map_or(Mark::default(), |counting| counting.recent())
+    }
 }
 
 /// Sees nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain;
 
-impl Observer for Plain {
-    const COUNTS: bool = false;
-    #[inline(always)]
-    fn branch(&mut self, _: Branch, _: bool) {}
-    #[inline(always)]
-    fn access(&mut self, _: u64, _: u64) {}
-    #[inline(always)]
-    fn inner_stores(&mut self, _: u64, _: u64) {}
-    #[inline(always)]
-    fn misaligned(&mut self) {}
-    #[inline(always)]
-    fn io_access(&mut self) {}
-    #[inline(always)]
-    fn mmx_operand(&mut self, _: Mark) {}
-    #[inline(always)]
-    fn saturated(&mut self) {}
-    #[inline(always)]
-    fn fp_transition(&mut self, _: FpKind) {}
-    #[inline(always)]
-    fn mark(&self) -> Mark {
-        Mark::default()
-    }
-    #[inline(always)]
-    fn roll_back(&mut self, _: Mark) {}
-    #[inline(always)]
-    fn commit(&mut self) {}
-    #[inline(always)]
-    fn block_finished(&mut self) {}
-    #[inline(always)]
-    fn seg_load(&mut self, _: u8) {}
-    #[inline(always)]
-    fn debug_match(&mut self, _: usize) {}
-    #[inline(always)]
-    fn exception(&mut self) {}
-    #[inline(always)]
-    fn interrupt(&mut self) {}
-    #[inline(always)]
-    fn retired_class(&mut self, _: Class) {}
-    #[inline(always)]
-    fn facts(&mut self) -> Option<&mut Facts> {
-        None
-    }
-}
-
-/// Counts the architectural facts.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counting {
-    facts: Facts,
-    /// Accesses that are not yet in `facts`.
-    recent: Mark,
-}
+impl Observer for Plain {}
 
 impl Observer for Counting {
     const COUNTS: bool = true;
+
     #[inline(always)]
-    fn branch(&mut self, kind: Branch, taken: bool) {
-        self.facts.branches += 1;
-        self.facts.taken += u64::from(taken);
-        match kind {
-            Branch::Near => {}
-            Branch::Ret => self.facts.near_returns += 1,
-            Branch::Far => self.facts.far += 1,
-        }
+    fn counting(&mut self) -> Option<&mut Counting> {
+        Some(self)
     }
-    #[inline(always)]
-    fn access(&mut self, loads: u64, stores: u64) {
-        self.recent.0 += loads << LOADS | stores << STORES;
-    }
-    fn inner_stores(&mut self, stores: u64, misaligned: u64) {
-        self.facts.inner.stores += stores;
-        self.facts.inner.misaligned += misaligned;
-    }
-    #[inline(always)]
-    fn misaligned(&mut self) {
-        self.recent.0 += 1 << MISALIGNED;
-    }
-    fn io_access(&mut self) {
-        self.facts.io_accesses += 1;
-    }
-    fn mmx_operand(&mut self, mark: Mark) {
-        let (before, after) = (mark.accesses(), self.recent.accesses());
-        let mmx = &mut self.facts.mmx;
-        mmx.loads += after.loads - before.loads;
-        mmx.stores += after.stores - before.stores;
-        mmx.misaligned += after.misaligned - before.misaligned;
-    }
-    #[inline(always)]
-    fn saturated(&mut self) {
-        self.facts.mmx_saturated += 1;
-    }
-    fn fp_transition(&mut self, to: FpKind) {
-        match to {
-            FpKind::X87 => self.facts.mmx_to_fp += 1,
-            FpKind::Mmx => self.facts.fp_to_mmx += 1,
-        }
-    }
-    #[inline(always)]
-    fn mark(&self) -> Mark {
-        self.recent
-    }
-    #[cold]
-    fn roll_back(&mut self, mark: Mark) {
-        let (before, after) = (mark.accesses(), self.recent.accesses());
-        // Less than at the mark: what there was has been committed since.
-        self.recent = Mark::of(Accesses {
-            loads: after.loads.min(before.loads),
-            stores: after.stores.min(before.stores),
-            misaligned: after.misaligned.min(before.misaligned),
-        });
-    }
-    fn commit(&mut self) {
-        let recent = std::mem::take(&mut self.recent).accesses();
-        self.facts.loads += recent.loads;
-        self.facts.stores += recent.stores;
-        self.facts.misaligned += recent.misaligned;
-    }
-    #[inline(always)]
-    fn block_finished(&mut self) {
-        if self.recent.0 & HALF_FULL != 0 {
-            self.commit();
-        }
-    }
-    fn seg_load(&mut self, seg: u8) {
-        if let Some(count) = self.facts.seg_loads.get_mut(usize::from(seg)) {
-            *count += 1;
-        }
-    }
-    fn debug_match(&mut self, n: usize) {
-        self.facts.debug_matches[n & 3] += 1;
-    }
-    fn exception(&mut self) {
-        self.facts.exceptions += 1;
-    }
-    fn interrupt(&mut self) {
-        self.facts.interrupts += 1;
-    }
-    #[inline]
-    fn retired_class(&mut self, class: Class) {
-        let mut bits = class.0;
-        while bits != 0 {
-            if let Some(count) = self.facts.class.get_mut(bits.trailing_zeros() as usize) {
-                *count += 1;
-            }
-            bits &= bits - 1;
-        }
-    }
-    fn facts(&mut self) -> Option<&mut Facts> {
-        self.commit();
-        Some(&mut self.facts)
-    }
+}
+
+/// An exception or interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Its vector.
+    pub vector: u8,
+    /// A hardware interrupt, an NMI included; else an exception.
+    pub interrupt: bool,
+}
+
+/// An access to memory or to a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Linear address; the port.
+    pub linear: u64,
+    /// Guest-physical address of the first byte; the port.
+    pub physical: u64,
+    /// Bytes.
+    pub bytes: u32,
+    /// How.
+    pub direction: Direction,
+    /// What answered.
+    pub target: Target,
+}
+
+/// Which way an access goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// It reads.
+    Load,
+    /// It writes.
+    Store,
+    /// It reads and writes back: one access to one place.
+    Modify,
+    /// It does neither: a prefetch, or CLFLUSH.
+    Touch,
+}
+
+/// What an access goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// RAM or ROM.
+    Memory,
+    /// A device's registers in memory.
+    Mmio,
+    /// A port.
+    Port,
+}
+
+/// A walk of the page tables that found a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// The linear address that was looked for.
+    pub linear: u64,
+    /// The guest-physical address that it is at.
+    pub physical: u64,
+    /// The entries that were read, from the root on: so many are valid.
+    pub entries: [WalkedEntry; 4],
+    /// Number of entries that were read: 2 to 4, fewer by one for a large page.
+    pub levels: u8,
+    /// Size of the page in bytes.
+    pub page_bytes: u64,
+    /// Its mapping is global.
+    pub global: bool,
+}
+
+/// A page-table entry that a walk read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WalkedEntry {
+    /// Its guest-physical address.
+    pub physical: u64,
+    /// 1 for a page table, 2 for a page directory, up to 4.
+    pub level: u8,
+    /// The walk set its accessed bit.
+    pub set_accessed: bool,
+    /// The walk set its dirty bit.
+    pub set_dirty: bool,
 }
 
 /// What execution needs from outside the processor, lent for the length of a run.

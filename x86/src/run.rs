@@ -281,7 +281,7 @@ impl Cpu {
         block: &Block<O>,
         count: usize,
     ) -> Exec<()> {
-        if O::COUNTS && block.marks {
+        if O::COUNTS && (block.marks || O::SEES_ADDRESSES) {
             return self.execute_marked(cx, block, count);
         }
         self.execute_ops::<O, false>(cx, block, count)
@@ -307,6 +307,9 @@ impl Cpu {
     ) -> Exec<()> {
         self.regs[usize::from(BLOCK_BASE)] = self.rip;
         self.alone = count == 1;
+        if O::FOLLOWS {
+            cx.observer.entered(self, cx.ram, block);
+        }
         let ops = &block.ops[..count];
         for op in ops {
             let mark = cx.observer.mark();
@@ -315,6 +318,9 @@ impl Cpu {
                     cx.observer.roll_back(mark);
                 }
                 return self.stopped(cx, block, usize::from(op.insn.index), stop);
+            }
+            if O::FOLLOWS {
+                cx.observer.retired(self, cx.ram, &op.insn);
             }
             if self.leave {
                 self.finish(cx, block, usize::from(op.insn.index) + 1);
@@ -341,6 +347,9 @@ impl Cpu {
         if !whole || block.ending != Ending::Branch {
             self.rip = self.rip_at(block.ops[count - 1].insn.end);
         }
+        if O::FOLLOWS {
+            cx.observer.finished(self, block, count);
+        }
     }
 
     /// Instruction `at` of the block did not simply retire.
@@ -353,13 +362,20 @@ impl Cpu {
         at: usize,
         stop: Stop,
     ) -> Exec<()> {
+        let insn = &block.ops[at].insn;
         if stop == Stop::HALT {
+            if O::FOLLOWS {
+                cx.observer.retired(self, cx.ram, insn);
+            }
             self.finish(cx, block, at + 1);
         } else {
+            if O::FOLLOWS {
+                cx.observer.interrupted(self, insn);
+            }
             if at > 0 {
                 self.finish(cx, block, at);
             }
-            self.rip = self.rip_at(block.ops[at].insn.start());
+            self.rip = self.rip_at(insn.start());
         }
         Err(stop)
     }

@@ -11,7 +11,7 @@ use iced_x86::{Code, CpuidFeature, Instruction, MemorySize, Mnemonic, OpKind, Re
 use self::decode::{Decoded, MAX_LENGTH, decode};
 
 use crate::{
-    block::{Block, Ending, Mode},
+    block::{Block, Ending, Mode, TRANSIENT},
     clock::Clock,
     cpu::{CodeSize, Cpu, Features},
     exec,
@@ -444,6 +444,7 @@ pub(crate) fn lower_block<O: Observer>(
     let wraps = branch.is_some_and(|op| op.insn.size == Size::B2);
     Some(Block {
         serial: u64::MAX,
+        place: TRANSIENT,
         ops: ops.into_boxed_slice(),
         gpa,
         mode: l.mode(),

@@ -1,0 +1,237 @@
+//! The architectural facts of an instruction stream, counted.
+
+use crate::insn::Class;
+
+/// Kinds of control transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Branch {
+    /// Near jump, conditional jump, near call, LOOP, JCXZ.
+    Near,
+    /// Near return.
+    Ret,
+    /// Far call, jump, return, IRET, SYSCALL, SYSRET, SYSENTER, SYSEXIT, INT n, INT3, INTO.
+    Far,
+}
+
+/// Which instructions used the registers that x87 and MMX share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FpKind {
+    /// An x87 instruction other than FWAIT, a control instruction as well; also the state after
+    /// reset.
+    #[default]
+    X87,
+    /// An instruction on MMX registers, EMMS as well.
+    Mmx,
+}
+
+/// Counts of data accesses. Units: occurrences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accesses {
+    /// Reads.
+    pub loads: u64,
+    /// Writes.
+    pub stores: u64,
+    /// Reads and writes that were misaligned.
+    pub misaligned: u64,
+}
+
+/// Three counts of accesses in one word, so that remembering them before an instruction costs next
+/// to nothing. A block adds less to each than half of what its field holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark(u64);
+
+/// Place of the loads in a [`Mark`]; each field has 21 bits.
+const LOADS: u32 = 0;
+const STORES: u32 = 21;
+const MISALIGNED: u32 = 42;
+const FIELD: u64 = (1 << 21) - 1;
+/// The top bits of the fields.
+const HALF_FULL: u64 = 1 << 20 | 1 << 41 | 1 << 62;
+
+impl Mark {
+    fn of(accesses: Accesses) -> Self {
+        let Accesses { loads, stores, misaligned } = accesses;
+        Self(loads << LOADS | stores << STORES | misaligned << MISALIGNED)
+    }
+
+    /// The counts one by one.
+    #[must_use]
+    pub fn accesses(self) -> Accesses {
+        let field = |place: u32| self.0 >> place & FIELD;
+        Accesses { loads: field(LOADS), stores: field(STORES), misaligned: field(MISALIGNED) }
+    }
+}
+
+/// Counts of architectural facts. Units: occurrences.
+///
+/// A data access is one read or one write by an instruction, or by the delivery of an exception or
+/// interrupt to its stack frame: an operand of up to 16 bytes, whether or not it crosses a
+/// boundary; each element of a string, each slot of the stack. A read-modify-write is one load and
+/// one store, but one misaligned reference. Operands that are no register's size (x87 extended and
+/// decimal numbers, environments, FSAVE and FXSAVE images, pseudo descriptors) move in accesses of
+/// eight bytes, the rest in one of four and one of two. Page walks and accesses to descriptor
+/// tables, interrupt tables and task-state segments are none.
+///
+/// The accesses of an instruction that faults do not count, but for the finished iterations of a
+/// repeated one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Retired instructions by class, in the order of the bits of [`Class`].
+    pub class: [u64; Class::COUNT],
+    /// Branches retired, taken or not.
+    pub branches: u64,
+    /// Branches taken.
+    pub taken: u64,
+    /// Near returns.
+    pub near_returns: u64,
+    /// Far transfers, without exceptions and interrupts.
+    pub far: u64,
+    /// Data reads.
+    pub loads: u64,
+    /// Data writes.
+    pub stores: u64,
+    /// Data accesses that were misaligned by the part's [`crate::cpu::AlignmentRule`].
+    pub misaligned: u64,
+    /// What a transfer to a more privileged level pushed onto that level's stack. None of it is in the
+    /// sums above: it belongs to the level that begins.
+    pub inner: Accesses,
+    /// Accesses to ports: IN and OUT, each element of INS and OUTS.
+    pub io_accesses: u64,
+    /// Those of `loads`, `stores` and `misaligned` that were operands of MMX instructions.
+    pub mmx: Accesses,
+    /// Saturating MMX instructions that saturated at least one element of their result.
+    pub mmx_saturated: u64,
+    /// x87 instructions that came first after an MMX instruction: the one executed last of either
+    /// kind (see [`FpKind`]) was of the other kind. An instruction that then faults on its operand
+    /// has made the transition all the same, and does not make it again (Intel SDM volume 3,
+    /// Pentium event 2Dh and P6 event CCh).
+    pub mmx_to_fp: u64,
+    /// MMX instructions that came first after an x87 instruction.
+    pub fp_to_mmx: u64,
+    /// Segment-register loads, in the order ES, CS, SS, DS, FS, GS.
+    pub seg_loads: [u64; 6],
+    /// Matches of DR0-DR3.
+    pub debug_matches: [u64; 4],
+    /// Exceptions delivered.
+    pub exceptions: u64,
+    /// Hardware interrupts taken.
+    pub interrupts: u64,
+}
+
+/// Counts the architectural facts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counting {
+    facts: Facts,
+    /// Accesses that are not yet in `facts`.
+    recent: Mark,
+}
+
+impl Counting {
+    #[inline(always)]
+    pub(crate) fn branch(&mut self, kind: Branch, taken: bool) {
+        self.facts.branches += 1;
+        self.facts.taken += u64::from(taken);
+        match kind {
+            Branch::Near => {}
+            Branch::Ret => self.facts.near_returns += 1,
+            Branch::Far => self.facts.far += 1,
+        }
+    }
+    #[inline(always)]
+    pub(crate) fn access(&mut self, loads: u64, stores: u64) {
+        self.recent.0 += loads << LOADS | stores << STORES;
+    }
+    pub(crate) fn inner_stores(&mut self, stores: u64, misaligned: u64) {
+        self.facts.inner.stores += stores;
+        self.facts.inner.misaligned += misaligned;
+    }
+    #[inline(always)]
+    pub(crate) fn misaligned(&mut self) {
+        self.recent.0 += 1 << MISALIGNED;
+    }
+    pub(crate) fn io_access(&mut self) {
+        self.facts.io_accesses += 1;
+    }
+    pub(crate) fn mmx_operand(&mut self, mark: Mark) {
+        let (before, after) = (mark.accesses(), self.recent.accesses());
+        let mmx = &mut self.facts.mmx;
+        mmx.loads += after.loads - before.loads;
+        mmx.stores += after.stores - before.stores;
+        mmx.misaligned += after.misaligned - before.misaligned;
+    }
+    #[inline(always)]
+    pub(crate) fn saturated(&mut self) {
+        self.facts.mmx_saturated += 1;
+    }
+    pub(crate) fn fp_transition(&mut self, to: FpKind) {
+        match to {
+            FpKind::X87 => self.facts.mmx_to_fp += 1,
+            FpKind::Mmx => self.facts.fp_to_mmx += 1,
+        }
+    }
+    #[cold]
+    pub(crate) fn roll_back(&mut self, mark: Mark) {
+        let (before, after) = (mark.accesses(), self.recent.accesses());
+        // Less than at the mark: what there was has been committed since.
+        self.recent = Mark::of(Accesses {
+            loads: after.loads.min(before.loads),
+            stores: after.stores.min(before.stores),
+            misaligned: after.misaligned.min(before.misaligned),
+        });
+    }
+    pub(crate) fn commit(&mut self) {
+        let recent = std::mem::take(&mut self.recent).accesses();
+        self.facts.loads += recent.loads;
+        self.facts.stores += recent.stores;
+        self.facts.misaligned += recent.misaligned;
+    }
+    #[inline(always)]
+    pub(crate) fn block_finished(&mut self) {
+        if self.recent.0 & HALF_FULL != 0 {
+            self.commit();
+        }
+    }
+    pub(crate) fn seg_load(&mut self, seg: u8) {
+        if let Some(count) = self.facts.seg_loads.get_mut(usize::from(seg)) {
+            *count += 1;
+        }
+    }
+    pub(crate) fn debug_match(&mut self, n: usize) {
+        self.facts.debug_matches[n & 3] += 1;
+    }
+    pub(crate) fn exception(&mut self) {
+        self.facts.exceptions += 1;
+    }
+    pub(crate) fn interrupt(&mut self) {
+        self.facts.interrupts += 1;
+    }
+    #[inline]
+    pub(crate) fn retired_class(&mut self, class: Class) {
+        let mut bits = class.0;
+        while bits != 0 {
+            if let Some(count) = self.facts.class.get_mut(bits.trailing_zeros() as usize) {
+                *count += 1;
+            }
+            bits &= bits - 1;
+        }
+    }
+    /// All facts so far, those of recent accesses as well.
+    pub fn complete(&mut self) -> &mut Facts {
+        self.commit();
+        &mut self.facts
+    }
+
+    /// The accesses that are not yet in [`Counting::facts`], for which looking costs next to nothing.
+    #[inline(always)]
+    #[must_use]
+    pub fn recent(&self) -> Mark {
+        self.recent
+    }
+
+    /// The facts so far, but for [`Counting::recent`].
+    #[inline(always)]
+    #[must_use]
+    pub fn committed(&self) -> &Facts {
+        &self.facts
+    }
+}
