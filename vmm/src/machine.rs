@@ -31,6 +31,8 @@ use crate::irq::lapic::{LapicConfig, VERSION_INTEGRATED};
 use crate::memory::{Memory, Rom};
 use crate::platform::{MsrBank, Platform};
 use crate::stop::{Cause, Stop, Watch};
+use crate::truth::Truth;
+use crate::truth::record::Recorder;
 use crate::turns::{QUANTUM, Slice};
 
 /// How long, in virtual seconds, all processors may be halted with interrupts off. An NMI could
@@ -289,6 +291,24 @@ impl Machine {
     #[must_use]
     pub fn count(&self) -> Count {
         self.count
+    }
+
+    /// Records all that its processors execute from now on.
+    ///
+    /// # Errors
+    /// If KVM has them: what the host's processor executes is not seen.
+    pub fn record(&mut self, recorder: Recorder) -> Result<()> {
+        if self.kvm.is_some() {
+            return Err(Error::Usage("--truth needs --engine soft".into()));
+        }
+        self.soft.record(recorder);
+        Ok(())
+    }
+
+    /// What was recorded, if it was; nothing is from now on.
+    pub fn recorded(&mut self) -> Option<Truth> {
+        let vcpus = self.vcpus.len();
+        self.soft.recorded().map(|recorder| recorder.finish(vcpus))
     }
 
     /// Runs until the guest ends or is cut off.

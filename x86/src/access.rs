@@ -7,7 +7,7 @@
 use crate::{
     cpu::{Cpu, Segment},
     flags::Word,
-    insn::{Insn, Mem, seg},
+    insn::{Insn, Mem, gpr, seg},
     observe::{Cx, Observer},
     paging::Intent,
     ram::{HostPage, PAGE},
@@ -78,7 +78,24 @@ impl Cpu {
 
     /// Time at its end.
     pub(crate) fn ends(&self, insn: &Insn) -> u64 {
-        self.now(insn) + u64::from((self.clock.instruction)(insn))
+        self.now(insn) + u64::from(self.cycles_of(insn))
+    }
+
+    /// The cycles of an instruction, of a repeated one with its first iteration.
+    #[must_use]
+    pub fn cycles_of(&self, insn: &Insn) -> u8 {
+        (self.clock.instruction)(insn)
+    }
+
+    /// Linear address of the top of the stack.
+    #[inline(always)]
+    #[must_use]
+    pub fn stack_linear(&self) -> u64 {
+        let offset = self.regs[usize::from(gpr::RSP)];
+        if self.in_64bit() {
+            return offset;
+        }
+        self.segment(seg::SS).base.wrapping_add(offset & self.stack_mask()) & 0xffff_ffff
     }
 
     /// Instructions retired at the start of an instruction of the running block.

@@ -19,7 +19,7 @@ use std::{
 use crate::{
     access::OF_DEVICE,
     clock::Clock,
-    insn::{Insn, Op},
+    insn::{Class, Insn, Op},
     ram::{PAGE, Ram},
     tlb::processor_of,
 };
@@ -130,6 +130,18 @@ impl<O> Block<O> {
     /// Its instructions, in order.
     pub fn instructions(&self) -> impl ExactSizeIterator<Item = &Insn> {
         self.ops.iter().map(|op| &op.insn)
+    }
+
+    /// Instruction `n` of it.
+    #[must_use]
+    pub fn instruction(&self, n: usize) -> Option<&Insn> {
+        self.ops.get(n).map(|op| &op.insn)
+    }
+
+    /// The classes of instruction `n`.
+    #[must_use]
+    pub fn class(&self, n: usize) -> Class {
+        self.ops.get(n).map_or(Class::NONE, |op| op.insn.class)
     }
 
     /// Number of its instructions.
@@ -269,6 +281,12 @@ impl<O> Translations<O> {
     #[must_use]
     pub fn under(self, clock: Clock) -> Self {
         Self { clock, ..Self::with_budget(self.budget) }
+    }
+
+    /// An empty cache for another observer, of the same size and under the same clock.
+    #[must_use]
+    pub fn empty<P>(&self) -> Translations<P> {
+        Translations::with_budget(self.budget).under(self.clock)
     }
 
     #[inline(always)]

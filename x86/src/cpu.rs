@@ -169,6 +169,18 @@ pub enum CodeSize {
     Bits64,
 }
 
+impl CodeSize {
+    /// The same as a number: 16, 32 or 64.
+    #[must_use]
+    pub fn bits(self) -> u8 {
+        match self {
+            Self::Bits16 => 16,
+            Self::Bits32 => 32,
+            Self::Bits64 => 64,
+        }
+    }
+}
+
 /// One logical processor.
 pub struct Cpu {
     /// General registers, then pseudo registers (see [`crate::insn::ZERO`]).
@@ -670,6 +682,12 @@ impl Cpu {
     #[must_use]
     pub fn cr0(&self) -> u64 {
         self.cr0
+    }
+    /// Whether linear addresses are translated: CR0.PG.
+    #[inline(always)]
+    #[must_use]
+    pub fn paging(&self) -> bool {
+        self.cr0 & cr0::PG != 0
     }
     /// CR3.
     #[must_use]

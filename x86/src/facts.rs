@@ -54,6 +54,19 @@ impl Mark {
         Self(loads << LOADS | stores << STORES | misaligned << MISALIGNED)
     }
 
+    /// Loads in bits 20:0, stores in bits 41:21, misaligned accesses in bits 62:42.
+    #[inline(always)]
+    #[must_use]
+    pub fn packed(self) -> u64 {
+        self.0
+    }
+
+    /// What was added since a mark with the packed value `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: u64) -> Accesses {
+        Self(self.0.wrapping_sub(earlier)).accesses()
+    }
+
     /// The counts one by one.
     #[must_use]
     pub fn accesses(self) -> Accesses {
@@ -116,6 +129,69 @@ pub struct Facts {
     pub exceptions: u64,
     /// Hardware interrupts taken.
     pub interrupts: u64,
+}
+
+impl Facts {
+    /// All counts.
+    fn counts(&mut self) -> impl Iterator<Item = &mut u64> {
+        let Self {
+            class,
+            branches,
+            taken,
+            near_returns,
+            far,
+            loads,
+            stores,
+            misaligned,
+            inner,
+            io_accesses,
+            mmx,
+            mmx_saturated,
+            mmx_to_fp,
+            fp_to_mmx,
+            seg_loads,
+            debug_matches,
+            exceptions,
+            interrupts,
+        } = self;
+        let single = [
+            branches,
+            taken,
+            near_returns,
+            far,
+            loads,
+            stores,
+            misaligned,
+            io_accesses,
+            mmx_saturated,
+            mmx_to_fp,
+            fp_to_mmx,
+            exceptions,
+            interrupts,
+        ];
+        let [inner, mmx] =
+            [inner, mmx].map(|Accesses { loads, stores, misaligned }| [loads, stores, misaligned]);
+        let many = class.iter_mut().chain(seg_loads).chain(debug_matches);
+        many.chain(single).chain(inner).chain(mmx)
+    }
+
+    /// Adds all counts of `other`.
+    pub fn add(&mut self, other: &Self) {
+        let mut other = *other;
+        for (count, more) in self.counts().zip(other.counts()) {
+            *count += *more;
+        }
+    }
+
+    /// What came to these counts since they were `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let (mut difference, mut earlier) = (*self, *earlier);
+        for (count, less) in difference.counts().zip(earlier.counts()) {
+            *count -= *less;
+        }
+        difference
+    }
 }
 
 /// Counts the architectural facts.
@@ -215,6 +291,12 @@ impl Counting {
             bits &= bits - 1;
         }
     }
+    /// Adds accesses that were kept apart in [`Facts::inner`] to the sums, now that they belong there.
+    pub fn add_inner(&mut self, inner: Accesses) {
+        self.facts.stores += inner.stores;
+        self.facts.misaligned += inner.misaligned;
+    }
+
     /// All facts so far, those of recent accesses as well.
     pub fn complete(&mut self) -> &mut Facts {
         self.commit();

@@ -155,7 +155,14 @@ impl Cpu {
         }
         if O::FOLLOWS {
             let interrupt = !matches!(event, Event::Exception(_));
-            cx.observer.delivered(self, Delivery { vector: event.vector(), interrupt });
+            // Real mode has no error codes. Handlers behind 16-bit gates are taken for 32-bit ones.
+            let code_bytes = match event.code() {
+                Some(_) if self.long_mode() => 8,
+                Some(_) if self.protected() => 4,
+                _ => 0,
+            };
+            let vector = event.vector();
+            cx.observer.delivered(self, Delivery { vector, interrupt, code_bytes });
         }
         if event == Event::Nmi {
             self.nmi_blocked = true;

@@ -221,6 +221,8 @@ pub struct Delivery {
     pub vector: u8,
     /// A hardware interrupt, an NMI included; else an exception.
     pub interrupt: bool,
+    /// Bytes on the handler's stack below the return address: those of an error code, or none.
+    pub code_bytes: u8,
 }
 
 /// An access to memory or to a port.

@@ -381,7 +381,8 @@ impl Cpu {
     }
 
     /// Linear address of the next instruction.
-    fn linear_rip(&self) -> u64 {
+    #[must_use]
+    pub fn linear_rip(&self) -> u64 {
         if self.in_64bit() {
             self.rip
         } else {

@@ -3,6 +3,8 @@
 //! [`Truth`] is the content of a truth file: written by a run with `--truth`, read by `vpmu truth`.
 //! Everything is in a fixed order, so that two runs of the same guest write the same bytes.
 
+pub mod record;
+
 use serde::{Deserialize, Serialize};
 
 /// The version of the file that this program writes, and the only one that it reads.
@@ -25,6 +27,9 @@ pub struct Truth {
     pub rows: Vec<Row>,
     /// The calling contexts. A context stands behind its parent.
     pub contexts: Vec<Context>,
+    /// Calls that were counted in the context of their caller, because there were too many contexts or
+    /// too many below each other.
+    pub flattened: u64,
     /// What is known of the names of addresses.
     pub modules: Vec<Module>,
 }

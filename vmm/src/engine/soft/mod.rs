@@ -29,11 +29,13 @@ use x86_cpu::ram::Ram;
 use x86_cpu::run::Exit;
 
 use self::outside::Outside;
+pub(crate) use self::stretch::fact;
 pub use self::vcpu::Vcpu;
 use self::vcpu::{Siblings, headroom};
 use super::{Board, Limit, Outcome};
 use crate::irq::Pending;
 use crate::stop::Stop;
+use crate::truth::record::Recorder;
 
 /// The most cycles without a look whether the run is to end. Instructions that take a microsecond of
 /// the host's time, or are translated anew each time, fill a slice with tenths of a second.
@@ -46,6 +48,8 @@ const UNLIMITED: Budget = Budget::until(u64::MAX);
 pub struct Soft {
     plain: Translations<Plain>,
     counting: Translations<Counting>,
+    /// Where everything that is executed is recorded, if it is.
+    recording: Option<(Box<Recorder>, Translations<Box<Recorder>>)>,
     /// Asks the run to end.
     stop: Option<Stop>,
 }
@@ -70,8 +74,19 @@ impl Soft {
         Self {
             plain: Translations::with_budget(budget).under(clock),
             counting: Translations::with_budget(budget).under(clock),
+            recording: None,
             stop: None,
         }
+    }
+
+    /// Records all execution from now on.
+    pub fn record(&mut self, recorder: Recorder) {
+        self.recording = Some((Box::new(recorder), self.counting.empty()));
+    }
+
+    /// What has recorded all execution, which it does no longer.
+    pub fn recorded(&mut self) -> Option<Recorder> {
+        self.recording.take().map(|(recorder, _)| *recorder)
     }
 
     /// Ends each run early from now on when `stop` is requested.
@@ -94,13 +109,16 @@ impl Soft {
         let (demand, pending) = (Demand::default(), Pending::default());
         let plain = &mut self.plain;
         let act = |cpu: &mut Cpu, cx: &mut Cx<'_, Plain>| act(cpu, cx, plain);
-        Some(observed(running, &demand, UNLIMITED, pending, Plain, act))
+        Some(observed(running, &demand, UNLIMITED, pending, Plain, act).0)
     }
 
     /// Forgets all translated code: guest memory was written by somebody else.
     pub fn forget(&mut self) {
         self.plain.forget();
         self.counting.forget();
+        if let Some((_, translations)) = &mut self.recording {
+            translations.forget();
+        }
     }
 
     /// Runs processor `id` until the limit, or until the machine has to look at something.
@@ -184,16 +202,25 @@ impl Soft {
         vcpu.cpu.interrupt_waits = pending.any();
         let demand = running.siblings.demand().with(vcpu.pmu.demand());
         vcpu.observe(&demand);
-        if demand.counting {
-            let counted = limit.min(headroom(&vcpu.pmu, &demand, time));
+        let counted = match demand.counting {
+            true => limit.min(headroom(&vcpu.pmu, &demand, time)),
+            false => limit,
+        };
+        if let Some((recorder, mut translations)) = self.recording.take() {
+            let (exit, recorder) =
+                recorded(running, &demand, limit, pending, recorder, |cpu, cx| {
+                    cpu.run(cx, &mut translations, counted)
+                });
+            self.recording = Some((recorder, translations));
+            exit
+        } else if demand.counting {
             let observer = Counting::default();
-            observed(running, &demand, limit, pending, observer, |cpu, cx| {
-                cpu.run(cx, &mut self.counting, counted)
-            })
+            let run =
+                |cpu: &mut Cpu, cx: &mut Cx<'_, Counting>| cpu.run(cx, &mut self.counting, counted);
+            observed(running, &demand, limit, pending, observer, run).0
         } else {
-            observed(running, &demand, limit, pending, Plain, |cpu, cx| {
-                cpu.run(cx, &mut self.plain, limit)
-            })
+            let run = |cpu: &mut Cpu, cx: &mut Cx<'_, Plain>| cpu.run(cx, &mut self.plain, limit);
+            observed(running, &demand, limit, pending, Plain, run).0
         }
     }
 
@@ -216,14 +243,20 @@ impl Soft {
         // cycle of the delivery.
         let pending = Pending::default();
         let demand = running.siblings.demand().with(running.vcpu.pmu.demand());
-        if demand.counting {
+        if let Some((recorder, translations)) = self.recording.take() {
+            let (taken, recorder) =
+                recorded(running, &demand, UNLIMITED, pending, recorder, |cpu, cx| {
+                    deliver(cpu, cx, vector)
+                });
+            self.recording = Some((recorder, translations));
+            taken
+        } else if demand.counting {
             let observer = Counting::default();
-            observed(running, &demand, UNLIMITED, pending, observer, |cpu, cx| {
-                deliver(cpu, cx, vector)
-            })
+            let act = |cpu: &mut Cpu, cx: &mut Cx<'_, Counting>| deliver(cpu, cx, vector);
+            observed(running, &demand, UNLIMITED, pending, observer, act).0
         } else {
             let act = |cpu: &mut Cpu, cx: &mut Cx<'_, Plain>| deliver(cpu, cx, vector);
-            observed(running, &demand, UNLIMITED, pending, Plain, act)
+            observed(running, &demand, UNLIMITED, pending, Plain, act).0
         }
     }
 }
@@ -247,8 +280,26 @@ fn deliver<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, vector: Option<u8>) -
     if result.is_ok() { Taken::Delivered } else { Taken::Shutdown }
 }
 
+/// Does something with a processor as [`observed`] does, and records it.
+fn recorded<T>(
+    running: Running<'_, '_>,
+    demand: &Demand,
+    limit: Budget,
+    pending: Pending,
+    mut recorder: Box<Recorder>,
+    act: impl FnOnce(&mut Cpu, &mut Cx<'_, Box<Recorder>>) -> T,
+) -> (T, Box<Recorder>) {
+    let Running { vcpu, siblings, board, ram } = running;
+    recorder.begin(vcpu.id, &vcpu.cpu);
+    let before = vcpu.pmu.programmings();
+    let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
+    let (result, mut recorder) = observed(running, demand, limit, pending, recorder, act);
+    recorder.end(&vcpu.cpu, &vcpu.pmu, vcpu.pmu.programmings() != before);
+    (result, recorder)
+}
+
 /// Does something with a processor, no longer than `limit` if the counters let it, and counts what
-/// that was.
+/// that was. Gives the observer back.
 fn observed<O: Observer, T>(
     running: Running<'_, '_>,
     demand: &Demand,
@@ -256,7 +307,7 @@ fn observed<O: Observer, T>(
     pending: Pending,
     observer: O,
     act: impl FnOnce(&mut Cpu, &mut Cx<'_, O>) -> T,
-) -> T {
+) -> (T, O) {
     let Running { vcpu, siblings, board, ram } = running;
     let at = vcpu.circumstances(pending);
     let shared = siblings.demand().counting;
@@ -273,7 +324,7 @@ fn observed<O: Observer, T>(
         retire_limit: vcpu.cpu.retired().saturating_add(limit.steps),
         counts: &mut vcpu.counts,
         late: &mut vcpu.late,
-        at: O::COUNTS.then_some(at),
+        at: demand.counting.then_some(at),
         counted_time: vcpu.cpu.time,
         counted_instructions: vcpu.cpu.retired(),
         overflowed: Pmis::NONE,
@@ -285,14 +336,17 @@ fn observed<O: Observer, T>(
         facts.misaligned = inner.misaligned;
     }
     let result = act(&mut vcpu.cpu, &mut cx);
-    if let Some(facts) = cx.observer.facts() {
+    let Cx { mut observer, .. } = cx;
+    if demand.counting
+        && let Some(facts) = observer.facts()
+    {
         vcpu.inner = std::mem::take(&mut facts.inner);
         let retired = vcpu.cpu.retired();
         let pmis = std::mem::replace(&mut outside.overflowed, Pmis::NONE);
         outside.raise(pmis, retired);
         outside.settle(facts, vcpu.cpu.time, retired);
     }
-    result
+    (result, observer)
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ impl Stretch<'_> {
 }
 
 /// The fact that feeds a signal.
-fn fact(facts: &mut Facts, signal: Signal) -> Option<&mut u64> {
+pub(crate) fn fact(facts: &mut Facts, signal: Signal) -> Option<&mut u64> {
     Some(match signal {
         Signal::BranchRetired => &mut facts.branches,
         Signal::BranchTaken => &mut facts.taken,
