@@ -855,6 +855,11 @@ impl Signal {
     /// How many signals there are.
     pub const COUNT: usize = Signal::ALL.len();
 
+    /// The signal with this name; capitals and small letters alike.
+    pub fn by_name(name: &str) -> Option<Signal> {
+        Signal::ALL.iter().copied().find(|signal| signal.name().eq_ignore_ascii_case(name))
+    }
+
     /// Position in [`Signal::ALL`] and in every table indexed by signal.
     pub const fn index(self) -> usize {
         self as usize
@@ -869,5 +874,16 @@ mod tests {
     #[test]
     fn architectural_signals_are_few() {
         assert!(Signal::ALL.iter().filter(|signal| signal.is_architectural()).count() <= 64);
+    }
+
+    /// Every name finds its own signal, so no two are equal.
+    #[test]
+    fn names_find_their_signals() {
+        for &signal in Signal::ALL {
+            assert_eq!(Signal::by_name(signal.name()), Some(signal));
+        }
+        assert_eq!(Signal::by_name("L1D_Miss"), Some(Signal::L1dMiss));
+        assert_eq!(Signal::by_name("l1d_mis"), None);
+        assert_eq!(Signal::by_name(""), None);
     }
 }
