@@ -13,6 +13,20 @@ impl SignalSet {
     /// The set without members.
     pub const EMPTY: SignalSet = SignalSet([0; WORDS]);
 
+    /// Every signal.
+    pub const ALL: SignalSet = SignalSet::of(Signal::ALL);
+
+    /// The set of these.
+    pub const fn of(signals: &[Signal]) -> SignalSet {
+        let mut set = SignalSet::EMPTY;
+        let mut n = 0;
+        while n < signals.len() {
+            set.insert(signals[n]);
+            n += 1;
+        }
+        set
+    }
+
     /// Whether no signal is in the set.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|&word| word == 0)
@@ -24,7 +38,7 @@ impl SignalSet {
     }
 
     /// Adds `signal`.
-    pub fn insert(&mut self, signal: Signal) {
+    pub const fn insert(&mut self, signal: Signal) {
         self.0[signal.index() / 64] |= 1 << (signal.index() % 64);
     }
 
@@ -32,6 +46,11 @@ impl SignalSet {
     #[inline]
     pub fn contains(&self, signal: Signal) -> bool {
         self.0[signal.index() / 64] >> (signal.index() % 64) & 1 != 0
+    }
+
+    /// Whether all of `signals` are in the set.
+    pub fn contains_all(&self, signals: &[Signal]) -> bool {
+        signals.iter().all(|&signal| self.contains(signal))
     }
 
     /// The signals that are in both sets.
@@ -69,6 +88,14 @@ impl IntoIterator for &SignalSet {
 
     fn into_iter(self) -> SignalIter {
         self.iter()
+    }
+}
+
+/// As the sequence of its members' names.
+#[cfg(feature = "serde")]
+impl serde::Serialize for SignalSet {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self)
     }
 }
 

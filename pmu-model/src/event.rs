@@ -1,5 +1,6 @@
 //! Events: what a personality lets a guest select, and the signals that feed each.
 
+use crate::counts::SignalSet;
 use crate::signal::Signal;
 
 /// How well a count can match the hardware.
@@ -29,7 +30,8 @@ impl Fidelity {
     }
 }
 
-/// Whether a selection counts in this version. Derived from the signals, never typed.
+/// Whether a selection counts. Derived from the signals that fire
+/// ([`LiveSignals`](crate::LiveSignals)), never typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -38,7 +40,7 @@ pub enum Availability {
     Live,
     /// Some unit masks are live, others pending.
     Partial,
-    /// Its signals need the micro-architecture model: reads zero until then.
+    /// Its signals need a model that the tier does not have: reads zero until it does.
     Pending,
     /// No signal can ever feed it: reads zero.
     Absent,
@@ -55,12 +57,12 @@ impl Availability {
         }
     }
 
-    /// Of one sum of signals: pending as soon as one term is missing, because the rest of the
-    /// sum would be a wrong number and not a smaller truth.
-    pub fn of_sum(signals: &[Signal]) -> Availability {
+    /// Of one sum of signals, where `live` are those that fire: pending as soon as one term is
+    /// missing, because the rest of the sum would be a wrong number and not a smaller truth.
+    pub fn of_sum(signals: &[Signal], live: &SignalSet) -> Availability {
         if signals.is_empty() {
             Availability::Absent
-        } else if signals.iter().all(|signal| signal.is_architectural()) {
+        } else if live.contains_all(signals) {
             Availability::Live
         } else {
             Availability::Pending
@@ -68,16 +70,16 @@ impl Availability {
     }
 
     /// Of several sums selected together; what is absent does not weigh.
-    fn of_sums(sums: impl Iterator<Item = &'static [Signal]>) -> Availability {
-        let (mut live, mut pending) = (false, false);
+    fn of_sums(sums: impl Iterator<Item = &'static [Signal]>, live: &SignalSet) -> Availability {
+        let (mut counts, mut waits) = (false, false);
         for sum in sums {
-            match Availability::of_sum(sum) {
-                Availability::Live => live = true,
-                Availability::Pending => pending = true,
+            match Availability::of_sum(sum, live) {
+                Availability::Live => counts = true,
+                Availability::Pending => waits = true,
                 Availability::Partial | Availability::Absent => {}
             }
         }
-        match (live, pending) {
+        match (counts, waits) {
             (true, false) => Availability::Live,
             (true, true) => Availability::Partial,
             (false, true) => Availability::Pending,
@@ -265,22 +267,22 @@ impl EventDef {
         sums.iter().copied().chain(bits.map(|b| b.signals)).chain(routes.map(|r| r.signals))
     }
 
-    /// Whether the event counts in this version, with all of its unit masks.
-    pub fn availability(&'static self) -> Availability {
+    /// Whether the event counts where the signals `live` fire, with all of its unit masks.
+    pub fn availability(&'static self, live: &SignalSet) -> Availability {
         if self.umask_rule == UmaskRule::Ignored {
-            return Availability::of_sum(self.signals);
+            return Availability::of_sum(self.signals, live);
         }
         let routes: &[Route] = match self.umask_rule {
             UmaskRule::Routes(routes) => routes,
             _ => &[],
         };
         let sums = self.umasks.iter().map(|bit| bit.signals);
-        Availability::of_sums(sums.chain(routes.iter().map(|route| route.signals)))
+        Availability::of_sums(sums.chain(routes.iter().map(|route| route.signals)), live)
     }
 
-    /// Whether a select of the event with `umask` counts in this version. A mask that selects
-    /// nothing is live: its zero is the true count.
-    pub fn availability_of(&'static self, umask: u8) -> Availability {
+    /// Whether a select of the event with `umask` counts where the signals `live` fire. A mask that
+    /// selects nothing is live: its zero is the true count.
+    pub fn availability_of(&'static self, umask: u8, live: &SignalSet) -> Availability {
         if self.selected(umask).next().is_none() {
             return if self.fidelity == Fidelity::Absent {
                 Availability::Absent
@@ -288,7 +290,7 @@ impl EventDef {
                 Availability::Live
             };
         }
-        Availability::of_sums(self.selected(umask))
+        Availability::of_sums(self.selected(umask), live)
     }
 
     /// The bit of the unit mask that is named `name`, by the manual or by libpfm4; capitals and

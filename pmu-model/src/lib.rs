@@ -42,7 +42,8 @@ pub use event::{
 pub use evtsel::Evtsel;
 pub use nearest::nearest;
 pub use personality::{
-    EnableRule, InitRule, MAX_COUNTERS, Northbridge, Personality, PmiRule, Programming,
+    EnableRule, InitRule, LiveSignals, MAX_COUNTERS, Northbridge, Personality, PmiRule,
+    Programming, Tier,
 };
 pub use pmi::Pmis;
 pub use pmu::{GpFault, MsrRead, MsrWrite, Pmu, RdpmcCaller, Reset};

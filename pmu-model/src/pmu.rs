@@ -1,6 +1,6 @@
 //! The PMU of one logical processor: registers and counting.
 
-use crate::counts::SignalCounts;
+use crate::counts::{SignalCounts, SignalSet};
 use crate::event::Availability;
 use crate::personality::{InitRule, MAX_COUNTERS, Personality, PmiRule};
 use crate::pmi::Pmis;
@@ -78,6 +78,8 @@ pub enum Reset {
 #[derive(Debug, Clone)]
 pub struct Pmu {
     pub(crate) personality: &'static Personality,
+    /// The signals that fire.
+    pub(crate) live: SignalSet,
     pub(crate) registers: Registers,
     /// What the registers program; derived from them.
     pub(crate) selects: [Select; MAX_COUNTERS],
@@ -100,6 +102,7 @@ pub struct Pmu {
 impl PartialEq for Pmu {
     fn eq(&self, other: &Pmu) -> bool {
         core::ptr::eq(self.personality, other.personality)
+            && self.live == other.live
             && self.asks == other.asks
             && self.save() == other.save()
     }
@@ -108,10 +111,13 @@ impl PartialEq for Pmu {
 impl Eq for Pmu {}
 
 impl Pmu {
-    /// A PMU after power-up.
-    pub fn new(personality: &'static Personality) -> Pmu {
+    /// A PMU after power-up, of which the engine fires the signals `live`
+    /// ([`LiveSignals`](crate::LiveSignals)). An event that needs others counts zero and is among
+    /// [`Pmu::uncounted`].
+    pub fn new(personality: &'static Personality, live: &SignalSet) -> Pmu {
         let mut pmu = Pmu {
             personality,
+            live: *live,
             registers: Registers::default(),
             selects: [Select::default(); MAX_COUNTERS],
             edge_level: 0,
@@ -130,7 +136,7 @@ impl Pmu {
     /// A PMU after power-up that asks an engine for nothing, whatever is enabled: every register is
     /// live, and the counters stand still but for [`Pmu::count`].
     pub fn without_demand(personality: &'static Personality) -> Pmu {
-        Pmu { asks: false, ..Pmu::new(personality) }
+        Pmu { asks: false, ..Pmu::new(personality, &SignalSet::EMPTY) }
     }
 
     /// Which processor's PMU this is.
@@ -138,10 +144,17 @@ impl Pmu {
         self.personality
     }
 
+    /// The signals that fire.
+    pub fn live(&self) -> &SignalSet {
+        &self.live
+    }
+
     /// Resets. Warm reset and INIT keep the statistics: they belong to the run.
     pub fn reset(&mut self, kind: Reset) {
         match (kind, self.personality.init) {
-            (Reset::Cold, _) => *self = Pmu { asks: self.asks, ..Pmu::new(self.personality) },
+            (Reset::Cold, _) => {
+                *self = Pmu { asks: self.asks, ..Pmu::new(self.personality, &self.live) };
+            }
             (Reset::Warm, _) => self.clear_registers(),
             (Reset::Init, InitRule::Keeps) => {}
         }
@@ -232,7 +245,7 @@ impl Pmu {
                 self.record_selection(counter, now);
             }
         }
-        self.subscriptions.recompile(self.personality, &self.selects, self.asks);
+        self.subscriptions.recompile(self.personality, &self.live, &self.selects, self.asks);
         self.programmings = self.programmings.wrapping_add(1);
     }
 
@@ -241,7 +254,7 @@ impl Pmu {
         self.stats[counter].select(select.word);
         let event = self.personality.event(select.event, select.umask, counter);
         let live = event.is_some_and(|event| {
-            event.availability_of(select.umask) == Availability::Live
+            event.availability_of(select.umask, &self.live) == Availability::Live
                 && event.umask_rule.documents(event.umasks, select.umask)
                 && event.counters & (1 << counter) != 0
         });

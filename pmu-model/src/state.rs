@@ -1,5 +1,6 @@
 //! Saving and restoring a PMU as a versioned plain structure.
 
+use crate::counts::SignalSet;
 use crate::personality::{MAX_COUNTERS, Personality};
 use crate::pmu::Pmu;
 use crate::register::Registers;
@@ -79,12 +80,14 @@ impl Pmu {
         }
     }
 
-    /// A PMU in a saved state; it asks for what its counters count ([`Pmu::new`]).
+    /// A PMU in a saved state, of which the engine fires the signals `live`; it asks for what its
+    /// counters count ([`Pmu::new`]).
     ///
     /// # Errors
     /// The state is of another version or personality, or no PMU of this personality can be in it.
     pub fn restore(
         personality: &'static Personality,
+        live: &SignalSet,
         state: &PmuStateV1,
     ) -> Result<Pmu, StateError> {
         if state.version != VERSION {
@@ -109,9 +112,10 @@ impl Pmu {
         }
         let selects = Select::decode_all(personality, &state.registers);
         let mut subscriptions = Subscriptions::NONE;
-        subscriptions.recompile(personality, &selects, true);
+        subscriptions.recompile(personality, live, &selects, true);
         Ok(Pmu {
             personality,
+            live: *live,
             registers: state.registers,
             selects,
             edge_level: state.edge_level,

@@ -34,9 +34,6 @@ impl Demand {
     }
 }
 
-/// Room for all signals that an engine can report.
-const MAX_ASKED: usize = 64;
-
 /// The compiled form of the selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subscriptions {
@@ -54,8 +51,8 @@ pub(crate) struct Subscriptions {
     pub(crate) core_wide: CounterSet,
     /// Those of them whose event has no thread context.
     pub(crate) core_events: CounterSet,
-    /// The signals in demand that an engine can report, `asked_len` of them.
-    asked: [Signal; MAX_ASKED],
+    /// The signals in demand, `asked_len` of them: a list, which is walked faster than a set.
+    asked: [Signal; Signal::COUNT],
     asked_len: usize,
     /// The demand on the engine.
     pub(crate) demand: Demand,
@@ -73,16 +70,18 @@ impl Subscriptions {
         per_cycle: 0,
         core_wide: 0,
         core_events: 0,
-        asked: [Signal::CyclesUnhalted; MAX_ASKED],
+        asked: [Signal::CyclesUnhalted; Signal::COUNT],
         asked_len: 0,
         demand: Demand { signals: SignalSet::EMPTY, per_cycle: false, counting: false },
         sibling_demand: Demand { signals: SignalSet::EMPTY, per_cycle: false, counting: false },
     };
 
-    /// Compiles the selects anew. A PMU that does not ask has no demand, whatever is enabled.
+    /// Compiles the selects anew, where the signals `live` fire. A PMU that does not ask has no demand,
+    /// whatever is enabled.
     pub(crate) fn recompile(
         &mut self,
         personality: &'static Personality,
+        live: &SignalSet,
         selects: &[Select; MAX_COUNTERS],
         asks: bool,
     ) {
@@ -98,7 +97,7 @@ impl Subscriptions {
             if select.enabled {
                 self.enabled |= 1 << counter;
                 if asks {
-                    self.add(personality, counter, select);
+                    self.add(personality, live, counter, select);
                 }
             }
         }
@@ -107,25 +106,28 @@ impl Subscriptions {
             self.demand.per_cycle = self.per_cycle != 0;
             self.demand.signals.insert(Signal::CyclesUnhalted);
         }
-        self.asked_len = 0;
-        for signal in self.demand.signals.iter().filter(|signal| signal.is_architectural()) {
-            if let Some(asked) = self.asked.get_mut(self.asked_len) {
-                *asked = signal;
-                self.asked_len += 1;
-            }
+        self.asked_len = self.demand.signals.len();
+        for (asked, signal) in self.asked.iter_mut().zip(&self.demand.signals) {
+            *asked = signal;
         }
         self.sibling_demand.counting = self.core_wide != 0;
         self.sibling_demand.per_cycle = self.per_cycle & self.core_wide != 0;
     }
 
-    /// The signals in demand that an engine can report in this version.
+    /// The signals in demand, one after the other.
     #[inline]
     pub(crate) fn asked(&self, n: usize) -> Option<Signal> {
-        self.asked[..self.asked_len.min(MAX_ASKED)].get(n).copied()
+        self.asked[..self.asked_len.min(Signal::COUNT)].get(n).copied()
     }
 
     /// Adds what one enabled counter asks for.
-    fn add(&mut self, personality: &'static Personality, counter: usize, select: &Select) {
+    fn add(
+        &mut self,
+        personality: &'static Personality,
+        live: &SignalSet,
+        counter: usize,
+        select: &Select,
+    ) {
         let bit = 1 << counter;
         for (cpl, counters) in self.at_cpl.iter_mut().enumerate() {
             *counters |= if select.cpls >> cpl & 1 != 0 { bit } else { 0 };
@@ -145,21 +147,26 @@ impl Subscriptions {
         if select.all_threads || event.scope == Scope::Core {
             self.core_wide |= bit;
         }
-        self.take(event, select, bit);
+        self.take(event, live, select, bit);
     }
 
     /// Enters the signals of an event for a counter.
-    fn take(&mut self, event: &'static EventDef, select: &Select, bit: CounterSet) {
+    fn take(
+        &mut self,
+        event: &'static EventDef,
+        live: &SignalSet,
+        select: &Select,
+        bit: CounterSet,
+    ) {
         let taken = if select.per_cycle() { &mut self.judging } else { &mut self.adding };
-        for sum in event.selected(select.umask) {
-            // A sum with a term that nobody fires yet stays zero: part of it would be a number
-            // that looks like a count and is none.
-            let pending = sum.iter().any(|signal| !signal.is_architectural());
-            for signal in sum.iter().filter(|signal| signal.is_architectural() != pending) {
+        // A sum with a term that does not fire stays zero: part of it would be a number that looks
+        // like a count and is none.
+        for sum in event.selected(select.umask).filter(|sum| live.contains_all(sum)) {
+            for &signal in sum {
                 taken[signal.index()] |= bit;
-                self.demand.signals.insert(*signal);
+                self.demand.signals.insert(signal);
                 if self.core_wide & bit != 0 {
-                    self.sibling_demand.signals.insert(*signal);
+                    self.sibling_demand.signals.insert(signal);
                 }
             }
         }

@@ -11,7 +11,9 @@
 mod guest;
 
 use guest::Guest;
-use pmu_model::{GpFault, MsrRead, MsrWrite, Pmu, PmuStateV1, RdpmcCaller, Reset, Signal};
+use pmu_model::{
+    GpFault, MsrRead, MsrWrite, Pmu, PmuStateV1, RdpmcCaller, Reset, Signal, SignalSet,
+};
 
 /// What a WRMSR does to a register.
 #[derive(Clone, Copy, PartialEq)]
@@ -428,7 +430,7 @@ fn save_and_restore_in_the_middle() {
         let values = program(&mut guest);
         assert_eq!(guest.fire(Signal::InsnRetired, 234, 3), []);
         let state = guest.pmu.save();
-        let restored = Pmu::restore(guest.pmu.personality(), &state).unwrap();
+        let restored = Pmu::restore(guest.pmu.personality(), &SignalSet::ALL, &state).unwrap();
         assert_eq!(restored, guest.pmu, "{}", part.name);
         let mut restored = Guest { pmu: restored };
         for &(msr, value) in &values[2..] {
@@ -441,7 +443,12 @@ fn save_and_restore_in_the_middle() {
         assert_eq!(restored.pmu, guest.pmu, "{}", part.name);
         for other in PARTS.iter().filter(|other| other.name != part.name) {
             let stranger = Guest::on(other.name).pmu.personality();
-            assert!(Pmu::restore(stranger, &state).is_err(), "{} as {}", part.name, other.name);
+            assert!(
+                Pmu::restore(stranger, &SignalSet::ALL, &state).is_err(),
+                "{} as {}",
+                part.name,
+                other.name
+            );
         }
     }
 }
@@ -451,8 +458,9 @@ fn save_and_restore_in_the_middle() {
 /// (Knights Corner: no second edge before the status was cleared).
 #[test]
 fn save_and_restore_in_the_middle_of_a_condition() {
-    let restored =
-        |guest: &Guest| Pmu::restore(guest.pmu.personality(), &guest.pmu.save()).unwrap();
+    let restored = |guest: &Guest| {
+        Pmu::restore(guest.pmu.personality(), &SignalSet::ALL, &guest.pmu.save()).unwrap()
+    };
 
     let mut guest = Guest::on("p55c");
     let busy = [(Signal::BusBusy, 1)].into_iter().collect();
@@ -493,7 +501,11 @@ fn a_state_with_reserved_bits_is_refused() {
         ] {
             let mut state = guest.pmu.save();
             spoil(&mut state);
-            assert!(Pmu::restore(personality, &state).is_err(), "{} {what}", part.name);
+            assert!(
+                Pmu::restore(personality, &SignalSet::ALL, &state).is_err(),
+                "{} {what}",
+                part.name
+            );
         }
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! Source: AMD BKDG 26094, section 10.2. Sequences and sums were worked out by hand.
 
-use pmu_model::{MsrRead, MsrWrite, Personality, Pmis, Pmu, Reset, Signal, SignalCounts};
+use pmu_model::{
+    MsrRead, MsrWrite, Personality, Pmis, Pmu, Reset, Signal, SignalCounts, SignalSet, Tier,
+};
 
 const EVTSEL: u32 = 0xC001_0000;
 const PERFCTR: u32 = 0xC001_0004;
@@ -20,7 +22,7 @@ fn cmask(n: u64) -> u64 {
 
 /// A K8 with `selects` in its event selects, as many as given.
 fn k8(selects: &[u64]) -> Pmu {
-    let mut pmu = Pmu::new(Personality::by_name("k8").unwrap());
+    let mut pmu = Pmu::new(Personality::by_name("k8").unwrap(), &SignalSet::ALL);
     for (i, &select) in (0..).zip(selects) {
         assert_eq!(pmu.write_msr(EVTSEL + i, select), MsrWrite::Done);
     }
@@ -420,7 +422,11 @@ fn more_selections_than_the_record_holds() {
 #[test]
 fn uncounted_selections_are_named() {
     let on = EN | USR | OS;
-    let mut pmu = k8(&[0xC0 | on, 0x0124 | on, 0x41]);
+    let personality = Personality::by_name("k8").unwrap();
+    let mut pmu = Pmu::new(personality, personality.live.of(Tier::InstructionSet));
+    for (counter, evtsel) in (0..).zip([0xC0 | on, 0x0124 | on, 0x41]) {
+        select(&mut pmu, counter, evtsel);
+    }
     assert!(pmu.uncounted().is_empty());
     for evtsel in [0x41, 0x0FF6, 0x99, 0x0724] {
         select(&mut pmu, 2, evtsel | on);

@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pmu_model::{Availability, EventDef, Fidelity, Personality, Scope, Signal, UmaskRule};
+use pmu_model::{
+    Availability, EventDef, Fidelity, Personality, Scope, Signal, SignalSet, Tier, UmaskRule,
+};
 
 const MMX_MANUAL: &str = "Intel MMX Technology manual, chapter 6";
 
@@ -31,11 +33,16 @@ fn fidelities(rows: &[&'static EventDef]) -> [usize; 4] {
         .map(|fidelity| rows.iter().filter(|row| row.fidelity == fidelity).count())
 }
 
+/// The signals of the instruction set.
+fn fired(name: &str) -> &'static SignalSet {
+    part(name).live.of(Tier::InstructionSet)
+}
+
 /// Codes and counters of the rows that count when no unit mask is named, in the table's order.
-fn live<'a>(rows: impl IntoIterator<Item = &'a &'static EventDef>) -> Vec<(u8, u8)> {
-    rows.into_iter()
+fn live(name: &str, rows: &[&'static EventDef]) -> Vec<(u8, u8)> {
+    rows.iter()
         .filter(|row| row.selected(row.default_umask).next().is_some())
-        .filter(|row| row.availability_of(row.default_umask) == Availability::Live)
+        .filter(|row| row.availability_of(row.default_umask, fired(name)) == Availability::Live)
         .map(|row| (row.code, row.counters))
         .collect()
 }
@@ -110,8 +117,8 @@ fn p55c_live() {
         (0x36, 0b01),
         (0x39, 0b01),
     ];
-    assert_eq!(live(&rows), expected);
-    assert_eq!(live(&from("p55c", "Intel SDM volume 3")), [(0x1C, 0b11)]);
+    assert_eq!(live("p55c", &rows), expected);
+    assert_eq!(live("p55c", &from("p55c", "Intel SDM volume 3")), [(0x1C, 0b11)]);
 }
 
 /// Section 6.1: events of one code sit on different counters, so that a pair runs at once.
@@ -152,8 +159,8 @@ fn p55c_sums() {
 #[test]
 fn p6_live() {
     let codes = |name: &str| -> Vec<u8> {
-        let mut codes: Vec<u8> =
-            live(part(name).events.iter().collect::<Vec<_>>().iter()).iter().map(|l| l.0).collect();
+        let rows: Vec<_> = part(name).events.iter().collect();
+        let mut codes: Vec<u8> = live(name, &rows).iter().map(|row| row.0).collect();
         codes.sort_unstable();
         codes
     };
@@ -203,7 +210,11 @@ fn p6_line_states() {
         let event = row("ppro", name);
         assert_eq!(event.default_umask, 0x0F, "{name}");
         assert_eq!(event.selected(0).count(), 0, "{name}");
-        assert_eq!(event.availability_of(0), Availability::Live, "{name}: zero is the count");
+        assert_eq!(
+            event.availability_of(0, fired("ppro")),
+            Availability::Live,
+            "{name}: zero is the count"
+        );
     }
 }
 
@@ -267,7 +278,7 @@ fn p6_mmx_and_sse_masks() {
     assert_eq!(counted(arithmetic, 1), set(&[Signal::SseScalarArith]));
     let prefetches = row("p6", "EMON_KNI_PREF_DISPATCHED");
     assert_eq!(counted(prefetches, 2), set(&[Signal::SoftPrefetchT2]));
-    assert_eq!(prefetches.availability(), Availability::Partial, "NTA alone is live");
+    assert_eq!(prefetches.availability(fired("p6")), Availability::Partial, "NTA alone is live");
 }
 
 /// Which part has which of the added events.
@@ -296,7 +307,7 @@ fn pm_line_masks() {
         for umask in [0x00, 0x10, 0x20, 0x30] {
             assert_eq!(event.selected(umask).count(), 0, "{name} {umask:02X}h: no state");
         }
-        assert_eq!(event.availability_of(0x0F), Availability::Pending, "{name}");
+        assert_eq!(event.availability_of(0x0F, fired("pm")), Availability::Pending, "{name}");
     }
     assert_eq!(counted(row("pm", "L2_LD"), 0x08), set(&[Signal::L2LoadDemandModified]));
     let both = [Signal::L2FillDemandExclusive, Signal::L2FillPrefetchedExclusive];
@@ -307,7 +318,7 @@ fn pm_line_masks() {
 /// Table 11: what needs no model.
 #[test]
 fn k7_live() {
-    let mut codes: Vec<u8> = live(&from("k7", "AMD 22007")).iter().map(|row| row.0).collect();
+    let mut codes: Vec<u8> = live("k7", &from("k7", "AMD 22007")).iter().map(|row| row.0).collect();
     codes.sort_unstable();
     assert_eq!(
         codes,
@@ -357,10 +368,10 @@ fn k7_without_a_mask_table() {
 #[test]
 fn knc_live() {
     let rows = from("knc", "Intel 327357-001JA");
-    let codes: Vec<u8> = live(&rows).iter().map(|row| row.0).collect();
+    let codes: Vec<u8> = live("knc", &rows).iter().map(|row| row.0).collect();
     assert_eq!(codes, [0x00, 0x01, 0x12, 0x16, 0x28, 0x2A]);
-    assert!(live(&from("knc", "Linux")).is_empty());
-    assert!(live(&from("knc", "Linux, LIKWID")).is_empty());
+    assert!(live("knc", &from("knc", "Linux")).is_empty());
+    assert!(live("knc", &from("knc", "Linux, LIKWID")).is_empty());
 }
 
 /// The unit mask is the unit's number and nothing else. A code can belong to two units.
@@ -383,8 +394,8 @@ fn knc_units() {
     for code in [0x00, 0x01, 0x03, 0x04, 0x16, 0x17] {
         assert_eq!(twice(code), 2, "{code:02X}h");
     }
-    assert_eq!(row("knc", "DATA_READ").availability(), Availability::Live);
-    assert_eq!(row("knc", "VPU_DATA_READ").availability(), Availability::Absent);
+    assert_eq!(row("knc", "DATA_READ").availability(fired("knc")), Availability::Live);
+    assert_eq!(row("knc", "VPU_DATA_READ").availability(fired("knc")), Availability::Absent);
 }
 
 /// libpfm4 and Linux bind 17 events of the L2 and the ring to counter 0, and Linux four more; F0h
@@ -555,7 +566,7 @@ fn client_names() {
 fn rows_keep_their_fidelity() {
     for name in PARTS {
         for event in part(name).events {
-            let availability = event.availability_of(event.default_umask);
+            let availability = event.availability_of(event.default_umask, fired(name));
             match event.fidelity {
                 Fidelity::Exact if (name, event.code) == ("p55c", 0x2E) => {
                     assert_eq!(availability, Availability::Pending);
@@ -564,7 +575,12 @@ fn rows_keep_their_fidelity() {
                     assert_eq!(availability, Availability::Live, "{name} {}", event.name);
                 }
                 Fidelity::Absent => {
-                    assert_eq!(event.availability(), Availability::Absent, "{name} {}", event.name);
+                    assert_eq!(
+                        event.availability(fired(name)),
+                        Availability::Absent,
+                        "{name} {}",
+                        event.name
+                    );
                     assert!(event.umasks.iter().all(|bit| bit.signals.is_empty()));
                 }
                 _ => assert_ne!(availability, Availability::Absent, "{name} {}", event.name),

@@ -2,11 +2,21 @@
 //!
 //! Source: AMD BKDG 26094, section 10.2.
 
-use pmu_model::Personality;
-use pmu_model::explain::{EncodeError, encode, explain};
+use pmu_model::explain::{EncodeError, Explanation, UnknownRegister, encode};
+use pmu_model::{Personality, Tier};
 
 fn k8() -> &'static Personality {
     Personality::by_name("k8").unwrap()
+}
+
+/// What the instruction set's signals make of a register value.
+fn explain(
+    personality: &'static Personality,
+    register: &str,
+    value: u64,
+) -> Result<Explanation, UnknownRegister> {
+    let live = personality.live.of(Tier::InstructionSet);
+    pmu_model::explain::explain(personality, live, register, value)
 }
 
 /// Samples of libpfm4 with its modifiers (u, k, e, i, c) and of plain arithmetic.

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use pmu_model::explain::{EncodeError, encode, explain};
-use pmu_model::{Personality, UmaskRule};
+use pmu_model::{Personality, SignalSet, UmaskRule};
 
 /// One line of a file.
 struct Line {
@@ -97,7 +97,7 @@ fn libpfm4_values_explain_to_libpfm4_names() {
             let event = event.unwrap_or_else(|| panic!("no event for {about}"));
             let counter = event.counters.trailing_zeros() as usize;
             let register = personality.programmed_by(counter).unwrap();
-            let explanation = explain(personality, register.name, raw).unwrap();
+            let explanation = explain(personality, &SignalSet::ALL, register.name, raw).unwrap();
             let selected = &explanation.selections[0];
             assert_eq!(selected.event.map(|event| event.name), Some(event.name), "{about}");
             assert_eq!(explanation.reads_as, raw, "{about}");

@@ -4,11 +4,21 @@
 //! volume 3, "Performance Monitoring (Pentium Processors)" and "(P6 Family Processor)". Knights
 //! Corner: Intel 327357, section 1.4.3.
 
-use pmu_model::explain::{EncodeError, Explanation, encode, explain};
-use pmu_model::{Personality, Programming};
+use pmu_model::explain::{EncodeError, Explanation, UnknownRegister, encode};
+use pmu_model::{Personality, Programming, Tier};
 
 fn part(name: &str) -> &'static Personality {
     Personality::by_name(name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// What the instruction set's signals make of a register value.
+fn explain(
+    personality: &'static Personality,
+    register: &str,
+    value: u64,
+) -> Result<Explanation, UnknownRegister> {
+    let live = personality.live.of(Tier::InstructionSet);
+    pmu_model::explain::explain(personality, live, register, value)
 }
 
 fn words(explanation: &Explanation) -> Vec<&str> {

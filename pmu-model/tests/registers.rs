@@ -3,13 +3,15 @@
 //! Source: AMD BKDG 26094, sections 10.1 and 10.2; for what they leave open, the client named in
 //! the test.
 
-use pmu_model::{GpFault, MsrRead, MsrWrite, Personality, Pmu, RdpmcCaller, Reset, Signal};
+use pmu_model::{
+    GpFault, MsrRead, MsrWrite, Personality, Pmu, RdpmcCaller, Reset, Signal, SignalSet,
+};
 
 const EVTSEL: [u32; 4] = [0xC001_0000, 0xC001_0001, 0xC001_0002, 0xC001_0003];
 const PERFCTR: [u32; 4] = [0xC001_0004, 0xC001_0005, 0xC001_0006, 0xC001_0007];
 
 fn k8() -> Pmu {
-    Pmu::new(Personality::by_name("k8").unwrap())
+    Pmu::new(Personality::by_name("k8").unwrap(), &SignalSet::ALL)
 }
 
 fn read(pmu: &Pmu, msr: u32) -> u64 {

@@ -1,6 +1,6 @@
 //! The state and the tables as serde sees them.
 
-use pmu_model::{MsrWrite, Personality, Pmu, PmuStateV1, Signal, StateError};
+use pmu_model::{MsrWrite, Personality, Pmu, PmuStateV1, Signal, SignalSet, StateError};
 use serde_json::{Value, json};
 
 fn k8() -> &'static Personality {
@@ -8,7 +8,7 @@ fn k8() -> &'static Personality {
 }
 
 fn busy() -> Pmu {
-    let mut pmu = Pmu::new(k8());
+    let mut pmu = Pmu::new(k8(), &SignalSet::ALL);
     assert_eq!(pmu.write_msr(0xC001_0000, 0x0053_00C0), MsrWrite::Done);
     assert!(pmu.fire(Signal::InsnRetired, 12, 3).is_empty());
     pmu
@@ -18,7 +18,7 @@ fn busy() -> Pmu {
 fn the_state_survives_json() {
     let text = serde_json::to_string(&busy().save()).unwrap();
     let state: PmuStateV1 = serde_json::from_str(&text).unwrap();
-    assert_eq!(Pmu::restore(k8(), &state), Ok(busy()));
+    assert_eq!(Pmu::restore(k8(), &SignalSet::ALL, &state), Ok(busy()));
 }
 
 /// Statistics from elsewhere that point past their end are refused and never indexed with.
@@ -28,7 +28,11 @@ fn statistics_out_of_range_are_refused() {
         let mut state = serde_json::to_value(busy().save()).unwrap();
         state["stats"][1][field] = json!(value);
         let state: PmuStateV1 = serde_json::from_value(state).unwrap();
-        assert_eq!(Pmu::restore(k8(), &state), Err(StateError::Stats(1)), "{field} {value}");
+        assert_eq!(
+            Pmu::restore(k8(), &SignalSet::ALL, &state),
+            Err(StateError::Stats(1)),
+            "{field} {value}"
+        );
     }
 }
 
@@ -38,6 +42,8 @@ fn names_agree() {
     for signal in Signal::ALL {
         assert_eq!(serde_json::to_value(signal).unwrap(), json!(signal.name()));
     }
+    let live: Vec<_> = k8().live.instruction_set.iter().map(Signal::name).collect();
+    assert_eq!(serde_json::to_value(k8()).unwrap()["live"]["instruction_set"], json!(live));
     for event in k8().events {
         let row = serde_json::to_value(event).unwrap();
         assert_eq!(row["name"], json!(event.name));

@@ -1,7 +1,8 @@
 //! Saving and restoring.
 
 use pmu_model::{
-    MsrWrite, Personality, Pmu, PmuStateV1, RdpmcCaller, Signal, SignalCounts, StateError,
+    MsrWrite, Personality, Pmu, PmuStateV1, RdpmcCaller, Signal, SignalCounts, SignalSet,
+    StateError,
 };
 
 fn k8() -> &'static Personality {
@@ -11,7 +12,7 @@ fn k8() -> &'static Personality {
 /// A PMU in the middle of its work: an edge counter whose level is up, a sampling counter close
 /// to its overflow, a stopped one.
 fn busy() -> Pmu {
-    let mut pmu = Pmu::new(k8());
+    let mut pmu = Pmu::new(k8(), &SignalSet::ALL);
     for (msr, value) in [
         (0xC001_0004, 0xFFFF_FFFF_FF00),
         (0xC001_0000, 0x0053_00C0),
@@ -36,7 +37,7 @@ fn one_cycle() -> SignalCounts {
 #[test]
 fn a_restored_pmu_goes_on_where_it_was() {
     let mut original = busy();
-    let mut restored = Pmu::restore(k8(), &original.save()).unwrap();
+    let mut restored = Pmu::restore(k8(), &SignalSet::ALL, &original.save()).unwrap();
     assert_eq!(restored, original);
     for n in 0..300 {
         let pmis = original.cycle(&one_cycle(), 0);
@@ -54,7 +55,7 @@ fn impossible_states_are_refused() {
     let restore = |change: fn(&mut PmuStateV1)| {
         let mut state = good.clone();
         change(&mut state);
-        Pmu::restore(k8(), &state)
+        Pmu::restore(k8(), &SignalSet::ALL, &state)
     };
     assert!(restore(|_| {}).is_ok());
     assert_eq!(restore(|s| s.version = 2), Err(StateError::Version(2)));

@@ -6,6 +6,7 @@ use pmu_model::{EventDef, Personality, Scope, UmaskRule, Unit, nearest};
 use serde::Serialize;
 
 use crate::config;
+use crate::engine::soft::TIER;
 use crate::error::{Error, Result};
 
 /// An event as `--json` prints it.
@@ -148,7 +149,7 @@ fn row(personality: &'static Personality, event: &'static EventDef) -> EventJson
         unit: event.unit,
         scope: event.scope,
         fidelity: event.fidelity.name(),
-        availability: event.availability().name(),
+        availability: event.availability(personality.live.of(TIER)).name(),
         title: event.title,
         description: event.description,
         note: event.note,
@@ -158,7 +159,8 @@ fn row(personality: &'static Personality, event: &'static EventDef) -> EventJson
 }
 
 fn write_event(text: &mut String, personality: &Personality, event: &'static EventDef) {
-    let (fidelity, availability) = (event.fidelity.name(), event.availability().name());
+    let fidelity = event.fidelity.name();
+    let availability = event.availability(personality.live.of(TIER)).name();
     let counters = counters(personality, event);
     // Writing to a string does not fail.
     let _ = write!(text, "{:02X}h  {}  [{fidelity}, {availability}]", event.code, event.name);

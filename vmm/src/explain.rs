@@ -5,6 +5,7 @@ use std::fmt::Write;
 use pmu_model::explain::{encode as encode_words, explain as explain_value};
 use pmu_model::{Access, Personality};
 
+use crate::engine::soft::TIER;
 use crate::error::{Error, Result};
 
 /// What `value` (hexadecimal) means in `register`, a name or an MSR number in hexadecimal.
@@ -16,7 +17,7 @@ pub fn decode(personality: &'static Personality, register: &str, value: &str) ->
     let digits = digits.trim_end_matches(['h', 'H']).replace('_', "");
     let value = u64::from_str_radix(&digits, 16)
         .map_err(|_| Error::Usage(format!("{value:?} is no hexadecimal number of 64 bits")))?;
-    let explanation = explain_value(personality, register, value)
+    let explanation = explain_value(personality, personality.live.of(TIER), register, value)
         .map_err(|error| Error::Usage(error.to_string()))?;
     let mut text = String::new();
     let register = explanation.register;

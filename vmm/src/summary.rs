@@ -7,8 +7,8 @@ use std::path::Path;
 
 use pmu_model::explain::selection_words;
 use pmu_model::{
-    Availability, CounterStats, EventDef, Fidelity, Personality, PmiRule, Pmu, RdpmcCaller, Select,
-    Selected, Selection, Tally,
+    Availability, CounterStats, Fidelity, Personality, PmiRule, Pmu, RdpmcCaller, Select, Selected,
+    Selection, SignalSet, Tally,
 };
 use serde::Serialize;
 
@@ -316,7 +316,11 @@ fn host_match(
 fn uncounted_by(counting: Count, personality: &'static Personality, pmu: &Pmu) -> Vec<Uncounted> {
     let reason = match counting {
         Count::Exact => {
-            return pmu.uncounted().iter().map(|what| uncounted(personality, what)).collect();
+            return pmu
+                .uncounted()
+                .iter()
+                .map(|what| uncounted(personality, pmu.live(), what))
+                .collect();
         }
         Count::Host => "on the host, no event means the same: counts zero",
         Count::Off => "counting is off: counts zero",
@@ -337,9 +341,9 @@ fn uncounted_by(counting: Count, personality: &'static Personality, pmu: &Pmu) -
     rows
 }
 
-fn uncounted(personality: &'static Personality, selected: Selected) -> Uncounted {
+fn uncounted(personality: &'static Personality, live: &SignalSet, selected: Selected) -> Uncounted {
     let event = selected.event(personality);
-    let reason = match event.map(EventDef::availability) {
+    let reason = match event.map(|event| event.availability(live)) {
         None => "reserved, counts nothing",
         Some(Availability::Pending) => "pending in this version, counts zero",
         Some(Availability::Absent) => "absent on a one-socket PC, counts zero",
@@ -382,6 +386,7 @@ pub fn write_file(path: &Path, text: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::soft::TIER;
 
     #[test]
     fn an_unwritable_file_is_one_line_and_leaves_nothing() {
@@ -426,7 +431,8 @@ mod tests {
     fn what_does_not_count_is_named() {
         let k8 = Personality::by_name("k8").unwrap();
         let misses = k8.events.iter().position(|event| event.code == 0x41).unwrap();
-        let reason = |selected| uncounted(k8, selected).reason;
+        let live = k8.live.of(TIER);
+        let reason = |selected| uncounted(k8, live, selected).reason;
         assert_eq!(reason(Selected::Row(misses)), "pending in this version, counts zero");
         assert_eq!(reason(Selected::Reserved(0x1F)), "reserved, counts nothing");
         assert_eq!(selection_words(k8, 0, 0x11_00C2), "RETIRED_BRANCH_INSTRUCTIONS:u:int");

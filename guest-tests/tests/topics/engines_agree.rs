@@ -11,6 +11,7 @@ use iced_x86::code_asm::{
 };
 use vpmu::config;
 use vpmu::demo::program::KERNEL_CS;
+use vpmu::engine::soft::TIER;
 
 topics!(to_the_last_digit);
 
@@ -29,7 +30,8 @@ struct Live {
 fn live(part: &Part) -> Vec<Live> {
     let (personality, _) = config::personality(part.name).expect("a known processor");
     let events = personality.events.iter();
-    let counting = events.filter(|e| ["live", "partial"].contains(&e.availability().name()));
+    let live = personality.live.of(TIER);
+    let counting = events.filter(|e| ["live", "partial"].contains(&e.availability(live).name()));
     counting
         .flat_map(|e| {
             let select = u64::from(e.code) | u64::from(e.default_umask) << 8;

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 pub use encode::{EncodeError, encode};
 
 use crate::cesr;
+use crate::counts::SignalSet;
 use crate::event::{Availability, EventDef, Scope, UmaskRule, UnitMask};
 use crate::evtsel::CNT_MASK;
 use crate::nearest::nearest;
@@ -81,12 +82,13 @@ impl core::fmt::Display for UnknownRegister {
 impl core::error::Error for UnknownRegister {}
 
 /// Explains `value` as the value of a register, named as in the manual or by its MSR number in
-/// hexadecimal (with or without `0x`).
+/// hexadecimal (with or without `0x`). `live` are the signals that fire.
 ///
 /// # Errors
 /// The personality's PMU has no such register.
 pub fn explain(
     personality: &'static Personality,
+    live: &SignalSet,
     register: &str,
     value: u64,
 ) -> Result<Explanation, UnknownRegister> {
@@ -100,8 +102,8 @@ pub fn explain(
             nearest: nearest(register, personality.registers.iter().map(|r| r.name)),
         })?;
     Ok(match found.kind {
-        RegisterKind::Evtsel(counter) => explain_evtsel(personality, found, counter, value),
-        RegisterKind::Cesr => explain_cesr(personality, found, value),
+        RegisterKind::Evtsel(counter) => explain_evtsel(personality, live, found, counter, value),
+        RegisterKind::Cesr => explain_cesr(personality, live, found, value),
         RegisterKind::Perfctr(_) => explain_perfctr(personality, found, value),
         _ => explain_plain(found, value),
     })
@@ -174,6 +176,7 @@ fn explain_perfctr(
 
 fn explain_evtsel(
     personality: &'static Personality,
+    live: &SignalSet,
     register: &'static Register,
     counter: usize,
     value: u64,
@@ -183,7 +186,7 @@ fn explain_evtsel(
     let meaning = |part: &Field| meaning(part, value, selected.event, &selected.umasks);
     let fields = register.fields.iter().rev().map(|part| field(part, value, meaning(part)));
     let mut warnings = plain.warnings;
-    warnings.extend(evtsel_warnings(personality, register, counter, value & register.stored));
+    warnings.extend(evtsel_warnings(personality, live, register, counter, value & register.stored));
     Explanation {
         reads_as: value & register.stored,
         fields: fields.collect(),
@@ -195,6 +198,7 @@ fn explain_evtsel(
 
 fn explain_cesr(
     personality: &'static Personality,
+    live: &SignalSet,
     register: &'static Register,
     value: u64,
 ) -> Explanation {
@@ -206,7 +210,7 @@ fn explain_cesr(
         let select = Select::from_word(personality, half, counter);
         if select.enabled {
             let about = |warning| format!("counter {counter}: {warning}");
-            let warnings = selection_warnings(selected.event, counter, &select);
+            let warnings = selection_warnings(live, selected.event, counter, &select);
             explanation.warnings.extend(warnings.into_iter().map(about));
         }
         for (part, explained) in register.fields.iter().rev().zip(&mut explanation.fields) {
@@ -293,6 +297,7 @@ fn plain_meaning(part: &Field, register: u64) -> String {
 /// What is unlikely to be meant by an event select.
 fn evtsel_warnings(
     personality: &'static Personality,
+    live: &SignalSet,
     register: &'static Register,
     counter: usize,
     value: u64,
@@ -316,7 +321,7 @@ fn evtsel_warnings(
         warnings.push(format!("INV is ignored while {cmask} is 0"));
     }
     let event = personality.event(select.event, select.umask, counter);
-    warnings.extend(selection_warnings(event, counter, &select));
+    warnings.extend(selection_warnings(live, event, counter, &select));
     match personality.enable {
         EnableRule::First if counter > 0 && select.enabled => {
             warnings.push("EN of this register has no function: that of the first enables".into());
@@ -335,6 +340,7 @@ fn evtsel_warnings(
 
 /// What is unlikely to be meant by the selection of an event.
 fn selection_warnings(
+    live: &SignalSet,
     event: Option<&'static EventDef>,
     counter: usize,
     select: &Select,
@@ -366,7 +372,7 @@ fn selection_warnings(
     if event.scope == Scope::Core && !select.all_threads {
         warnings.push("the event has no thread context: it counts for the whole core".into());
     }
-    match event.availability_of(mask) {
+    match event.availability_of(mask, live) {
         Availability::Live => {}
         Availability::Partial => {
             warnings

@@ -5,8 +5,10 @@
 //! Linux) knows 48. A reserved event code counts nothing.
 
 use super::k7_events::EVENTS;
+use super::live::INSTRUCTION_SET;
 use super::{
-    CodeIndex, EnableRule, InitRule, Personality, PmiRule, Programming, amd, index_by_code,
+    CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, amd,
+    index_by_code,
 };
 use crate::register::PerfctrWrite;
 
@@ -30,6 +32,7 @@ pub(super) static K7: Personality = Personality {
     init: InitRule::Keeps,
     northbridge: None,
     mask_must_be_named: &[],
+    live: LiveSignals { instruction_set: INSTRUCTION_SET },
     events: EVENTS,
     by_code: &BY_CODE,
 };

@@ -6,7 +6,10 @@
 //! CR4.PCE as on the P6 family.
 
 use super::knc_events::EVENTS;
-use super::{CodeIndex, EnableRule, InitRule, Personality, PmiRule, Programming, index_by_code};
+use super::live::INSTRUCTION_SET;
+use super::{
+    CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, index_by_code,
+};
 use crate::evtsel::{ALL_THREADS, CNT_MASK, EDGE, EN, EVENT_SELECT, INT, INV, OS, UNIT_MASK, USR};
 use crate::register::{Access, Field, PerfctrWrite, Register, RegisterKind};
 use crate::select::USER_PREFERENCE;
@@ -33,6 +36,7 @@ pub(super) static KNC: Personality = Personality {
     init: InitRule::Keeps,
     northbridge: None,
     mask_must_be_named: &[],
+    live: LiveSignals { instruction_set: INSTRUCTION_SET },
     events: EVENTS,
     by_code: &BY_CODE,
 };

@@ -9,6 +9,7 @@ mod k8;
 mod k8_events;
 mod knc;
 mod knc_events;
+mod live;
 mod p55c;
 mod p55c_events;
 mod p6;
@@ -17,6 +18,7 @@ mod pm;
 mod pm_events;
 mod rows;
 
+pub use self::live::{LiveSignals, Tier};
 use crate::event::EventDef;
 use crate::register::{PerfctrWrite, Register, RegisterKind};
 
@@ -125,6 +127,8 @@ pub struct Personality {
     /// Codes of the events of which words have to name a unit mask ([`crate::explain::encode`]),
     /// because its values are of equal rank. The others have [`EventDef::default_umask`].
     pub mask_must_be_named: &'static [u8],
+    /// The signals that fire, by tier: what [`EventDef::availability`] and [`crate::Pmu::new`] ask for.
+    pub live: LiveSignals,
     /// The event table, in the manual's order.
     pub events: &'static [EventDef],
     /// Positions in `events` of the rows with a code, by code.

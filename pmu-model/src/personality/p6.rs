@@ -8,8 +8,11 @@
 //! - `EN` of `PerfEvtSel1` can be written and read, and does nothing.
 //! - An event on a counter that cannot count it counts nothing.
 
+use super::live::INSTRUCTION_SET;
 use super::p6_events::{PII as PII_EVENTS, PIII as PIII_EVENTS, PPRO as PPRO_EVENTS};
-use super::{CodeIndex, EnableRule, InitRule, Personality, PmiRule, Programming, index_by_code};
+use super::{
+    CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, index_by_code,
+};
 use crate::evtsel::{CNT_MASK, EDGE, EN, EVENT_SELECT, INT, INV, OS, PIN_CONTROL, UNIT_MASK, USR};
 use crate::register::{Access, Field, PerfctrWrite, Register, RegisterKind};
 
@@ -33,6 +36,7 @@ pub(super) static PPRO: Personality = Personality {
     init: InitRule::Keeps,
     northbridge: None,
     mask_must_be_named: &[0x28, 0x29, 0x2A, 0x2E],
+    live: LiveSignals { instruction_set: INSTRUCTION_SET },
     events: &PPRO_EVENTS,
     by_code: &PPRO_BY_CODE,
 };

@@ -1,6 +1,6 @@
 //! A guest at CPL 0, for tests: instructions that must not fault.
 
-use pmu_model::{MsrRead, MsrWrite, Personality, Pmu, RdpmcCaller, Signal};
+use pmu_model::{MsrRead, MsrWrite, Personality, Pmu, RdpmcCaller, Signal, SignalSet};
 
 /// The PMU under a guest.
 pub(crate) struct Guest {
@@ -8,9 +8,9 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// A guest after power-up on the processor with this name.
+    /// A guest after power-up on the processor with this name, where every signal fires.
     pub(crate) fn on(name: &str) -> Guest {
-        Guest { pmu: Pmu::new(Personality::by_name(name).unwrap()) }
+        Guest { pmu: Pmu::new(Personality::by_name(name).unwrap(), &SignalSet::ALL) }
     }
 
     /// RDMSR.

@@ -3,6 +3,8 @@
 use pmu_model::{Personality, Pmu};
 use serde::Serialize;
 
+use super::soft::TIER;
+
 /// Who counts for the performance counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -21,7 +23,7 @@ impl Count {
     /// nothing else has to know.
     pub(crate) fn pmu(self, personality: &'static Personality) -> Pmu {
         match self {
-            Self::Exact => Pmu::new(personality),
+            Self::Exact => Pmu::new(personality, personality.live.of(TIER)),
             Self::Host | Self::Off => Pmu::without_demand(personality),
         }
     }

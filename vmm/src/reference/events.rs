@@ -2,9 +2,12 @@
 
 use std::fmt::Write;
 
-use pmu_model::{Availability, EventDef, Fidelity, Personality, Route, Scope, UmaskRule, UnitMask};
+use pmu_model::{
+    Availability, EventDef, Fidelity, Personality, Route, Scope, SignalSet, UmaskRule, UnitMask,
+};
 
 use super::cell;
+use crate::engine::soft::TIER;
 use crate::events::{counters, mask_rule};
 
 /// What stands above the tables.
@@ -69,8 +72,9 @@ fn summary(text: &mut String) {
     line(text, format_args!("|---|--:|--:|--:|--:|--:|--:|--:|--:|"));
     for personality in Personality::ALL {
         let by_fidelity = |fidelity| count(personality, |event| event.fidelity == fidelity);
+        let live = personality.live.of(TIER);
         let by_availability =
-            |availability| count(personality, |event| event.availability() == availability);
+            |availability| count(personality, |event| event.availability(live) == availability);
         line(
             text,
             format_args!(
@@ -117,6 +121,7 @@ fn section(text: &mut String, personality: &'static Personality) {
 }
 
 fn write_event(text: &mut String, personality: &Personality, event: &'static EventDef) {
+    let live = personality.live.of(TIER);
     let mask = mask_rule(event.umask_rule);
     let mask = if event.umask_rule == UmaskRule::Ignored { "" } else { mask };
     let counters = counters(personality, event);
@@ -133,15 +138,15 @@ fn write_event(text: &mut String, personality: &Personality, event: &'static Eve
             event.code,
             event.name,
             event.fidelity.name(),
-            event.availability().name(),
+            event.availability(live).name(),
             cell(&what(event)),
         ),
     );
     if let UmaskRule::Routes(routes) = event.umask_rule {
-        event.umasks.iter().for_each(|bit| write_mask(text, bit, None));
-        routes.iter().for_each(|route| write_route(text, event, route));
+        event.umasks.iter().for_each(|bit| write_mask(text, live, bit, None));
+        routes.iter().for_each(|route| write_route(text, live, event, route));
     } else {
-        event.umasks.iter().for_each(|bit| write_mask(text, bit, Some(bit.fidelity)));
+        event.umasks.iter().for_each(|bit| write_mask(text, live, bit, Some(bit.fidelity)));
     }
 }
 
@@ -165,10 +170,10 @@ fn what(event: &EventDef) -> String {
 }
 
 /// A unit mask; without a fidelity one that counts only in a combination.
-fn write_mask(text: &mut String, bit: &UnitMask, fidelity: Option<Fidelity>) {
+fn write_mask(text: &mut String, live: &SignalSet, bit: &UnitMask, fidelity: Option<Fidelity>) {
     let name = if bit.name.is_empty() { String::new() } else { format!("`{}`", bit.name) };
     let (fidelity, availability) = match fidelity {
-        Some(fidelity) => (fidelity.name(), Availability::of_sum(bit.signals).name()),
+        Some(fidelity) => (fidelity.name(), Availability::of_sum(bit.signals, live).name()),
         None => ("", ""),
     };
     let title = cell(bit.title);
@@ -182,10 +187,10 @@ fn write_mask(text: &mut String, bit: &UnitMask, fidelity: Option<Fidelity>) {
 }
 
 /// A combination of unit masks.
-fn write_route(text: &mut String, event: &EventDef, route: &Route) {
+fn write_route(text: &mut String, live: &SignalSet, event: &EventDef, route: &Route) {
     let bits = event.umasks.iter().filter(|bit| bit.mask & route.mask == bit.mask && bit.mask != 0);
     let names: Vec<_> = bits.map(|bit| format!("`{}`", bit.name)).collect();
-    let availability = Availability::of_sum(route.signals).name();
+    let availability = Availability::of_sum(route.signals, live).name();
     line(
         text,
         format_args!("| | `{:02X}h` | {} | | | {availability} | |", route.mask, names.join(" + ")),

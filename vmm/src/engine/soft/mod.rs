@@ -19,7 +19,7 @@ mod outside;
 mod stretch;
 mod vcpu;
 
-use pmu_model::{Demand, Pmis};
+use pmu_model::{Demand, Pmis, Tier};
 use x86_cpu::block::Translations;
 use x86_cpu::bus::Bus;
 use x86_cpu::clock::{Budget, Clock};
@@ -40,6 +40,9 @@ use crate::truth::record::Recorder;
 /// The most cycles without a look whether the run is to end. Instructions that take a microsecond of
 /// the host's time, or are translated anew each time, fill a slice with tenths of a second.
 const STRIDE: u64 = 16_384;
+
+/// What counted execution can tell of.
+pub const TIER: Tier = Tier::InstructionSet;
 
 /// Up to where the processor itself ends.
 const UNLIMITED: Budget = Budget::until(u64::MAX);

@@ -212,8 +212,8 @@ mod tests {
     #[test]
     fn siblings_are_the_others_of_the_core() {
         let personality = Personality::by_name("k8").unwrap();
-        let vcpu =
-            |id| Vcpu::new(id, Cpu::new(Features::K8), Pmu::new(personality), MsrBank::new(&K8));
+        let pmu = Pmu::without_demand(personality);
+        let vcpu = |id| Vcpu::new(id, Cpu::new(Features::K8), pmu.clone(), MsrBank::new(&K8));
         let mut vcpus: Vec<_> = (0..6).map(vcpu).collect();
         let mut of = |id, threads| {
             let (vcpu, siblings) = Siblings::split(&mut vcpus, id, threads).unwrap();

@@ -1,0 +1,114 @@
+//! Which signals fire is said for a processor and a tier, and decides what counts there.
+//!
+//! Sources: AMD BKDG 26094, section 10.2.1 (41h, C3h, C6h); Intel 327357-001JA, Table 1-6 (29h).
+
+use pmu_model::{
+    Availability, EventDef, MsrWrite, Personality, Pmu, Reset, Signal, SignalCounts, SignalSet,
+    Tier,
+};
+
+/// The first event select and the first counter of a K8, and USR, OS and EN.
+const K8: (u32, u32) = (0xC001_0000, 0xC001_0004);
+const ON: u64 = 0x0043_0000;
+
+fn part(name: &str) -> &'static Personality {
+    Personality::by_name(name).unwrap()
+}
+
+fn row(name: &str, code: u8) -> &'static EventDef {
+    part(name).events_of_code(code).next().unwrap()
+}
+
+/// The signals of the instruction set, and `more`.
+fn instruction_set_and(name: &str, more: &[Signal]) -> SignalSet {
+    part(name).live.of(Tier::InstructionSet).union(&SignalSet::of(more))
+}
+
+/// A K8 of which the signals `live` fire, with counter 0 on `code`.
+fn k8(live: &SignalSet, code: u64) -> Pmu {
+    let mut pmu = Pmu::new(part("k8"), live);
+    assert_eq!(pmu.write_msr(K8.0, code | ON), MsrWrite::Done);
+    pmu
+}
+
+fn counter_0(pmu: &Pmu) -> u64 {
+    pmu.rdpmc(0, pmu_model::RdpmcCaller::default()).unwrap()
+}
+
+/// A miss of the data cache is 41h of the K8 and 29h of Knights Corner. Where the one has a model of
+/// its cache and the other has none, the one counts and the other says that it does not.
+#[test]
+fn a_signal_can_be_live_on_one_processor_and_pending_on_another() {
+    let k8_live = instruction_set_and("k8", &[Signal::L1dMiss]);
+    let knc_live = instruction_set_and("knc", &[]);
+    assert_eq!(row("k8", 0x41).availability(&k8_live), Availability::Live);
+    assert_eq!(row("knc", 0x29).availability(&knc_live), Availability::Pending);
+    assert_eq!(row("knc", 0x29).availability(&k8_live), Availability::Live);
+
+    let mut counts = k8(&k8_live, 0x41);
+    assert!(counts.demand().signals.contains(Signal::L1dMiss));
+    assert!(counts.fire(Signal::L1dMiss, 7, 0).is_empty());
+    assert_eq!(counter_0(&counts), 7);
+    assert!(counts.uncounted().is_empty());
+
+    let mut waits = Pmu::new(part("knc"), &knc_live);
+    // Event select 0 and the global enable bits (sections 1.4.3.2 and 1.4.3.8).
+    assert_eq!(waits.write_msr(0x28, 0x29 | ON), MsrWrite::Done);
+    assert_eq!(waits.write_msr(0x2F, 1), MsrWrite::Done);
+    assert!(!waits.demand().signals.contains(Signal::L1dMiss));
+    assert!(waits.fire(Signal::L1dMiss, 7, 0).is_empty());
+    assert_eq!(counter_0(&waits), 0);
+    assert_eq!(waits.uncounted().iter().count(), 1);
+}
+
+/// C3h is mispredicted branches, far transfers, interrupts and exceptions together. Without a
+/// predictor the other three would be a number that looks like a count: it stays zero, asks for
+/// nothing and has no headroom. With one it counts all four.
+#[test]
+fn a_sum_counts_when_all_of_it_fires() {
+    let occurrences: SignalCounts = [
+        (Signal::BranchMispredicted, 1000),
+        (Signal::BranchRetiredFar, 200),
+        (Signal::InterruptTaken, 30),
+        (Signal::ExceptionTaken, 4),
+    ]
+    .into_iter()
+    .collect();
+    let without = instruction_set_and("k8", &[]);
+    let mut pmu = k8(&without, 0xC3);
+    assert_eq!(pmu.demand().signals, SignalSet::of(&[Signal::CyclesUnhalted]));
+    assert!(pmu.advance(&occurrences, 0).is_empty());
+    assert!(pmu.advance_by(0, |signal| occurrences.get(signal)).is_empty());
+    assert_eq!(counter_0(&pmu), 0);
+    assert!(Signal::ALL.iter().all(|&signal| pmu.headroom(signal).is_none()));
+    assert_eq!(row("k8", 0xC3).availability(&without), Availability::Pending);
+    // C6h is the other three alone.
+    let mut pmu = k8(&without, 0xC6);
+    assert!(pmu.advance(&occurrences, 0).is_empty());
+    assert_eq!(counter_0(&pmu), 234);
+
+    let with = instruction_set_and("k8", &[Signal::BranchMispredicted]);
+    let mut pmu = k8(&with, 0xC3);
+    assert!(pmu.advance(&occurrences, 0).is_empty());
+    assert_eq!(counter_0(&pmu), 1234);
+    assert_eq!(row("k8", 0xC3).availability(&with), Availability::Live);
+}
+
+/// What fires belongs to the engine, not to the registers: no reset changes it, and a state is
+/// restored for the engine that goes on with it.
+#[test]
+fn resets_keep_what_fires_and_a_restored_pmu_is_told() {
+    let live = instruction_set_and("k8", &[Signal::L1dMiss]);
+    let mut pmu = k8(&live, 0x41);
+    for kind in [Reset::Init, Reset::Warm, Reset::Cold] {
+        pmu.reset(kind);
+        assert_eq!(pmu.live(), &live, "{kind:?}");
+    }
+    let pmu = k8(&live, 0x41);
+    let same = Pmu::restore(part("k8"), &live, &pmu.save()).unwrap();
+    assert_eq!(same, pmu);
+    assert_eq!(same.live(), &live);
+    let other = Pmu::restore(part("k8"), &SignalSet::EMPTY, &pmu.save()).unwrap();
+    assert_ne!(other, pmu, "goes on otherwise");
+    assert!(!other.demand().signals.contains(Signal::L1dMiss));
+}
