@@ -89,7 +89,7 @@ impl Mark {
 /// repeated one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Retired instructions by class, in the order of the bits of [`Class`].
+    /// Retired instructions by class, in the order of the bits of [`Class`]; see [`Facts::of_class`].
     pub class: [u64; Class::COUNT],
     /// Branches retired, taken or not.
     pub branches: u64,
@@ -121,9 +121,9 @@ pub struct Facts {
     pub mmx_to_fp: u64,
     /// MMX instructions that came first after an x87 instruction.
     pub fp_to_mmx: u64,
-    /// Segment-register loads, in the order ES, CS, SS, DS, FS, GS.
+    /// Segment-register loads, by the numbers of [`crate::insn::seg`].
     pub seg_loads: [u64; 6],
-    /// Matches of DR0-DR3.
+    /// Matches of [`DR0`] to [`DR3`].
     pub debug_matches: [u64; 4],
     /// Exceptions delivered.
     pub exceptions: u64,
@@ -192,7 +192,22 @@ impl Facts {
         }
         difference
     }
+
+    /// Retired instructions of one class. `None` for [`Class::NONE`].
+    #[inline]
+    pub fn of_class(&mut self, class: Class) -> Option<&mut u64> {
+        self.class.get_mut(class.0.trailing_zeros() as usize)
+    }
 }
+
+/// Number of a breakpoint register.
+pub const DR0: usize = 0;
+/// Number of a breakpoint register.
+pub const DR1: usize = 1;
+/// Number of a breakpoint register.
+pub const DR2: usize = 2;
+/// Number of a breakpoint register.
+pub const DR3: usize = 3;
 
 /// Counts the architectural facts.
 #[derive(Clone, Copy, Debug, Default)]

@@ -13,7 +13,7 @@ use crate::{
     ram::Ram,
 };
 
-pub use crate::facts::{Accesses, Branch, Counting, Facts, FpKind, Mark};
+pub use crate::facts::{Accesses, Branch, Counting, DR0, DR1, DR2, DR3, Facts, FpKind, Mark};
 
 /// Somebody who watches execution.
 ///

@@ -1,7 +1,8 @@
 //! From facts to signals: what the CPU did, in the words of the PMU.
 
 use pmu_model::{Signal, SignalCounts, SignalSet};
-use x86_cpu::observe::Facts;
+use x86_cpu::insn::{Class, seg};
+use x86_cpu::observe::{DR0, DR1, DR2, DR3, Facts};
 
 /// How a processor was when the counted instructions began.
 #[derive(Clone, Copy)]
@@ -121,41 +122,38 @@ pub(crate) fn fact(facts: &mut Facts, signal: Signal) -> Option<&mut u64> {
         Signal::Misaligned => &mut facts.misaligned,
         Signal::ExceptionTaken => &mut facts.exceptions,
         Signal::InterruptTaken => &mut facts.interrupts,
-        // In the order of the CPU's classes.
-        Signal::InsnRetiredClflush => &mut facts.class[0],
-        Signal::InsnRetiredCpuid => &mut facts.class[1],
-        Signal::InsnRetiredX87 => &mut facts.class[2],
-        Signal::InsnRetiredMmx => &mut facts.class[3],
-        Signal::InsnRetiredSsePacked => &mut facts.class[4],
-        Signal::InsnRetiredSseScalar => &mut facts.class[5],
-        Signal::LockedOp => &mut facts.class[6],
-        Signal::FpuOpFastFlag => &mut facts.class[7],
-        Signal::SoftPrefetchLoad => &mut facts.class[8],
-        Signal::SoftPrefetchStore => &mut facts.class[9],
-        Signal::SoftPrefetchNta => &mut facts.class[10],
-        Signal::X87Flop => &mut facts.class[11],
-        Signal::MmxEmms => &mut facts.class[12],
-        Signal::MmxSaturating => &mut facts.class[13],
-        Signal::MmxPackedMultiply => &mut facts.class[14],
-        Signal::MmxPackedShift => &mut facts.class[15],
-        Signal::MmxPack => &mut facts.class[16],
-        Signal::MmxUnpack => &mut facts.class[17],
-        Signal::MmxPackedLogical => &mut facts.class[18],
-        Signal::MmxPackedArithmetic => &mut facts.class[19],
-        Signal::SsePackedArith => &mut facts.class[20],
-        Signal::SseScalarArith => &mut facts.class[21],
-        // By encoding number.
-        Signal::SegLoadEs => &mut facts.seg_loads[0],
-        Signal::SegLoadCs => &mut facts.seg_loads[1],
-        Signal::SegLoadSs => &mut facts.seg_loads[2],
-        Signal::SegLoadDs => &mut facts.seg_loads[3],
-        Signal::SegLoadFs => &mut facts.seg_loads[4],
-        Signal::SegLoadGs => &mut facts.seg_loads[5],
-        // By debug register.
-        Signal::DebugMatch0 => &mut facts.debug_matches[0],
-        Signal::DebugMatch1 => &mut facts.debug_matches[1],
-        Signal::DebugMatch2 => &mut facts.debug_matches[2],
-        Signal::DebugMatch3 => &mut facts.debug_matches[3],
+        Signal::InsnRetiredClflush => facts.of_class(Class::CLFLUSH)?,
+        Signal::InsnRetiredCpuid => facts.of_class(Class::CPUID)?,
+        Signal::InsnRetiredX87 => facts.of_class(Class::X87)?,
+        Signal::InsnRetiredMmx => facts.of_class(Class::MMX)?,
+        Signal::InsnRetiredSsePacked => facts.of_class(Class::SSE_PACKED)?,
+        Signal::InsnRetiredSseScalar => facts.of_class(Class::SSE_SCALAR)?,
+        Signal::LockedOp => facts.of_class(Class::LOCKED)?,
+        Signal::FpuOpFastFlag => facts.of_class(Class::FAST_FLAG)?,
+        Signal::SoftPrefetchLoad => facts.of_class(Class::PREFETCH_LOAD)?,
+        Signal::SoftPrefetchStore => facts.of_class(Class::PREFETCH_STORE)?,
+        Signal::SoftPrefetchNta => facts.of_class(Class::PREFETCH_NTA)?,
+        Signal::X87Flop => facts.of_class(Class::X87_FLOP)?,
+        Signal::MmxEmms => facts.of_class(Class::EMMS)?,
+        Signal::MmxSaturating => facts.of_class(Class::MMX_SATURATING)?,
+        Signal::MmxPackedMultiply => facts.of_class(Class::MMX_MULTIPLY)?,
+        Signal::MmxPackedShift => facts.of_class(Class::MMX_SHIFT)?,
+        Signal::MmxPack => facts.of_class(Class::MMX_PACK)?,
+        Signal::MmxUnpack => facts.of_class(Class::MMX_UNPACK)?,
+        Signal::MmxPackedLogical => facts.of_class(Class::MMX_LOGICAL)?,
+        Signal::MmxPackedArithmetic => facts.of_class(Class::MMX_ARITHMETIC)?,
+        Signal::SsePackedArith => facts.of_class(Class::SSE_PACKED_ARITHMETIC)?,
+        Signal::SseScalarArith => facts.of_class(Class::SSE_SCALAR_ARITHMETIC)?,
+        Signal::SegLoadEs => &mut facts.seg_loads[usize::from(seg::ES)],
+        Signal::SegLoadCs => &mut facts.seg_loads[usize::from(seg::CS)],
+        Signal::SegLoadSs => &mut facts.seg_loads[usize::from(seg::SS)],
+        Signal::SegLoadDs => &mut facts.seg_loads[usize::from(seg::DS)],
+        Signal::SegLoadFs => &mut facts.seg_loads[usize::from(seg::FS)],
+        Signal::SegLoadGs => &mut facts.seg_loads[usize::from(seg::GS)],
+        Signal::DebugMatch0 => &mut facts.debug_matches[DR0],
+        Signal::DebugMatch1 => &mut facts.debug_matches[DR1],
+        Signal::DebugMatch2 => &mut facts.debug_matches[DR2],
+        Signal::DebugMatch3 => &mut facts.debug_matches[DR3],
         Signal::Load => &mut facts.loads,
         Signal::Store => &mut facts.stores,
         Signal::LoadMmx => &mut facts.mmx.loads,
@@ -167,4 +165,114 @@ pub(crate) fn fact(facts: &mut Facts, signal: Signal) -> Option<&mut u64> {
         Signal::MmxFpToMmx => &mut facts.fp_to_mmx,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use pmu_model::Personality;
+    use x86_cpu::observe::{Accesses, Counting, Observer};
+
+    use super::*;
+    use crate::engine::soft::TIER;
+
+    /// Interrupts masked, one of them pending.
+    const AT: Circumstances = Circumstances { cpl: 0, masked: true, pending: true };
+
+    /// The signals that take something of `facts`, of a stretch of so many cycles and instructions.
+    fn taken(mut facts: Facts, n: u64) -> SignalSet {
+        let mut stretch = Stretch { facts: &mut facts, instructions: n, cycles: n, at: AT };
+        let all = || Signal::ALL.iter().copied();
+        let looked: SignalCounts = all().map(|signal| (signal, stretch.look(signal))).collect();
+        let taken: SignalCounts = all().map(|signal| (signal, stretch.take(signal))).collect();
+        assert!(looked == taken, "what is looked at stays, and feeds one signal");
+        *taken.present()
+    }
+
+    /// What the personalities say of the tier is what it does: a signal that was live and never taken
+    /// would be an event that counts zero without a word.
+    #[test]
+    fn the_signals_that_are_live_are_those_that_are_taken() {
+        let accesses = Accesses { loads: 1, stores: 1, misaligned: 1 };
+        let everything = Facts {
+            class: [1; Class::COUNT],
+            branches: 1,
+            taken: 1,
+            near_returns: 1,
+            far: 1,
+            loads: 1,
+            stores: 1,
+            misaligned: 1,
+            inner: accesses,
+            io_accesses: 1,
+            mmx: accesses,
+            mmx_saturated: 1,
+            mmx_to_fp: 1,
+            fp_to_mmx: 1,
+            seg_loads: [1; 6],
+            debug_matches: [1; 4],
+            exceptions: 1,
+            interrupts: 1,
+        };
+        let taken = taken(everything, 1);
+        let sets = Personality::ALL.iter().map(|personality| personality.live.of(TIER));
+        let live = sets.fold(SignalSet::EMPTY, |sum, set| sum.union(set));
+        assert_eq!(taken.iter().collect::<Vec<_>>(), live.iter().collect::<Vec<_>>());
+    }
+
+    /// An instruction of one class is an occurrence of the signal that means it, and of no other.
+    #[test]
+    fn each_class_segment_and_debug_register_has_its_signal() {
+        let only = |observe: &dyn Fn(&mut Counting)| {
+            let mut observer = Counting::default();
+            observe(&mut observer);
+            let taken = taken(*observer.facts().unwrap(), 0);
+            taken.iter().map(Signal::name).collect::<Vec<_>>()
+        };
+        for (class, signal) in [
+            (Class::CLFLUSH, "insn_retired_clflush"),
+            (Class::CPUID, "insn_retired_cpuid"),
+            (Class::X87, "insn_retired_x87"),
+            (Class::MMX, "insn_retired_mmx"),
+            (Class::SSE_PACKED, "insn_retired_sse_packed"),
+            (Class::SSE_SCALAR, "insn_retired_sse_scalar"),
+            (Class::LOCKED, "locked_op"),
+            (Class::FAST_FLAG, "fpu_op_fast_flag"),
+            (Class::PREFETCH_LOAD, "soft_prefetch_load"),
+            (Class::PREFETCH_STORE, "soft_prefetch_store"),
+            (Class::PREFETCH_NTA, "soft_prefetch_nta"),
+            (Class::X87_FLOP, "x87_flop"),
+            (Class::EMMS, "mmx_emms"),
+            (Class::MMX_SATURATING, "mmx_saturating"),
+            (Class::MMX_MULTIPLY, "mmx_packed_multiply"),
+            (Class::MMX_SHIFT, "mmx_packed_shift"),
+            (Class::MMX_PACK, "mmx_pack"),
+            (Class::MMX_UNPACK, "mmx_unpack"),
+            (Class::MMX_LOGICAL, "mmx_packed_logical"),
+            (Class::MMX_ARITHMETIC, "mmx_packed_arithmetic"),
+            (Class::SSE_PACKED_ARITHMETIC, "sse_packed_arith"),
+            (Class::SSE_SCALAR_ARITHMETIC, "sse_scalar_arith"),
+        ] {
+            assert_eq!(only(&|observer| observer.retired_class(class)), [signal]);
+        }
+        assert!(only(&|observer| observer.retired_class(Class::NONE)).is_empty());
+        assert_eq!(Facts::default().of_class(Class::NONE), None);
+        for (segment, signal) in [
+            (seg::ES, "seg_load_es"),
+            (seg::CS, "seg_load_cs"),
+            (seg::SS, "seg_load_ss"),
+            (seg::DS, "seg_load_ds"),
+            (seg::FS, "seg_load_fs"),
+            (seg::GS, "seg_load_gs"),
+        ] {
+            assert_eq!(only(&|observer| observer.seg_load(segment)), [signal]);
+        }
+        for (register, signal) in [
+            (DR0, "debug_match0"),
+            (DR1, "debug_match1"),
+            (DR2, "debug_match2"),
+            (DR3, "debug_match3"),
+        ] {
+            assert_eq!(only(&|observer| observer.debug_match(register)), [signal]);
+        }
+    }
 }

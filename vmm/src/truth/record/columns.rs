@@ -3,7 +3,7 @@
 use pmu_model::{Availability, Personality, Select, Signal};
 use x86_cpu::observe::Facts;
 
-use crate::engine::soft::fact;
+use crate::engine::soft::{TIER, fact};
 use crate::error::{Error, Result};
 use crate::truth::Event;
 
@@ -64,7 +64,7 @@ fn signals_of(name: &str, personality: &'static Personality) -> Result<Vec<Signa
         return Ok(vec![*signal]);
     }
     let refused = |why: &str| Error::Usage(format!("--truth-events: {name}: {why}"));
-    if let Some(&signal) = Signal::ALL.iter().find(|signal| signal.name() == name) {
+    if let Some(signal) = Signal::by_name(name) {
         return if is_recorded(signal) { Ok(vec![signal]) } else { Err(refused(NOT_RECORDED)) };
     }
     let (event, mask) = name.split_once(':').map_or((name, None), |(e, m)| (e, Some(m)));
@@ -82,7 +82,7 @@ fn signals_of(name: &str, personality: &'static Personality) -> Result<Vec<Signa
             None => return Err(refused("expected a unit mask's name or value, such as 0x0f")),
         },
     };
-    match def.availability_of(umask) {
+    match def.availability_of(umask, personality.live.of(TIER)) {
         Availability::Live => {}
         other => return Err(refused(&format!("is {}: it reads zero", other.name()))),
     }
@@ -111,7 +111,7 @@ pub(super) fn programmed(
     select: &Select,
 ) -> Option<Column> {
     let def = personality.event(select.event, select.umask, counter)?;
-    if def.availability_of(select.umask) != Availability::Live {
+    if def.availability_of(select.umask, personality.live.of(TIER)) != Availability::Live {
         return None;
     }
     let signals: Vec<Signal> = def.selected(select.umask).flatten().copied().collect();
