@@ -1,7 +1,7 @@
 //! What each counter was used for: plain data for the summary of a run, invisible to the guest.
 
 use crate::event::EventDef;
-use crate::personality::Personality;
+use crate::personality::{MAX_EVENTS, Personality};
 use crate::select::Select;
 
 /// Distinct selections that a counter keeps apart; further ones are summed as "others".
@@ -159,8 +159,8 @@ impl Selected {
     }
 }
 
-/// Words of the set of rows: tables have at most 128.
-const ROW_WORDS: usize = 2;
+/// Words of the set of rows.
+const ROW_WORDS: usize = MAX_EVENTS.div_ceil(64);
 
 /// A set of [`Selected`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -174,7 +174,7 @@ impl UncountedSet {
     /// Adds one.
     pub(crate) fn insert(&mut self, selected: Selected) {
         match selected {
-            Selected::Row(row) => self.rows[row / 64 % ROW_WORDS] |= 1 << (row % 64),
+            Selected::Row(row) => self.rows[row / 64] |= 1 << (row % 64),
             Selected::Reserved(code) => self.reserved[usize::from(code / 64)] |= 1 << (code % 64),
         }
     }

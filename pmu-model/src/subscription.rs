@@ -9,6 +9,8 @@ use crate::signal::Signal;
 /// A set of counters, one bit each.
 pub(crate) type CounterSet = u8;
 
+const _: () = assert!(MAX_COUNTERS <= CounterSet::BITS as usize);
+
 /// What the enabled counters want to know of the engine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Demand {
@@ -181,4 +183,67 @@ pub(crate) fn each(mut counters: CounterSet) -> impl Iterator<Item = usize> {
         counters &= counters.wrapping_sub(1);
         (lowest < MAX_COUNTERS).then_some(lowest)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::boxed::Box;
+
+    use super::*;
+    use crate::counts::SignalCounts;
+    use crate::personality::{CodeIndex, index_by_code};
+    use crate::pmu::{MsrWrite, Pmu};
+
+    /// The whole vocabulary as one event, on any counter.
+    const EVERYTHING: &[EventDef] =
+        &[EventDef { counters: 0b1111, signals: Signal::ALL, ..Personality::ALL[0].events[0] }];
+    static BY_CODE: CodeIndex = index_by_code(EVERYTHING);
+
+    /// A K8 that counts it, on counters 2 and 3 the cycles in which any of it occurs.
+    fn everything() -> Pmu {
+        let k8 = Personality::by_name("k8").unwrap();
+        let personality =
+            Box::leak(Box::new(Personality { events: EVERYTHING, by_code: &BY_CODE, ..*k8 }));
+        let mut pmu = Pmu::new(personality, &SignalSet::ALL);
+        for (counter, cmask) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
+            // CNT_MASK in 31:24; EN, OS and USR.
+            let evtsel = u64::from(EVERYTHING[0].code) | cmask << 24 | 0x0043_0000;
+            assert_eq!(pmu.write_msr(0xC001_0000 + counter, evtsel), MsrWrite::Done);
+        }
+        pmu
+    }
+
+    fn counters(pmu: &Pmu) -> [u64; MAX_COUNTERS] {
+        pmu.registers().perfctr
+    }
+
+    /// Nothing is left out, by whichever way the occurrences come.
+    #[test]
+    fn an_event_can_sum_the_whole_vocabulary() {
+        let once: SignalCounts = Signal::ALL.iter().map(|&signal| (signal, 1)).collect();
+        let all = Signal::COUNT as u64;
+
+        let mut pmu = everything();
+        assert_eq!(pmu.demand().signals, SignalSet::ALL);
+        assert!((0..).map_while(|n| pmu.subscriptions.asked(n)).eq(Signal::ALL.iter().copied()));
+        assert!(pmu.advance_by(0, |_| 1).is_empty());
+        assert_eq!(counters(&pmu), [all, all, 0, 0]);
+
+        let mut pmu = everything();
+        assert!(pmu.advance(&once, 0).is_empty());
+        assert_eq!(counters(&pmu), [all, all, 0, 0]);
+
+        let mut pmu = everything();
+        for &signal in Signal::ALL {
+            assert!(pmu.cycle(&[(signal, 1)].into_iter().collect(), 0).is_empty());
+        }
+        assert_eq!(counters(&pmu), [all; 4]);
+
+        let mut pmu = everything();
+        for &signal in Signal::ALL {
+            assert_eq!(pmu.headroom(signal), Some((1 << 48) - counters(&pmu)[0]));
+            assert!(pmu.fire(signal, 1, 0).is_empty());
+        }
+        assert_eq!(counters(&pmu), [all, all, 0, 0]);
+    }
 }

@@ -112,3 +112,22 @@ fn resets_keep_what_fires_and_a_restored_pmu_is_told() {
     assert_ne!(other, pmu, "goes on otherwise");
     assert!(!other.demand().signals.contains(Signal::L1dMiss));
 }
+
+/// The sets and counts have room for the whole vocabulary, each signal in a place of its own.
+#[test]
+fn sets_and_counts_hold_every_signal() {
+    assert_eq!(SignalSet::ALL.len(), Signal::ALL.len());
+    assert!(SignalSet::ALL.contains_all(Signal::ALL));
+    assert!(SignalSet::ALL.iter().eq(Signal::ALL.iter().copied()));
+    let mut counts: SignalCounts = (1..).zip(Signal::ALL).map(|(n, &signal)| (signal, n)).collect();
+    assert!(counts.iter().eq(Signal::ALL.iter().copied().zip(1..)));
+    counts.add_all(&counts.clone());
+    assert!((1..).zip(Signal::ALL).all(|(n, &signal)| counts.get(signal) == 2 * n));
+    counts.clear();
+    assert!(counts.is_empty() && Signal::ALL.iter().all(|&signal| counts.get(signal) == 0));
+    for &signal in Signal::ALL {
+        let alone = SignalSet::of(&[signal]);
+        assert!(alone.contains(signal) && alone.len() == 1);
+        assert!(alone.iter().eq([signal]));
+    }
+}

@@ -25,6 +25,9 @@ use crate::register::{PerfctrWrite, Register, RegisterKind};
 /// Most counters that a personality can have.
 pub const MAX_COUNTERS: usize = 4;
 
+/// Most rows that an event table can have: a saved state has a bit for each.
+pub(crate) const MAX_EVENTS: usize = 128;
+
 /// How the counters are programmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -146,8 +149,8 @@ pub(crate) type CodeIndex = [[u16; MAX_ROWS]; 256];
 /// Entry of a code index that has no row.
 const NO_EVENT: u16 = u16::MAX;
 
-/// Makes the index from codes to rows.
-const fn index_by_code(events: &[EventDef]) -> CodeIndex {
+/// Makes the index from codes to rows. A code with more rows than [`MAX_ROWS`] does not compile.
+pub(crate) const fn index_by_code(events: &[EventDef]) -> CodeIndex {
     let mut index = [[NO_EVENT; MAX_ROWS]; 256];
     let mut row = 0;
     while row < events.len() {
@@ -185,9 +188,9 @@ impl Personality {
     /// reserved code.
     #[inline]
     pub fn event(&self, code: u8, umask: u8, counter: usize) -> Option<&'static EventDef> {
-        let rows = self.by_code[usize::from(code)];
-        let first = self.events.get(usize::from(rows[0]))?;
-        let Some(second) = self.events.get(usize::from(rows[1])) else {
+        let [first, second] = self.by_code[usize::from(code)];
+        let first = self.events.get(usize::from(first))?;
+        let Some(second) = self.events.get(usize::from(second)) else {
             return Some(first);
         };
         let fit = |event: &EventDef| {
@@ -248,6 +251,19 @@ impl Personality {
     }
 }
 
+/// The sizes of what is kept for every personality in the same room.
+const _: () = {
+    let mut n = 0;
+    while n < Personality::ALL.len() {
+        let personality = Personality::ALL[n];
+        assert!(personality.counters >= 1 && personality.counters <= MAX_COUNTERS);
+        assert!(personality.width < 64);
+        assert!(personality.name.len() <= 8 && personality.name.is_ascii());
+        assert!(personality.events.len() <= MAX_EVENTS);
+        n += 1;
+    }
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,8 +304,6 @@ mod tests {
                 let mut rows = personality.events_of_code(code);
                 assert!(rows.any(|event| event.umasks.len() > 1), "{name} {code:02X}h");
             }
-            assert!((1..=MAX_COUNTERS).contains(&personality.counters) && personality.width < 64);
-            assert!(name.len() <= 8 && name.is_ascii());
         }
     }
 }
