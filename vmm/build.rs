@@ -2,6 +2,8 @@
 //! ignored where it is missing. The library itself does not look at it, and is the same on every host.
 //!
 //! * `cfg(host_kvm)`: /dev/kvm can be opened.
+//! * `cfg(host_vmx)`, `cfg(host_svm)`: KVM has Intel's or AMD's virtualization beneath. One with neither
+//!   (the pagetable kind, module `kvm_pvm`) does not run all that a processor can be in.
 //! * `cfg(host_perf)`: a thread can open its clock as a performance counter.
 //!
 //! That is looked at when the library is built, and again when the file /dev/kvm has changed. A change
@@ -29,7 +31,7 @@ const KVM_NUMBER: u64 = 10 << 8 | 232;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-check-cfg=cfg(host_kvm, host_perf)");
+    println!("cargo::rustc-check-cfg=cfg(host_kvm, host_vmx, host_svm, host_perf)");
     // Cargo takes a file that is missing for one that has changed, and would build the library anew
     // each time.
     if Path::new(KVM).exists() {
@@ -37,6 +39,9 @@ fn main() {
     }
     if has_kvm() {
         println!("cargo::rustc-cfg=host_kvm");
+        if let Some(extension) = virtualization() {
+            println!("cargo::rustc-cfg=host_{extension}");
+        }
     }
     if has_perf() {
         println!("cargo::rustc-cfg=host_perf");
@@ -49,6 +54,17 @@ fn has_kvm() -> bool {
     device.and_then(|device| device.metadata()).is_ok_and(|metadata| {
         metadata.file_type().is_char_device() && metadata.rdev() == KVM_NUMBER
     })
+}
+
+/// The processor's extension that KVM runs guests with: `vmx` or `svm`, by the names of the flags in
+/// `/proc/cpuinfo`.
+fn virtualization() -> Option<&'static str> {
+    if Path::new("/sys/module/kvm_pvm").exists() {
+        return None;
+    }
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let flags = text.lines().find(|line| line.starts_with("flags"))?;
+    ["vmx", "svm"].into_iter().find(|&name| flags.split_whitespace().any(|flag| flag == name))
 }
 
 /// Whether this thread can count its time, in the kernel as well, as the tests do.

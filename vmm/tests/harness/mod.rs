@@ -15,6 +15,12 @@ impl CannotRun {
         let says = says.trim().lines().last().unwrap_or_default();
         Self(format!("{what}: not available: {says}"))
     }
+
+    /// What else is against it on this host.
+    #[allow(dead_code, reason = "the tests that boot Linux lack nothing but its files")]
+    pub(crate) fn because(why: &str) -> Self {
+        Self(why.into())
+    }
 }
 
 /// A test passes, cannot run, or panics.

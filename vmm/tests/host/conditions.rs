@@ -10,7 +10,10 @@ tests!(
     a_processor_that_cannot_be_created,
     a_triple_fault,
     the_time_limit,
-    too_much_memory
+    too_much_memory,
+    counters_that_the_host_does_not_have,
+    the_hypervisor_bit_on_soft,
+    the_hypervisor_bit_on_kvm
 );
 
 /// Other statuses (`vpmu --help`).
@@ -146,4 +149,56 @@ fn too_much_memory() -> Verdict {
     assert_refused(&run, HOST, "memory size 1G: the host refuses it: ");
     assert_refused(&run, HOST, "Cannot allocate memory");
     Ok(())
+}
+
+/// `--count host` on a host without a PMU is refused at once, with /dev/kvm or without. The kernel
+/// shows each PMU that it drives as a folder; that of the processors is `cpu`, or one a kind of core
+/// (Linux, `Documentation/ABI/testing/sysfs-bus-event_source-devices`).
+fn counters_that_the_host_does_not_have() -> Verdict {
+    let devices = std::fs::read_dir("/sys/bus/event_source/devices");
+    let devices = devices.map_err(|e| CannotRun::without("the host's PMUs", &e.to_string()))?;
+    let names: Vec<_> =
+        devices.map(|device| device.expect("a folder").file_name().into_string()).collect();
+    let is_cpu = |name: &&str| matches!(*name, "cpu" | "cpu_core" | "cpu_atom");
+    if let Some(cpu) = names.iter().flatten().map(String::as_str).find(is_cpu) {
+        return Err(CannotRun::because(&format!("this host has a PMU, {cpu}")));
+    }
+    for engine in ["kvm", "auto"] {
+        let options = ["--count", "host", "--engine", engine];
+        let run = finish(&mut vpmu(&format!("count-host-{engine}"), HALT, 0x7C00, &options));
+        assert_refused(&run, HOST, "vpmu: --count host: this host");
+        assert_refused(&run, HOST, "or use --count exact");
+    }
+    Ok(())
+}
+
+/// CPUID function 1, ECX bit 31: zero on processors, one under hypervisors that show themselves.
+fn the_hypervisor_bit(engine: &str) -> Verdict {
+    // MOV EAX, 1; CPUID; SHR ECX, 31; MOV EAX, ECX; OUT F4h, AL: status 1 or 3.
+    let code = [
+        &[0x66, 0xB8, 0x01, 0x00, 0x00, 0x00, 0x0F, 0xA2][..],
+        &[0x66, 0xC1, 0xE9, 0x1F, 0x66, 0x89, 0xC8, 0xE6, 0xF4],
+    ]
+    .concat();
+    for (shown, status) in [(&[][..], 1), (&["--hypervisor-bit"], 3)] {
+        let options = [&["--engine", engine], shown].concat();
+        let run = finish(&mut vpmu(&format!("hypervisor-{engine}"), &code, 0x7C00, &options));
+        let warnings = String::from_utf8_lossy(&run.stderr);
+        let shows_through = |line: &&str| line.contains("CPUID function 1h at CPL 0");
+        if let Some(why) = warnings.lines().find(shows_through) {
+            return Err(CannotRun::because(why));
+        }
+        assert_eq!(said(&run), (String::new(), Some(status)));
+    }
+    Ok(())
+}
+
+fn the_hypervisor_bit_on_soft() -> Verdict {
+    the_hypervisor_bit("soft")
+}
+
+/// Unless this KVM shows the guest another CPUID than it was given.
+fn the_hypervisor_bit_on_kvm() -> Verdict {
+    kvm()?;
+    the_hypervisor_bit("kvm")
 }

@@ -15,6 +15,11 @@ fn on_terminal(script: &str) -> Result<String, CannotRun> {
     let input = child.stdin.take();
     let run = wait_for(child);
     drop(input);
+    // Without a pseudo-terminal it says so, and runs nothing.
+    let complaint = String::from_utf8_lossy(&run.stderr);
+    if complaint.starts_with("script: ") {
+        return Err(CannotRun::without("a terminal", &complaint));
+    }
     Ok(String::from_utf8_lossy(&run.stdout).replace('\r', ""))
 }
 

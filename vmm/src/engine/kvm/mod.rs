@@ -300,13 +300,5 @@ fn attend(shared: &Shared<'_>, stop: &Stop, console: &mut Console, main: &EventF
     }
 }
 
-/// Tells whoever runs the tests what was not tested. The harness swallows what `eprintln!` prints in a
-/// test that passes.
-#[cfg(test)]
-fn say(text: &str) {
-    use std::io::Write as _;
-    writeln!(std::io::stderr(), "{text}").expect("stderr");
-}
-
 #[cfg(test)]
 mod tests;

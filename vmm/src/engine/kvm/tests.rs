@@ -340,22 +340,6 @@ fn the_hosts_counters_are_refused_on_the_software_engine() {
     assert!(!text.contains('\n'), "{text}");
 }
 
-/// And to hosts with a PMU; elsewhere it is refused at once, with /dev/kvm or without. Only the table of
-/// the host's events can tell whether this host has them all.
-#[test]
-fn the_hosts_counters_are_refused_where_they_are_not() {
-    let Err(expected) = host_counter::check() else {
-        return say("perf: this host has a PMU; SKIPPED: what is said without one");
-    };
-    let mut config = config(&[0xF4], REAL, 1, None);
-    config.count = Count::Host;
-    for engine in [EngineKind::Kvm, EngineKind::Auto] {
-        config.engine = engine;
-        let error = Machine::new(&config).err().unwrap();
-        assert_eq!((error.status(), error.to_string()), (6, expected.to_string()));
-    }
-}
-
 /// The whole way of `--count host`, from the WRMSR that enables a counter to the NMI that its overflow
 /// brings, with the clock of the thread for the cycles: that is what hosts without a PMU have. LVTPC
 /// (SDM volume 3, local vector table): FEE0_0340h, delivery mode 100b is NMI.
@@ -418,38 +402,4 @@ fn a_counter_of_the_host_overflows_into_an_nmi() {
     let MsrRead::Value(counter) = vcpu.pmu.read_msr(0xC001_0004) else { panic!("readable") };
     assert_eq!(total.count, PERIOD + counter);
     assert!(machine.time() > 0 && vcpu.cpu.retired() == 0);
-}
-
-/// CPUID function 1, ECX bit 31: zero on processors, one under hypervisors that show themselves.
-fn the_hypervisor_bit_is_there_if_asked_for(engine: EngineKind) {
-    // MOV EAX, 1; CPUID; MOV EBX, ECX; MOV AL, 0; OUT F4h, AL.
-    let code = [
-        &[0x66, 0xB8, 0x01, 0x00, 0x00, 0x00, 0x0F, 0xA2][..],
-        &[0x66, 0x89, 0xCB, 0xB0, 0x00, 0xE6, 0xF4],
-    ];
-    let mut config = config(&code.concat(), REAL, 1, Some(Duration::from_secs(20)));
-    config.engine = engine;
-    for shown in [false, true] {
-        config.hypervisor_bit = shown;
-        let (machine, end) = run(&config);
-        assert_eq!(end, End::Exit(1));
-        let ecx = machine.vcpus()[0].cpu.gpr(3) as u32;
-        assert_eq!(ecx >> 31 != 0, shown);
-    }
-}
-
-#[test]
-fn the_hypervisor_bit_on_the_software_engine() {
-    the_hypervisor_bit_is_there_if_asked_for(EngineKind::Soft);
-}
-
-/// Unless this KVM shows the guest another CPUID than it was given.
-#[test]
-#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
-fn the_hypervisor_bit_on_kvm() {
-    let host = Host::open().expect("this test needs /dev/kvm");
-    if let Some(leak) = probe::leaks(&host, &crate::platform::K8).unwrap().first() {
-        return say(&format!("kvm: {leak}; SKIPPED: the hypervisor bit"));
-    }
-    the_hypervisor_bit_is_there_if_asked_for(EngineKind::Kvm);
 }

@@ -38,9 +38,10 @@ fn a_guest_that_moves_its_interrupt_table() {
 
 /// Without an interrupt table every exception is a triple fault, which KVM reports. One that is not
 /// deserved is none; of the two that are not executed here, UD2 ends the guest. With SVM beneath, KVM
-/// has forgotten where the guest was.
+/// has forgotten where the guest was: it resets a processor that shuts down.
 #[test]
 #[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
+#[cfg_attr(all(host_kvm, host_svm), ignore = "KVM had SVM when this was built")]
 fn a_guest_without_handlers() {
     for mut guest in [Guest::long(), Guest::protected()] {
         let bits = if guest.cpu.efer() == 0 { 32 } else { 64 };
@@ -57,12 +58,6 @@ fn a_guest_without_handlers() {
         });
         guest.cpu.set_gpr(6, 0);
         guest.run();
-        if guest.cpu.segment(seg::CS).base != 0 {
-            crate::engine::kvm::say(
-                "kvm: resets a processor that shuts down; SKIPPED: what it was about to do",
-            );
-            return;
-        }
         assert_eq!((guest.shutdowns, guest.pair(), guest.cpu.gpr(6)), (3, COUNTER, 1));
     }
 }
