@@ -3,6 +3,8 @@
 //! K8 BIOS and Kernel Developer's Guide (26094), section 10.2: C0h and C2h count each exception and
 //! each interrupt once, beside instructions and branches; CFh counts interrupts.
 
+use std::ops::RangeInclusive;
+
 use crate::guest::{assert_equal, packages, run};
 use crate::harness::{Verdict, tests};
 use crate::program::{BRANCHES, INSTRUCTIONS, Layout, elf};
@@ -28,6 +30,12 @@ fn value(lines: &[&str], event: &str) -> u64 {
     number.unwrap_or_else(|| panic!("no number in {row}"))
 }
 
+/// Ticks of the kernel's 250 Hz clock while the program runs, which is all that interrupts it. It takes
+/// 18.3 million cycles and what the ticks themselves take; at 2 GHz these are 9.15 ms, more than two
+/// and less than three of the clock's 4 ms. Which of the two it is depends on how long ago the last
+/// tick was when the program began, and so on everything that the kernel and perf did before.
+const TICKS: RangeInclusive<u64> = 2..=3;
+
 fn perf_stat_counts_what_a_hand_count_and_the_interrupts_say() -> Verdict {
     let packages = packages()?;
     let mut root = packages.root(INIT);
@@ -43,8 +51,7 @@ fn perf_stat_counts_what_a_hand_count_and_the_interrupts_say() -> Verdict {
     // The rest of perf's page faults is the kernel's, whose exec writes to the new stack after the
     // events were enabled: exceptions, but none that is taken at CPL 3.
     assert_eq!(value(&lines, "page-faults"), faults + value(&lines, "page-faults:k"));
-    // 18.3 million cycles at 2 GHz are 9.15 ms: two or three ticks of a 250 Hz clock.
-    assert!((2..=8).contains(&interrupts), "{interrupts} interrupts");
+    assert!(TICKS.contains(&interrupts), "{interrupts} interrupts");
     let taken = interrupts + faults;
     assert_eq!(value(&lines, "instructions:u"), INSTRUCTIONS + taken);
     assert_eq!(value(&lines, "branches:u"), BRANCHES + taken);
@@ -52,8 +59,9 @@ fn perf_stat_counts_what_a_hand_count_and_the_interrupts_say() -> Verdict {
     let [cycles, instructions, branches, branches_taken, interrupts] =
         ["cycles", "instructions", "branches", "r0c4", "r0cf"].map(|event| value(&lines, event));
     assert!(instructions > 1_000_000 && interrupts > 0, "{lines:#?}");
-    // One instruction in a cycle at most, every third to every twentieth of them a branch; scaled
-    // counts of events that took turns are estimates, so taken branches get some room.
+    // One instruction in a cycle at most, every third to every twentieth of them a branch. There are no
+    // exact numbers: five events take turns on three counters, and perf scales each by the share of the
+    // time that it had one, so what is printed are estimates, and taken branches get some room.
     assert!(cycles > instructions / 2 && instructions < cycles * 2, "{lines:#?}");
     assert!((instructions / 20..instructions / 3).contains(&branches), "{lines:#?}");
     assert!((branches / 4..branches * 5 / 4).contains(&branches_taken), "{lines:#?}");
@@ -79,7 +87,7 @@ fn perf_stat_adds_what_a_trace_of_the_run_saw_taken() -> Verdict {
     let log = guest.finish();
     let lines: Vec<_> = log.lines().collect();
     // The page fault of the first instruction, and then ticks.
-    assert!(taken > 2);
+    assert!(TICKS.contains(&(taken - 1)), "{taken} exceptions and interrupts");
     assert_eq!(value(&lines, "instructions:u"), INSTRUCTIONS + taken);
     assert_eq!(value(&lines, "branches:u"), BRANCHES + taken);
     assert_eq!(value(&lines, "r0cf:u"), taken - 1);
