@@ -11,7 +11,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use pmu_model::Reset;
-use x86_cpu::cpu::{Cpu, DescriptorTable, Segment, efer};
+use x86_cpu::control_registers::efer;
+use x86_cpu::cpu::Cpu;
+use x86_cpu::descriptor::{DescriptorTable, Segment};
 use x86_cpu::insn::seg;
 
 use crate::boot::entry::{self, Entry};

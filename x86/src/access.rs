@@ -5,7 +5,8 @@
 //! be aligned) takes the long way.
 
 use crate::{
-    cpu::{Cpu, Segment},
+    cpu::Cpu,
+    descriptor::Segment,
     flags::Word,
     insn::{Insn, Mem, gpr, seg},
     observe::{Cx, Observer},

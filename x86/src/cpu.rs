@@ -1,7 +1,11 @@
 //! The architectural state of one logical processor.
 
 use crate::{
+    alignment::AlignmentRule,
     clock::Clock,
+    control_registers::cr0,
+    descriptor::{DescriptorTable, Segment},
+    features::Features,
     flags::{self, Flags, Word},
     insn::{BLOCK_BASE, GPRS, HIGH_BYTE, gpr, seg},
     observe::{Cx, FpKind, Observer},
@@ -10,139 +14,6 @@ use crate::{
     tlb::Tlb,
     x87::Fpu,
 };
-
-pub use crate::features::{AlignmentRule, DoubleShift, EncodingRules, Features};
-
-/// CR0 bits (AMD64 APM volume 2, section 3.1.1).
-pub mod cr0 {
-    #![allow(missing_docs, reason = "the names of the manual")]
-    pub const PE: u64 = 1 << 0;
-    pub const MP: u64 = 1 << 1;
-    pub const EM: u64 = 1 << 2;
-    pub const TS: u64 = 1 << 3;
-    pub const ET: u64 = 1 << 4;
-    pub const NE: u64 = 1 << 5;
-    pub const WP: u64 = 1 << 16;
-    pub const AM: u64 = 1 << 18;
-    pub const NW: u64 = 1 << 29;
-    pub const CD: u64 = 1 << 30;
-    pub const PG: u64 = 1 << 31;
-    /// Bits that can be set.
-    pub const ALL: u64 = PE | MP | EM | TS | ET | NE | WP | AM | NW | CD | PG;
-}
-
-/// CR4 bits (AMD64 APM volume 2, section 3.1.3).
-pub mod cr4 {
-    #![allow(missing_docs, reason = "the names of the manual")]
-    pub const VME: u64 = 1 << 0;
-    pub const PVI: u64 = 1 << 1;
-    pub const TSD: u64 = 1 << 2;
-    pub const DE: u64 = 1 << 3;
-    pub const PSE: u64 = 1 << 4;
-    pub const PAE: u64 = 1 << 5;
-    pub const MCE: u64 = 1 << 6;
-    pub const PGE: u64 = 1 << 7;
-    pub const PCE: u64 = 1 << 8;
-    pub const OSFXSR: u64 = 1 << 9;
-    pub const OSXMMEXCPT: u64 = 1 << 10;
-}
-
-/// EFER bits (AMD64 APM volume 2, section 3.1.7).
-pub mod efer {
-    #![allow(missing_docs, reason = "the names of the manual")]
-    pub const SCE: u64 = 1 << 0;
-    pub const LME: u64 = 1 << 8;
-    pub const LMA: u64 = 1 << 10;
-    pub const NXE: u64 = 1 << 11;
-    pub const FFXSR: u64 = 1 << 14;
-}
-
-/// A segment register with its hidden part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Segment {
-    /// Selector.
-    pub selector: u16,
-    /// Base address.
-    pub base: u64,
-    /// Limit in bytes, granularity applied.
-    pub limit: u32,
-    /// Attributes as in the descriptor's second word, shifted right by 8: bits 3:0 type, 4 S,
-    /// 6:5 DPL, 7 P, 12 AVL, 13 L, 14 D/B, 15 G. Zero: a null selector was loaded.
-    pub attributes: u16,
-}
-
-impl Segment {
-    /// S: a code or data segment.
-    pub const S: u16 = 1 << 4;
-    /// P: present.
-    pub const PRESENT: u16 = 1 << 7;
-    /// L: 64-bit code.
-    pub const LONG: u16 = 1 << 13;
-    /// D/B: default size 32 bits.
-    pub const BIG: u16 = 1 << 14;
-    /// G: limit in units of 4 KiB.
-    pub const GRANULARITY: u16 = 1 << 15;
-
-    /// Type field, with S apart.
-    #[must_use]
-    pub fn kind(&self) -> u8 {
-        (self.attributes & 15) as u8
-    }
-    /// Descriptor privilege level.
-    #[must_use]
-    pub fn dpl(&self) -> u8 {
-        (self.attributes >> 5 & 3) as u8
-    }
-    /// Present.
-    #[must_use]
-    pub fn present(&self) -> bool {
-        self.attributes & Self::PRESENT != 0
-    }
-    /// A code segment.
-    #[must_use]
-    pub fn is_code(&self) -> bool {
-        self.attributes & (Self::S | 8) == Self::S | 8
-    }
-    /// Can be read: data, or readable code.
-    #[must_use]
-    pub fn readable(&self) -> bool {
-        self.present() && self.attributes & Self::S != 0 && self.attributes & 10 != 8
-    }
-    /// Can be written: writable data.
-    #[must_use]
-    pub fn writable(&self) -> bool {
-        self.present() && self.attributes & (Self::S | 10) == Self::S | 2
-    }
-    /// Expand-down data.
-    #[must_use]
-    pub fn expands_down(&self) -> bool {
-        self.attributes & (Self::S | 12) == Self::S | 4
-    }
-    /// Base 0, limit 4 GiB, writable, expand-up: nothing to check.
-    #[must_use]
-    pub fn is_flat_data(&self) -> bool {
-        self.base == 0 && self.limit == u32::MAX && self.writable() && !self.expands_down()
-    }
-    /// A segment as real mode leaves it after `selector` was loaded.
-    #[must_use]
-    pub fn real(selector: u16, code: bool) -> Self {
-        Self {
-            selector,
-            base: u64::from(selector) << 4,
-            limit: 0xffff,
-            attributes: Self::PRESENT | Self::S | if code { 11 } else { 3 },
-        }
-    }
-}
-
-/// GDTR or IDTR.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DescriptorTable {
-    /// Linear base address.
-    pub base: u64,
-    /// Limit in bytes.
-    pub limit: u16,
-}
 
 /// Model-specific registers that belong to the processor core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -156,29 +27,6 @@ pub struct CoreMsrs {
     pub sysenter_cs: u64,
     pub sysenter_esp: u64,
     pub sysenter_eip: u64,
-}
-
-/// Code size of the running segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CodeSize {
-    /// Real, virtual-8086 or 16-bit protected mode.
-    Bits16,
-    /// 32-bit protected or compatibility mode.
-    Bits32,
-    /// 64-bit mode.
-    Bits64,
-}
-
-impl CodeSize {
-    /// The same as a number: 16, 32 or 64.
-    #[must_use]
-    pub fn bits(self) -> u8 {
-        match self {
-            Self::Bits16 => 16,
-            Self::Bits32 => 32,
-            Self::Bits64 => 64,
-        }
-    }
 }
 
 /// One logical processor.
@@ -573,60 +421,6 @@ impl Cpu {
         self.nmi_blocked = false;
     }
 
-    /// CR0.PE is set.
-    #[inline]
-    pub(crate) fn protected(&self) -> bool {
-        self.cr0 & cr0::PE != 0
-    }
-
-    /// Virtual-8086 mode.
-    #[inline]
-    pub(crate) fn v8086(&self) -> bool {
-        self.system_flags & flags::VM != 0
-    }
-
-    /// Protected mode and not virtual-8086: selectors index descriptor tables.
-    #[inline]
-    pub(crate) fn selectors_are_protected(&self) -> bool {
-        self.protected() && !self.v8086()
-    }
-
-    /// Long mode is active (64-bit or compatibility).
-    #[inline]
-    pub(crate) fn long_mode(&self) -> bool {
-        self.efer & efer::LMA != 0
-    }
-
-    /// 64-bit mode.
-    #[inline]
-    pub(crate) fn in_64bit(&self) -> bool {
-        self.long_mode() && self.segments[usize::from(seg::CS)].attributes & Segment::LONG != 0
-    }
-
-    /// Code size of CS.
-    #[must_use]
-    pub fn code_size(&self) -> CodeSize {
-        if self.in_64bit() {
-            CodeSize::Bits64
-        } else if self.segments[usize::from(seg::CS)].attributes & Segment::BIG != 0 {
-            CodeSize::Bits32
-        } else {
-            CodeSize::Bits16
-        }
-    }
-
-    /// Bits of the stack pointer that count: by SS.B outside 64-bit mode.
-    #[inline]
-    pub(crate) fn stack_mask(&self) -> u64 {
-        if self.in_64bit() {
-            u64::MAX
-        } else if self.segments[usize::from(seg::SS)].attributes & Segment::BIG != 0 {
-            0xffff_ffff
-        } else {
-            0xffff
-        }
-    }
-
     /// A segment register.
     #[must_use]
     pub fn segment(&self, n: u8) -> &Segment {
@@ -662,56 +456,6 @@ impl Cpu {
     /// Brings the choice of TLB up to date with the privilege level.
     pub(crate) fn refresh_mmu(&mut self) {
         self.mmu = usize::from(self.cpl == 3);
-        self.refresh_alignment();
-    }
-
-    /// Whether a misaligned data access raises #AC: CR0.AM, RFLAGS.AC and privilege 3.
-    pub(crate) fn checks_alignment(&self) -> bool {
-        self.cpl == 3 && self.cr0 & cr0::AM != 0 && self.system_flags & flags::AC != 0
-    }
-
-    /// Closes or opens the short way of user accesses, which does not look at alignment. What goes
-    /// on at inner privileges in between leaves it as it is.
-    fn refresh_alignment(&mut self) {
-        if self.cpl == 3 {
-            self.tlb.close_user(self.checks_alignment());
-        }
-    }
-
-    /// CR0.
-    #[must_use]
-    pub fn cr0(&self) -> u64 {
-        self.cr0
-    }
-    /// Whether linear addresses are translated: CR0.PG.
-    #[inline(always)]
-    #[must_use]
-    pub fn paging(&self) -> bool {
-        self.cr0 & cr0::PG != 0
-    }
-    /// CR3.
-    #[must_use]
-    pub fn cr3(&self) -> u64 {
-        self.cr3
-    }
-    /// CR4.
-    #[must_use]
-    pub fn cr4(&self) -> u64 {
-        self.cr4
-    }
-    /// EFER.
-    #[must_use]
-    pub fn efer(&self) -> u64 {
-        self.efer
-    }
-
-    /// Sets CR0, CR3, CR4 and EFER at once, without the checks of the instructions: for the owner.
-    pub fn set_control(&mut self, cr0: u64, cr3: u64, cr4: u64, efer: u64) {
-        self.cr0 = cr0 | cr0::ET;
-        self.cr3 = cr3;
-        self.cr4 = cr4;
-        self.efer = efer;
-        self.tlb.flush_all();
         self.refresh_alignment();
     }
 

@@ -1,7 +1,8 @@
 //! Breakpoints and single-stepping (AMD64 APM volume 2, "Software-Debug Resources").
 
 use crate::{
-    cpu::{Cpu, Shadow, Watch, cr4},
+    control_registers::cr4,
+    cpu::{Cpu, Shadow, Watch},
     flags,
     observe::{Cx, Observer},
     stop::{Stop, vector},

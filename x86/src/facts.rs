@@ -103,7 +103,7 @@ pub struct Facts {
     pub loads: u64,
     /// Data writes.
     pub stores: u64,
-    /// Data accesses that were misaligned by the part's [`crate::cpu::AlignmentRule`].
+    /// Data accesses that were misaligned by the part's [`crate::alignment::AlignmentRule`].
     pub misaligned: u64,
     /// What a transfer to a more privileged level pushed onto that level's stack. None of it is in the
     /// sums above: it belongs to the level that begins.

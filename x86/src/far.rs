@@ -9,7 +9,8 @@ pub(crate) use frame::Frame;
 
 use crate::{
     access::is_canonical,
-    cpu::{Cpu, Segment},
+    cpu::Cpu,
+    descriptor::Segment,
     insn::{Size, gpr, seg},
     observe::{Branch, Cx, Observer},
     segment::{Descriptor, is_null, rpl, selector_fault, system_type},

@@ -1,6 +1,6 @@
 //! What the instruction set of a processor has, and what it does where the vendors' manuals differ.
 
-use crate::cpu::cr4;
+use crate::control_registers::cr4;
 
 /// What the instruction set of the processor has, beyond the integer base of an i486.
 ///
@@ -202,31 +202,4 @@ pub enum EncodingRules {
     /// but reads. ("Some older processors decode the UD0 instruction without a ModR/M byte", volume
     /// 2, "UD": it does not say which.)
     Intel64,
-}
-
-/// Which accesses a part counts as misaligned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AlignmentRule {
-    /// Data accesses that cross an eight-byte boundary: K7 and K8 event 47h, P6 event 05h. A
-    /// 16-byte access is two of eight bytes to this rule.
-    #[default]
-    Quadword,
-    /// Accesses of two or four bytes that cross a four-byte boundary and of eight that cross an
-    /// eight-byte boundary, to ports as well as to data: Pentium event 0Bh (Intel SDM volume 3,
-    /// Pentium processor performance-monitoring events).
-    Pentium,
-}
-
-impl AlignmentRule {
-    /// Whether an access of `bytes` (1, 2, 4 or 8) at `address` is misaligned.
-    #[inline(always)]
-    pub(crate) fn is_misaligned(self, address: u64, bytes: u64) -> bool {
-        let boundary = if self == Self::Pentium && bytes < 8 { 4 } else { 8 };
-        bytes > 1 && (address & (boundary - 1)) + bytes > boundary
-    }
-
-    /// Whether port accesses can be misaligned.
-    pub(crate) fn covers_ports(self) -> bool {
-        self == Self::Pentium
-    }
 }

@@ -1,7 +1,9 @@
 //! Exceptions and interrupts on their way to a handler (AMD64 APM volume 2, chapter 8).
 
 use crate::{
-    cpu::{Cpu, Segment, Shadow, cr4},
+    control_registers::cr4,
+    cpu::{Cpu, Shadow},
+    descriptor::Segment,
     far::{Entry, Frame},
     flags,
     insn::{Size, gpr, seg},

@@ -9,7 +9,8 @@
 //! * [`insn`]: [`insn::Insn`] is the lowered instruction: plain data, no type of the decoder.
 //! * `lower/`: one file per family turns decoded instructions into `Op`s.
 //! * `exec/`, `simd/`, `x87/`: the handlers, by topic.
-//! * [`cpu`]: [`cpu::Cpu`], the architectural state of one logical processor.
+//! * [`cpu`]: [`cpu::Cpu`], the architectural state of one logical processor. Its control registers,
+//!   modes and segment registers: [`control_registers`], [`mode`], [`descriptor`].
 //! * `access.rs`, `tlb.rs`, `paging.rs`: linear memory, from effective address to host memory.
 //! * [`block`], `run.rs`: the cache of translated blocks and the loop that runs them.
 //! * `segment.rs`, `far.rs`, `gate.rs`, `task.rs`: protection.
@@ -18,16 +19,19 @@
 //! * [`bus`]: all that is outside.
 
 mod access;
+pub mod alignment;
 pub mod block;
 pub mod bus;
 pub mod clock;
 mod code_log;
+pub mod control_registers;
 pub mod cpu;
 mod debug;
+pub mod descriptor;
 mod exec;
 mod facts;
 mod far;
-mod features;
+pub mod features;
 pub mod flags;
 mod gate;
 pub mod handover;
@@ -36,6 +40,7 @@ pub mod handover;
 mod host;
 pub mod insn;
 mod lower;
+pub mod mode;
 pub mod observe;
 pub mod operation;
 mod paging;

@@ -87,7 +87,7 @@ pub trait Observer: Sized {
         }
     }
 
-    /// An access was misaligned by the part's [`crate::cpu::AlignmentRule`].
+    /// An access was misaligned by the part's [`crate::alignment::AlignmentRule`].
     #[inline(always)]
     fn misaligned(&mut self) {
         if let Some(counting) = self.counting() {

@@ -1,7 +1,8 @@
 //! Page translation (AMD64 APM volume 2, chapter 5): none, 32-bit with PSE, PAE, and four levels.
 
 use crate::{
-    cpu::{Cpu, cr0, cr4, efer},
+    control_registers::{cr0, cr4, efer},
+    cpu::Cpu,
     ram::Ram,
     stop::{Exec, Stop, vector},
 };

@@ -2,7 +2,8 @@
 
 use crate::{
     access::is_canonical,
-    cpu::{Cpu, Segment, Shadow},
+    cpu::{Cpu, Shadow},
+    descriptor::Segment,
     insn::seg,
     observe::{Cx, Observer},
     stop::{Exec, Stop, vector},

@@ -1,7 +1,9 @@
 //! The hardware task switch (AMD64 APM volume 2, "Hardware Task-Management in Legacy Mode").
 
 use crate::{
-    cpu::{Cpu, Segment, cr0, cr4},
+    control_registers::{cr0, cr4},
+    cpu::Cpu,
+    descriptor::Segment,
     far::Frame,
     flags,
     insn::{Size, seg},

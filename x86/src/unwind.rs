@@ -2,7 +2,8 @@
 //! to the instruction that faulted (AMD64 APM volume 2, chapter 8, "Interrupt Control Transfers").
 
 use crate::{
-    cpu::{Cpu, Segment},
+    cpu::Cpu,
+    descriptor::Segment,
     far::Frame,
     flags,
     insn::{Size, gpr, seg},

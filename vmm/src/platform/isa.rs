@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use x86_cpu::cpu::{Features, cr4};
+use x86_cpu::control_registers::cr4;
+use x86_cpu::features::Features;
 
 use super::cpuid::{CpuidLeaf, leaf};
 use super::{EXTENDED_0, EXTENDED_1, EXTENDED_8, FUNCTION_1, Platform};

@@ -10,7 +10,9 @@
 
 use std::borrow::Cow;
 
-use x86_cpu::cpu::{AlignmentRule, DoubleShift, EncodingRules, Features, cr4};
+use x86_cpu::alignment::AlignmentRule;
+use x86_cpu::control_registers::cr4;
+use x86_cpu::features::{DoubleShift, EncodingRules, Features};
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, authentic_amd, leaf, text};

@@ -6,7 +6,8 @@
 
 use std::borrow::Cow;
 
-use x86_cpu::cpu::{AlignmentRule, Features};
+use x86_cpu::alignment::AlignmentRule;
+use x86_cpu::features::Features;
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, CpuidOverride, OutOfRange, authentic_amd, leaf, text};

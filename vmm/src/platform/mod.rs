@@ -7,7 +7,8 @@
 
 use std::borrow::Cow;
 
-use x86_cpu::cpu::{AlignmentRule, Features};
+use x86_cpu::alignment::AlignmentRule;
+use x86_cpu::features::Features;
 
 mod cpuid;
 mod isa;

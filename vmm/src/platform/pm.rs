@@ -6,7 +6,9 @@
 
 use std::borrow::Cow;
 
-use x86_cpu::cpu::{AlignmentRule, Features, cr4};
+use x86_cpu::alignment::AlignmentRule;
+use x86_cpu::control_registers::cr4;
+use x86_cpu::features::Features;
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf, text};

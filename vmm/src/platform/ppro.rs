@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use x86_cpu::cpu::AlignmentRule;
+use x86_cpu::alignment::AlignmentRule;
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};

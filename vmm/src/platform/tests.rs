@@ -1,6 +1,6 @@
 use super::*;
 use MsrAccess::Done;
-use x86_cpu::cpu::EncodingRules;
+use x86_cpu::features::EncodingRules;
 
 /// What the lookups rely on, and the command line.
 #[test]
@@ -150,7 +150,7 @@ fn who_sees_its_apic_identifier() {
 /// Knights Corner has.
 #[test]
 fn each_has_the_undefined_answers_of_its_vendor() {
-    use x86_cpu::cpu::DoubleShift::{Destination, Source};
+    use x86_cpu::features::DoubleShift::{Destination, Source};
     for (name, double_shift, words, intel) in [
         ("p55c", Destination, false, true),
         ("ppro", Destination, true, true),

@@ -3,8 +3,10 @@
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 use crate::{
-    cpu::{Cpu, Segment, cr0, cr4, efer},
+    control_registers::{cr0, cr4, efer},
+    cpu::Cpu,
     debug::DEBUG_ACCESS,
+    descriptor::Segment,
     flags::Word,
     insn::{Form, Handler, Insn, Size, seg},
     lower::{End, Lowered, Lowering},

@@ -4,10 +4,11 @@ use iced_x86::{Instruction, Mnemonic};
 
 use super::{by_condition, condition, conditions, next, operands};
 use crate::{
-    cpu::{CodeSize, Cpu},
+    cpu::Cpu,
     flags,
     insn::{Form, HIGH_BYTE, Insn, Kind, Size, gpr},
     lower::{Lowered, Lowering},
+    mode::CodeSize,
     observe::{Cx, Observer},
     stop::{Exec, Stop},
 };

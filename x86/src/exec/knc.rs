@@ -9,9 +9,10 @@ use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic};
 
 use super::{msr::settle, next, size_of_bytes};
 use crate::{
-    cpu::{CodeSize, Cpu},
+    cpu::Cpu,
     insn::{Form, Handler, Insn, Kind, Size},
     lower::{End, Lowered, Lowering},
+    mode::CodeSize,
     observe::{Cx, Observer},
     stop::Exec,
 };

@@ -5,9 +5,11 @@ use iced_x86::{Instruction, Mnemonic};
 use crate::{
     access::is_canonical,
     bus::{After, RdpmcRequest, Unsettled},
-    cpu::{CodeSize, Cpu, cr0, cr4, efer},
+    control_registers::{cr0, cr4, efer},
+    cpu::Cpu,
     insn::{Class, Handler, Insn, gpr, seg},
     lower::{End, Lowered, Lowering},
+    mode::CodeSize,
     observe::{Cx, Observer},
     stop::{Exec, Stop},
 };

@@ -4,11 +4,14 @@ use iced_x86::{Instruction, Mnemonic, OpKind};
 
 use crate::{
     access::is_canonical,
-    cpu::{CodeSize, Cpu, DescriptorTable, Segment, Shadow, cr4},
+    control_registers::cr4,
+    cpu::{Cpu, Shadow},
+    descriptor::{DescriptorTable, Segment},
     far::Frame,
     flags::{self, Word},
     insn::{Form, Handler, Insn, Size},
     lower::{End, Lowered, Lowering},
+    mode::CodeSize,
     observe::{Cx, Observer},
     segment::{Descriptor, rpl, system_type},
     stop::{Exec, Stop},

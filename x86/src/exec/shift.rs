@@ -8,7 +8,8 @@ use iced_x86::{Instruction, Mnemonic, OpKind};
 
 use super::{by_size, next, sizes};
 use crate::{
-    cpu::{Cpu, DoubleShift},
+    cpu::Cpu,
+    features::DoubleShift,
     flags::{Flags, Word},
     insn::{Form, Insn, Kind, Size, gpr},
     lower::{Lowered, Lowering},

@@ -7,10 +7,11 @@ use iced_x86::{Code, Instruction, Mnemonic, OpKind};
 
 use super::{next, sign_extend};
 use crate::{
-    cpu::{CodeSize, Cpu},
+    cpu::Cpu,
     flags::Word,
     insn::{AddrMask, Form, Handler, Insn, Kind, Mem, Size, ZERO, gpr, seg},
     lower::{Lowered, Lowering},
+    mode::CodeSize,
     observe::{Cx, Observer},
     stop::{Exec, Stop},
 };

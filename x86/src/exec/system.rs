@@ -3,12 +3,13 @@
 use iced_x86::{Code, Instruction, Mnemonic, OpKind};
 
 use crate::{
-    cpu::{CodeSize, Cpu},
+    cpu::Cpu,
     far::Frame,
     flags::{self, Word},
     gate::Event,
     insn::{Form, Handler, Insn, Size, seg},
     lower::{End, Lowered, Lowering, segment_number},
+    mode::CodeSize,
     observe::{Cx, Observer},
     stop::{Exec, Stop, vector},
 };

@@ -2,7 +2,8 @@
 
 use crate::{
     access::is_canonical,
-    cpu::{Cpu, Segment},
+    cpu::Cpu,
+    descriptor::Segment,
     flags::Word,
     insn::{Size, gpr, seg},
     observe::{Cx, Observer},

@@ -2,7 +2,8 @@
 
 use super::Frame;
 use crate::{
-    cpu::{Cpu, Segment},
+    cpu::Cpu,
+    descriptor::Segment,
     flags,
     insn::{Size, gpr, seg},
     observe::{Cx, Observer},

@@ -3,7 +3,9 @@
 
 use crate::{
     access::is_canonical,
-    cpu::{Cpu, Segment, efer},
+    control_registers::efer,
+    cpu::Cpu,
+    descriptor::Segment,
     flags,
     insn::{gpr, seg},
     observe::{Cx, Observer},

@@ -4,8 +4,9 @@ use iced_x86::{Code, Decoder, DecoderError, DecoderOptions, Instruction, Mnemoni
 
 use super::{bitness, supported};
 use crate::{
-    cpu::{CodeSize, EncodingRules, Features},
     exec,
+    features::{EncodingRules, Features},
+    mode::CodeSize,
 };
 
 /// The longest instruction (Intel SDM volume 2, section 2.3.11, "AVX Instruction Length"; AMD64 APM

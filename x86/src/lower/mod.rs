@@ -13,12 +13,14 @@ use self::decode::{Decoded, MAX_LENGTH, decode};
 use crate::{
     block::{Block, Ending, Mode, TRANSIENT},
     clock::Clock,
-    cpu::{CodeSize, Cpu, Features},
+    cpu::Cpu,
     exec,
+    features::Features,
     insn::{
         AddrMask, BLOCK_BASE, Class, File, Files, Form, HIGH_BYTE, Handler, Insn, Kind, Mem, Op,
         Size, ZERO, seg,
     },
+    mode::CodeSize,
     observe::{Cx, Observer},
     operation::Operation,
     simd,

@@ -11,7 +11,8 @@ use super::{
     operand::{File, Mem128, MemOf, Source, Xmm, XmmReg},
 };
 use crate::{
-    cpu::{Cpu, cr4},
+    control_registers::cr4,
+    cpu::Cpu,
     flags::{CF, PF, Word, ZF},
     insn::{Class, Insn},
     lower::{Lowered, Lowering},

@@ -2,7 +2,8 @@
 
 use super::lanes::{high, join, low};
 use crate::{
-    cpu::{Cpu, cr0, cr4},
+    control_registers::{cr0, cr4},
+    cpu::Cpu,
     flags::Word,
     insn::{Class, Insn, Mem},
     observe::{Cx, FpKind, Observer},

@@ -8,7 +8,8 @@ use super::{
     operand::{File, Mm, Xmm, aligned},
 };
 use crate::{
-    cpu::{Cpu, cr0, efer},
+    control_registers::{cr0, efer},
+    cpu::Cpu,
     insn::{Class, Insn},
     lower::{Lowered, Lowering},
     observe::{Cx, Observer},

@@ -3,7 +3,8 @@
 
 use super::{Arith, Constant, EnvFormat, Fpu, MemoryFormat, Source, Transcendental, Unary};
 use crate::{
-    cpu::{Cpu, cr0},
+    control_registers::cr0,
+    cpu::Cpu,
     flags,
     insn::{Insn, Size, gpr, seg},
     observe::{Cx, FpKind, Observer},

@@ -185,8 +185,8 @@ impl Fpu {
 
     /// The first 160 bytes of an FXSAVE image; the MXCSR fields at 24 and 28 are left zero. `wide`
     /// (REX.W) stores 64-bit pointers. The pointers and the opcode are saved `always`
-    /// ([`crate::cpu::Features::fxsave_pointers`]) or only while an unmasked exception is pending, and
-    /// are zero otherwise.
+    /// ([`crate::features::Features::fxsave_pointers`]) or only while an unmasked exception is
+    /// pending, and are zero otherwise.
     #[must_use]
     pub fn fxsave(&self, wide: bool, always: bool) -> [u8; FXSAVE_SIZE] {
         let mut image = Fields([0; FXSAVE_SIZE]);

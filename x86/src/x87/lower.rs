@@ -5,9 +5,9 @@ use iced_x86::{Instruction, MemorySize, Mnemonic, OpKind};
 use super::MemoryFormat;
 use super::exec::{self, POP, QUIET, TRUNCATE};
 use crate::{
-    cpu::CodeSize,
     insn::{Class, Form, Handler, Insn, Size},
     lower::{End, Lowered, Lowering},
+    mode::CodeSize,
     observe::Observer,
 };
 

@@ -23,7 +23,7 @@ use generate::Generator;
 use host::Vendor;
 use open::open;
 use state::Case;
-use x86_cpu::cpu::Features;
+use x86_cpu::features::Features;
 
 /// A linear congruential step and an output permutation: small, seeded, the same everywhere.
 pub(crate) struct Random(u64);

@@ -1,7 +1,7 @@
 //! What the manuals leave undefined and yet is known of AMD's and of Intel's processors: an answer
 //! of each, on every host.
 
-use x86_cpu::cpu::{DoubleShift, Features};
+use x86_cpu::features::{DoubleShift, Features};
 
 use crate::{
     Random,

@@ -4,7 +4,9 @@ use x86_cpu::{
     block::Translations,
     bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled},
     clock::Budget,
-    cpu::{Cpu, DescriptorTable, Features, Segment},
+    cpu::Cpu,
+    descriptor::{DescriptorTable, Segment},
+    features::Features,
     observe::{Counting, Cx, Facts, Observer, Plain},
     run::Exit,
 };

@@ -1,7 +1,7 @@
 //! The end of the code segment: an instruction with a byte beyond the limit of CS is #GP(0) (section
 //! 8.2.14, "#GP": exceeding a segment limit), and nothing behind the limit is fetched.
 
-use x86_cpu::{cpu::Segment, run::Exit};
+use x86_cpu::{descriptor::Segment, run::Exit};
 
 use crate::machine::*;
 

@@ -1,7 +1,7 @@
 //! Encodings that AMD64 and Intel 64 define differently.
 
 use x86_cpu::{
-    cpu::{EncodingRules, Features},
+    features::{EncodingRules, Features},
     run::Exit,
 };
 
@@ -153,7 +153,7 @@ fn undefined_0() {
         // At the end of a 32-bit code segment.
         let mut m = Machine::protected();
         m.cpu.features.encodings = rules;
-        let cs = x86_cpu::cpu::Segment { limit: CODE as u32 + 1, ..*m.cpu.segment(CS) };
+        let cs = x86_cpu::descriptor::Segment { limit: CODE as u32 + 1, ..*m.cpu.segment(CS) };
         m.cpu.set_segment(CS, cs);
         m.write(CODE, &[0x0f, 0xff]);
         m.cpu.rip = CODE;

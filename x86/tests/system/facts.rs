@@ -3,9 +3,9 @@
 
 use iced_x86::{IcedError, code_asm::*};
 use x86_cpu::{
+    alignment::AlignmentRule,
     block::Translations,
     clock::Budget,
-    cpu::AlignmentRule,
     observe::{Cx, Facts, Plain},
     run::Exit,
 };

@@ -1,7 +1,7 @@
 //! What a processor lacks raises #UD, and a bit of CR4 that it lacks raises #GP(0). Opcodes and the
 //! CPUID bits that announce them are those of the AMD64 manual, volume 3, appendix D.
 
-use x86_cpu::cpu::Features;
+use x86_cpu::features::Features;
 use x86_cpu::run::Exit;
 
 use crate::machine::*;

@@ -2,10 +2,7 @@
 //! VEX.L0.F3.0F AE /6 (DELAY), VEX.L0.F2/F3.0F AE /7 with a memory operand (CLEVICT0, CLEVICT1), as
 //! the binutils and XED tests have them.
 
-use x86_cpu::{
-    cpu::{Features, Segment},
-    run::Exit,
-};
+use x86_cpu::{descriptor::Segment, features::Features, run::Exit};
 
 use crate::machine::*;
 

@@ -220,7 +220,7 @@ fn what_lies_behind_an_invalid_opcode() {
     }
     for (code, vector) in [([0x0f, 0x04], UD), ([0x0f, 0x0a], UD), ([0x0f, 0xc7], GP)] {
         let mut m = Machine::protected();
-        let cs = x86_cpu::cpu::Segment { limit: CODE as u32 + 1, ..*m.cpu.segment(CS) };
+        let cs = x86_cpu::descriptor::Segment { limit: CODE as u32 + 1, ..*m.cpu.segment(CS) };
         m.cpu.set_segment(CS, cs);
         m.write(CODE, &code);
         m.cpu.rip = CODE;

@@ -1,7 +1,7 @@
 //! Long mode: interrupt delivery, IRET, SYSCALL, faults within faults.
 
 use iced_x86::code_asm::*;
-use x86_cpu::{cpu::Segment, run::Exit};
+use x86_cpu::{descriptor::Segment, run::Exit};
 
 use crate::machine::*;
 

@@ -1,7 +1,8 @@
 //! System instructions on random descriptor tables, stacks and registers: nothing panics, and the
 //! privilege level stays the one in CS.
 
-use x86_cpu::cpu::{Cpu, DescriptorTable};
+use x86_cpu::cpu::Cpu;
+use x86_cpu::descriptor::DescriptorTable;
 
 use crate::machine::*;
 

@@ -1,7 +1,7 @@
 //! Loads of segment registers and the instructions that look at descriptors (chapter 4).
 
 use iced_x86::code_asm::*;
-use x86_cpu::{cpu::Segment, run::Exit};
+use x86_cpu::{descriptor::Segment, run::Exit};
 
 use crate::machine::*;
 

@@ -1,10 +1,7 @@
 //! SYSCALL, SYSRET, SYSENTER and SYSEXIT where AMD's and Intel's processors differ: the AMD64 manual
 //! (APM), volume 3, against the operation in Intel's SDM, volume 2, under the same names.
 
-use x86_cpu::{
-    cpu::{Features, Segment},
-    run::Exit,
-};
+use x86_cpu::{descriptor::Segment, features::Features, run::Exit};
 
 use crate::machine::*;
 

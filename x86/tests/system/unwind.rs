@@ -1,7 +1,8 @@
 //! Undoing the delivery of an exception. The oracle is the state before the delivery: unwinding is
 //! the inverse of what chapter 8 of the manual describes, whatever the gate.
 
-use x86_cpu::cpu::{Cpu, Segment};
+use x86_cpu::cpu::Cpu;
+use x86_cpu::descriptor::Segment;
 use x86_cpu::stop::Exception;
 use x86_cpu::unwind::Unwound;
 

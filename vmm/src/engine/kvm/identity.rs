@@ -2,7 +2,7 @@
 
 use kvm_bindings::{CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, kvm_cpuid_entry2};
 use kvm_ioctls::{MsrFilterDefaultAction, MsrFilterRange, MsrFilterRangeFlags};
-use x86_cpu::cpu::Features;
+use x86_cpu::features::Features;
 
 use crate::msr;
 use crate::platform::{CpuidContext, Platform};

@@ -2,7 +2,7 @@
 //! fault is raised (AMD64 APM volume 2, chapter 5).
 
 use kvm_bindings::kvm_sregs;
-use x86_cpu::cpu::{cr0, cr4, efer};
+use x86_cpu::control_registers::{cr0, cr4, efer};
 use x86_cpu::ram::Ram;
 
 const PRESENT: u64 = 1 << 0;

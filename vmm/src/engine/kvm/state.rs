@@ -23,7 +23,9 @@ use kvm_bindings::{
     KVM_X86_SHADOW_INT_MOV_SS, KVM_X86_SHADOW_INT_STI, kvm_debugregs, kvm_dtable, kvm_regs,
     kvm_segment, kvm_sregs, kvm_vcpu_events,
 };
-use x86_cpu::cpu::{CoreMsrs, Cpu, DescriptorTable, Segment, Shadow, cr0, cr4, efer};
+use x86_cpu::control_registers::{cr0, cr4, efer};
+use x86_cpu::cpu::{CoreMsrs, Cpu, Shadow};
+use x86_cpu::descriptor::{DescriptorTable, Segment};
 use x86_cpu::handover::DebugRegisters;
 use x86_cpu::insn::seg;
 use x86_cpu::observe::{Cx, Observer};

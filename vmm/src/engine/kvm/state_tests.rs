@@ -1,6 +1,6 @@
 //! The software CPU's state in KVM's structures and back, over random states of every mode.
 
-use x86_cpu::cpu::Features;
+use x86_cpu::features::Features;
 use x86_cpu::x87::Fpu;
 
 use super::*;

@@ -52,9 +52,11 @@ use kvm_bindings::{
 };
 use kvm_ioctls::{SyncReg, VcpuFd};
 use x86_cpu::block::Translations;
-use x86_cpu::cpu::{CodeSize, Cpu, cr0, efer};
+use x86_cpu::control_registers::{cr0, efer};
+use x86_cpu::cpu::Cpu;
 use x86_cpu::handover::Attempt;
 use x86_cpu::insn::seg;
+use x86_cpu::mode::CodeSize;
 use x86_cpu::observe::{Cx, Plain};
 use x86_cpu::ram::Ram;
 use x86_cpu::stop::{Exception, vector};

@@ -2,7 +2,7 @@
 //! guests of `guest-tests` show of the rest.
 
 use iced_x86::code_asm::*;
-use x86_cpu::cpu::{DescriptorTable, Segment};
+use x86_cpu::descriptor::{DescriptorTable, Segment};
 use x86_cpu::insn::{gpr, seg};
 
 use crate::boot::memory::RamLayout;

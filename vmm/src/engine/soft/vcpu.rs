@@ -203,7 +203,7 @@ impl<'a> Siblings<'a> {
 #[cfg(test)]
 mod tests {
     use pmu_model::Personality;
-    use x86_cpu::cpu::Features;
+    use x86_cpu::features::Features;
 
     use super::*;
     use crate::platform::K8;

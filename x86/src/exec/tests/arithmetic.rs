@@ -4,8 +4,8 @@ use iced_x86::code_asm::*;
 
 use super::{AF, Assemble, CF, Machine, OF, PF, SF, ZF};
 use crate::{
-    cpu::CodeSize,
     insn::{Class, Form, Kind, gpr},
+    mode::CodeSize,
     observe::Plain,
     stop::{Exec, Stop},
 };

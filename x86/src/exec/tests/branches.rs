@@ -4,9 +4,10 @@ use iced_x86::code_asm::*;
 
 use super::{CF, Machine, ZF};
 use crate::{
-    cpu::{CodeSize, Segment},
+    descriptor::Segment,
     insn::{Form, Kind, Size, gpr},
     lower::End,
+    mode::CodeSize,
     observe::Plain,
     stop::{Stop, vector},
 };

@@ -5,9 +5,9 @@ use iced_x86::{Code, code_asm::*};
 use super::{AF, CF, CODE, DF, Machine, OF, PF, SF, Unconnected, ZF};
 use crate::{
     clock::Clock,
-    cpu::CodeSize,
     insn::{Class, Kind, Size, gpr},
     lower::{Lowering, lower_block},
+    mode::CodeSize,
     observe::{Cx, Plain},
     stop::Stop,
 };

@@ -11,9 +11,12 @@ use iced_x86::{Decoder, DecoderOptions, IcedError, Instruction, code_asm::CodeAs
 
 use crate::{
     bus::unconnected::Unconnected,
-    cpu::{CodeSize, Cpu, DescriptorTable, Features, Segment},
+    cpu::Cpu,
+    descriptor::{DescriptorTable, Segment},
+    features::Features,
     insn::{BLOCK_BASE, gpr, seg},
     lower::{End, Lowered, Lowering},
+    mode::CodeSize,
     observe::{Counting, Cx, Facts, Observer, Plain},
     ram::{Ram, Region},
     stop::Exec,

@@ -3,7 +3,7 @@
 use iced_x86::code_asm::*;
 
 use super::Machine;
-use crate::{cpu::CodeSize, insn::gpr, stop::Stop};
+use crate::{insn::gpr, mode::CodeSize, stop::Stop};
 
 /// APM 2, section 6.2 in effect: a 16-bit stack pointer wraps and leaves the rest of RSP alone; an
 /// operand across the limit is #SS(0).

@@ -5,8 +5,9 @@ use iced_x86::code_asm::*;
 
 use super::{CF, DF, Machine, PF, SF, ZF};
 use crate::{
-    cpu::{CodeSize, Segment},
+    descriptor::Segment,
     insn::{Class, gpr},
+    mode::CodeSize,
     observe::Plain,
     stop::Stop,
 };

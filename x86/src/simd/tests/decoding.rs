@@ -4,12 +4,7 @@ use std::collections::BTreeSet;
 
 use iced_x86::{Code, CpuidFeature, Decoder, DecoderOptions, EncodingKind, Instruction, Mnemonic};
 
-use crate::{
-    cpu::{Cpu, Features},
-    insn::Class,
-    lower::Lowering,
-    observe::Plain,
-};
+use crate::{cpu::Cpu, features::Features, insn::Class, lower::Lowering, observe::Plain};
 
 fn decode(code: &[u8]) -> Instruction {
     Decoder::with_ip(64, code, 0, DecoderOptions::AMD).decode()

@@ -13,7 +13,9 @@ use iced_x86::{Decoder, DecoderOptions};
 
 use crate::{
     bus::unconnected::Unconnected,
-    cpu::{Cpu, Features, Segment},
+    cpu::Cpu,
+    descriptor::Segment,
+    features::Features,
     insn::{gpr, seg},
     lower::Lowering,
     observe::{Cx, Plain},
