@@ -16,12 +16,13 @@ use crate::console::{Console, print, print_last};
 use crate::devices::rtc;
 use crate::engine::{Count, EngineKind, IrqchipKind};
 use crate::error::{Error, Result, status};
+use crate::file;
 use crate::machine::{End, Machine};
 use crate::output::say;
 use crate::platform::Isa;
 use crate::reference::Page;
 use crate::stop::{Stop, Watch};
-use crate::summary::{Summary, is_replaceable, write_file};
+use crate::summary::Summary;
 use crate::terminal::RawMode;
 use crate::{config, demo, events, exec, explain};
 
@@ -566,7 +567,9 @@ fn run(
     };
     if let Some(text) = text {
         let lost_last = match &args.stats_file {
-            Some(path) if is_replaceable(path) => write_file(path, &text).map(|()| None)?,
+            Some(path) if file::is_replaceable(path) => {
+                file::replace(path, &text).map(|()| None)?
+            }
             // What a blocked reader does not get begins with the first byte.
             None if stdio && lost.is_some() => None,
             path => print_last(&text, path.as_deref(), stop)?,
@@ -586,7 +589,7 @@ fn run(
 /// The folder must be there and the file, if there, writable. A pipe or a device is not opened: its
 /// other end would see it.
 fn check_writable(path: &std::path::Path) -> Result<()> {
-    if !is_replaceable(path) {
+    if !file::is_replaceable(path) {
         return Ok(());
     }
     let failed = |e| Error::Host(format!("cannot write {}: {e}", path.display()));

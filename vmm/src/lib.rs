@@ -11,6 +11,7 @@ pub mod error;
 pub mod events;
 pub mod exec;
 pub mod explain;
+pub mod file;
 pub mod input;
 pub mod irq;
 pub mod machine;

@@ -1,9 +1,6 @@
 //! What a run did, as a table for people or as JSON.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io::Write as _;
-use std::path::Path;
 
 use pmu_model::explain::selection_words;
 use pmu_model::{
@@ -357,52 +354,10 @@ fn uncounted(personality: &'static Personality, live: &SignalSet, selected: Sele
     }
 }
 
-/// Whether `path` is a file or nothing. Renaming over a device or a pipe would replace it.
-#[must_use]
-pub fn is_replaceable(path: &Path) -> bool {
-    path.is_file() || !path.exists()
-}
-
-/// Writes `text` to `path`, which is a file or nothing: either all of it is there afterwards, or the
-/// file is as before.
-///
-/// # Errors
-/// If the host refuses.
-pub fn write_file(path: &Path, text: &str) -> Result<()> {
-    let failed = |e| Error::Host(format!("cannot write {}: {e}", path.display()));
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let written = fs::File::create(&temporary)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&temporary, path));
-    written.map_err(|e| {
-        // Whatever there is of it; the first failure is the one to report.
-        let _ = fs::remove_file(&temporary);
-        failed(e)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::soft::TIER;
-
-    #[test]
-    fn an_unwritable_file_is_one_line_and_leaves_nothing() {
-        let error = write_file(Path::new("/nonexistent/stats.json"), "x").unwrap_err();
-        assert_eq!(error.status(), 6);
-        assert!(error.to_string().starts_with("cannot write /nonexistent/stats.json: "));
-    }
-
-    #[test]
-    fn a_file_is_replaced_whole() {
-        let path = std::env::temp_dir().join(format!("vpmu-summary-{}", std::process::id()));
-        write_file(&path, "first, and longer").unwrap();
-        write_file(&path, "second").unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "second");
-        fs::remove_file(&path).unwrap();
-    }
 
     /// Section 10.2: C0h with E (bit 18), 41h (a cache) and 76h, with EN, OS and USR. Of these, hosts
     /// have cycles.
