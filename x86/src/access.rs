@@ -9,11 +9,11 @@ use crate::{
     descriptor::Segment,
     flags::Word,
     insn::{Insn, Mem, gpr, seg},
-    observe::{Cx, Observer},
-    paging::Intent,
+    observe::{Access, Cx, Direction, Observer, Target},
+    paging::{Intent, Translation},
     ram::{HostPage, PAGE},
     stop::{Exec, Stop, vector},
-    tlb::Access,
+    tlb,
 };
 
 const SUPERVISOR: usize = 0;
@@ -523,6 +523,7 @@ impl Cpu {
     pub(crate) fn count_load<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64) {
         cx.observer.access(1, 0);
         self.count_misaligned(cx, linear, bytes);
+        self.tell(cx, linear, bytes, 1, Direction::Load);
     }
 
     /// Counts a write of up to 16 bytes that has succeeded.
@@ -530,6 +531,7 @@ impl Cpu {
     pub(crate) fn count_store<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64) {
         cx.observer.access(0, 1);
         self.count_misaligned(cx, linear, bytes);
+        self.tell(cx, linear, bytes, 1, Direction::Store);
     }
 
     /// Counts a read-modify-write of up to 16 bytes that will succeed.
@@ -537,6 +539,57 @@ impl Cpu {
     pub(crate) fn count_modify<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64) {
         cx.observer.access(1, 1);
         self.count_misaligned(cx, linear, bytes);
+        self.tell(cx, linear, bytes, 1, Direction::Modify);
+    }
+
+    /// Tells an observer that wants to know of an access, or of a run of `elements`.
+    #[inline(always)]
+    pub(crate) fn tell<O: Observer>(
+        &self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        bytes: u64,
+        elements: u64,
+        direction: Direction,
+    ) {
+        if O::SEES_ADDRESSES {
+            self.tell_where(cx, linear, bytes, elements, direction);
+        }
+    }
+
+    fn tell_where<O: Observer>(
+        &self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        bytes: u64,
+        elements: u64,
+        direction: Direction,
+    ) {
+        let linear = if self.long_mode() { linear } else { linear & 0xffff_ffff };
+        let Some((physical, target)) = self.locate(cx, linear) else { return };
+        let last = linear.wrapping_add(bytes * elements - 1);
+        let crosses = page_of(last) != page_of(linear);
+        let second = if crosses { self.locate(cx, page_of(last)) } else { None };
+        cx.observer.accessed(Access {
+            linear,
+            physical,
+            second_page: second.map(|(physical, _)| physical),
+            bytes: bytes as u32,
+            elements: elements as u32,
+            direction,
+            target,
+        });
+    }
+
+    /// Where a linear address is that has just been accessed.
+    fn locate<O: Observer>(&self, cx: &Cx<'_, O>, linear: u64) -> Option<(u64, Target)> {
+        let of = |host: bool| if host { Target::Memory } else { Target::Mmio };
+        if let Some(entry) = self.tlb.find(self.mmu, linear) {
+            let physical = entry.gpa | linear & (PAGE - 1);
+            return Some((physical, of(entry.host != HostPage::NONE)));
+        }
+        let physical = self.look_up(cx.ram, linear)?.physical;
+        Some((physical, of(!cx.bus.claims(physical) && cx.ram.page(physical).is_some())))
     }
 
     #[inline(always)]
@@ -574,7 +627,7 @@ impl Cpu {
             let watched = self.watch.data != 0 && self.watches_page(linear);
             return self.reach(Place { gpa: entry.gpa | linear & (PAGE - 1), host }, watched);
         }
-        let found = self.walk(cx.ram, linear, mmu != SUPERVISOR, intent)?;
+        let found = self.walk_for(cx, linear, mmu, intent)?;
         let host = if cx.bus.claims(found.gpa) { None } else { cx.ram.page(found.gpa) };
         // Each write to a ROM comes here, and goes to the bus.
         let rom = cx.ram.is_rom(found.gpa);
@@ -586,7 +639,7 @@ impl Cpu {
                 linear,
                 found.gpa,
                 host,
-                Access {
+                tlb::Access {
                     fast_read: !watched,
                     fast_write: writable && !watched && cx.ram.open(found.gpa),
                     global: found.global,
@@ -596,6 +649,22 @@ impl Cpu {
         }
         let host = if rom && intent == Intent::Write { None } else { host };
         self.reach(Place { gpa: found.gpa, host }, watched)
+    }
+
+    /// Walks the page tables, and tells an observer that wants to know.
+    fn walk_for<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        mmu: usize,
+        intent: Intent,
+    ) -> Exec<Translation> {
+        let before = if O::SEES_ADDRESSES { self.look_up(cx.ram, linear) } else { None };
+        let found = self.walk(cx.ram, linear, mmu != SUPERVISOR, intent)?;
+        if let Some(before) = before.filter(|walk| walk.levels != 0) {
+            cx.observer.walked(&self.walked(cx.ram, before));
+        }
+        Ok(found)
     }
 
     /// What [`Self::translate`] has found, if the running instruction may have it.
@@ -622,7 +691,7 @@ impl Cpu {
         if let Some((gpa, global)) = self.tlb.find_code(self.mmu, linear) {
             return Ok((gpa | linear & (PAGE - 1), global));
         }
-        let found = self.walk(cx.ram, linear, self.mmu != SUPERVISOR, Intent::Fetch)?;
+        let found = self.walk_for(cx, linear, self.mmu, Intent::Fetch)?;
         let gpa = if cx.bus.claims(found.gpa) { found.gpa | OF_DEVICE } else { found.gpa };
         if !self.uncached {
             self.tlb.insert_code(self.mmu, linear, gpa, found.global);

@@ -163,8 +163,7 @@ impl<O> Block<O> {
         self.bytes.into()
     }
 
-    /// Guest-physical address of the byte at an offset from its first, with
-    /// [`Block::is_of_device`] apart.
+    /// Guest-physical address of the byte at an offset from its first.
     #[must_use]
     pub fn physical(&self, offset: u16) -> u64 {
         let in_page = PAGE - (self.gpa & (PAGE - 1));
@@ -172,6 +171,12 @@ impl<O> Block<O> {
             Some(second) if u64::from(offset) >= in_page => second + u64::from(offset) - in_page,
             _ => (self.gpa & !OF_DEVICE) + u64::from(offset),
         }
+    }
+
+    /// Guest-physical address of the page that its only instruction reaches into, if it does.
+    #[must_use]
+    pub fn second_page(&self) -> Option<u64> {
+        self.second_page
     }
 
     /// Whether its bytes came from a device and not from RAM.

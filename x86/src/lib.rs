@@ -53,4 +53,5 @@ pub mod stop;
 mod task;
 mod tlb;
 pub mod unwind;
+pub mod watch;
 pub mod x87;

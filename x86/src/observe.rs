@@ -232,8 +232,12 @@ pub struct Access {
     pub linear: u64,
     /// Guest-physical address of the first byte; the port.
     pub physical: u64,
-    /// Bytes.
+    /// Guest-physical address of the next page, if it reaches into that.
+    pub second_page: Option<u64>,
+    /// Bytes; of each element.
     pub bytes: u32,
+    /// How many elements of a string, one behind the other, upwards; else 1.
+    pub elements: u32,
     /// How.
     pub direction: Direction,
     /// What answered.
@@ -271,9 +275,10 @@ pub struct Walk {
     pub linear: u64,
     /// The guest-physical address that it is at.
     pub physical: u64,
-    /// The entries that were read, from the root on: so many are valid.
+    /// The entries that were read, from the root on; the first `levels` are valid. Legacy PAE paging has
+    /// read its page-directory pointers with CR3: they are not among them.
     pub entries: [WalkedEntry; 4],
-    /// Number of entries that were read: 2 to 4, fewer by one for a large page.
+    /// Number of entries that were read: up to 4, and none while paging is off.
     pub levels: u8,
     /// Size of the page in bytes.
     pub page_bytes: u64,
@@ -286,6 +291,8 @@ pub struct Walk {
 pub struct WalkedEntry {
     /// Its guest-physical address.
     pub physical: u64,
+    /// What it holds.
+    pub value: u64,
     /// 1 for a page table, 2 for a page directory, up to 4.
     pub level: u8,
     /// The walk set its accessed bit.

@@ -131,6 +131,31 @@ operations! {
     }
 }
 
+impl Operation {
+    /// Whether nothing behind it begins before all before it is finished: the serialising instructions
+    /// of AMD64 APM volume 2, section 7.6.4, and Intel SDM volume 3, "Serializing Instructions". MOV to
+    /// CR8 is none, which the operation alone does not say.
+    #[must_use]
+    pub fn is_serialising(self) -> bool {
+        matches!(
+            self,
+            Self::Cpuid
+                | Self::Iret
+                | Self::Rsm
+                | Self::Invd
+                | Self::Wbinvd
+                | Self::Invlpg
+                | Self::Lgdt
+                | Self::Lidt
+                | Self::Lldt
+                | Self::Ltr
+                | Self::MovToControl
+                | Self::MovToDebug
+                | Self::Wrmsr
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

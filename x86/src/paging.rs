@@ -3,7 +3,8 @@
 use crate::{
     control_registers::{cr0, cr4, efer},
     cpu::Cpu,
-    ram::Ram,
+    observe::{Walk, WalkedEntry},
+    ram::{PAGE, Ram},
     stop::{Exec, Stop, vector},
 };
 
@@ -66,6 +67,70 @@ impl Cpu {
             self.walk_32(ram, linear, user, intent)
         };
         result.map_err(|code| self.page_fault(linear, user, intent, code))
+    }
+
+    /// What a walk for `linear` would read, whoever may access it; sets no bit. `None`: no page is there.
+    #[must_use]
+    pub fn look_up(&self, ram: &Ram, linear: u64) -> Option<Walk> {
+        let mut walk = Walk { linear, page_bytes: PAGE, global: true, ..Walk::default() };
+        if self.cr0 & cr0::PG == 0 {
+            walk.physical = linear & 0xffff_ffff;
+            return Some(walk);
+        }
+        let pae = self.cr4 & cr4::PAE != 0;
+        let long = self.efer & efer::LMA != 0;
+        let (mut level, mut table, bits) = match (long, pae) {
+            (true, _) => (4, self.cr3 & 0x000f_ffff_ffff_f000, 9),
+            (false, true) => (2, self.pdptes[(linear >> 30 & 3) as usize], 9),
+            (false, false) => (2, self.cr3 & 0xffff_f000, 10),
+        };
+        if pae && !long {
+            if table & PRESENT == 0 {
+                return None;
+            }
+            table &= 0x000f_ffff_ffff_f000;
+        }
+        loop {
+            let shift = 12 + bits * (u32::from(level) - 1);
+            let index = linear >> shift & ((1 << bits) - 1);
+            let physical = table + index * if pae { 8 } else { 4 };
+            let value =
+                if pae { ram.read_u64(physical)? } else { u64::from(ram.read_u32(physical)?) };
+            if value & PRESENT == 0 {
+                return None;
+            }
+            let entry = WalkedEntry { physical, value, level, ..WalkedEntry::default() };
+            walk.entries[usize::from(walk.levels)] = entry;
+            walk.levels += 1;
+            let large = level == 2 && value & LARGE != 0 && (pae || self.cr4 & cr4::PSE != 0);
+            if level == 1 || large {
+                walk.page_bytes = 1 << shift;
+                walk.global = value & GLOBAL != 0 && self.cr4 & cr4::PGE != 0;
+                let base = match (large, pae) {
+                    // PSE-36: bits 20:13 hold physical address bits 39:32.
+                    (true, false) => value & 0xffc0_0000 | (value >> 13 & 0xff) << 32,
+                    _ => value & 0x000f_ffff_ffff_f000,
+                };
+                let mask = walk.page_bytes - 1;
+                walk.physical = base & !mask | linear & mask;
+                return Some(walk);
+            }
+            table = value & 0x000f_ffff_ffff_f000;
+            level -= 1;
+        }
+    }
+
+    /// The same after a walk that is described by `before`: with what it has set.
+    pub(crate) fn walked(&self, ram: &Ram, before: Walk) -> Walk {
+        let mut walk = before;
+        let after = self.look_up(ram, before.linear).unwrap_or(before);
+        for (entry, after) in walk.entries.iter_mut().zip(after.entries) {
+            let set = !entry.value & after.value;
+            entry.set_accessed = set & ACCESSED != 0;
+            entry.set_dirty = set & DIRTY != 0;
+            entry.value = after.value;
+        }
+        walk
     }
 
     fn page_fault(&mut self, linear: u64, user: bool, intent: Intent, mut code: u16) -> Stop {

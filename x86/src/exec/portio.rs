@@ -7,7 +7,7 @@ use crate::{
     flags::{self, Word},
     insn::{AddrMask, Form, Handler, Insn, Mem, Size, ZERO, gpr},
     lower::{End, Lowered, Lowering},
-    observe::{Cx, Observer},
+    observe::{Access, Cx, Direction, Observer, Target},
     segment::system_type::{TSS32, TSS32_BUSY},
     stop::{Exec, Stop},
 };
@@ -101,9 +101,26 @@ impl Cpu {
     }
 
     /// Counts an access to `bytes` ports from `port`.
-    fn count_port<O: Observer>(&self, cx: &mut Cx<'_, O>, port: u16, bytes: usize) {
+    fn count_port<O: Observer>(
+        &self,
+        cx: &mut Cx<'_, O>,
+        port: u16,
+        bytes: usize,
+        direction: Direction,
+    ) {
         cx.observer.io_access();
         let (port, bytes) = (u64::from(port), bytes as u64);
+        if O::SEES_ADDRESSES {
+            cx.observer.accessed(Access {
+                linear: port,
+                physical: port,
+                second_page: None,
+                bytes: bytes as u32,
+                elements: 1,
+                direction,
+                target: Target::Port,
+            });
+        }
         if self.alignment.covers_ports() && self.alignment.is_misaligned(port, bytes) {
             cx.observer.misaligned();
         }
@@ -149,7 +166,7 @@ fn input<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -
     let port = number(cpu, insn);
     cpu.check_port(cx, port, T::BYTES)?;
     cpu.port_match(cx, port, T::BYTES as u64);
-    cpu.count_port(cx, port, T::BYTES);
+    cpu.count_port(cx, port, T::BYTES, Direction::Load);
     let value = cx.bus.io_read(cpu.now(insn), port, T::BYTES);
     cpu.set_reg(gpr::RAX, T::from_u64(u64::from(value)));
     Ok(())
@@ -159,7 +176,7 @@ fn output<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) 
     let port = number(cpu, insn);
     cpu.check_port(cx, port, T::BYTES)?;
     cpu.port_match(cx, port, T::BYTES as u64);
-    cpu.count_port(cx, port, T::BYTES);
+    cpu.count_port(cx, port, T::BYTES, Direction::Store);
     let value = cpu.reg::<T>(gpr::RAX).to_u64() as u32;
     cx.bus.io_write(cpu.now(insn), port, T::BYTES, value);
     cpu.leave_soon();
@@ -177,7 +194,7 @@ fn ins<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> 
         let linear = cpu.linear_in_pieces(&insn.mem, T::BYTES as u64, T::BYTES as u64, true)?;
         cpu.probe_write(cx, linear, T::BYTES as u64)?;
         cpu.port_match(cx, port, T::BYTES as u64);
-        cpu.count_port(cx, port, T::BYTES);
+        cpu.count_port(cx, port, T::BYTES, Direction::Load);
         let value = cx.bus.io_read(cpu.now(insn), port, T::BYTES);
         cpu.store(cx, linear, T::from_u64(u64::from(value)))?;
         if !cpu.another_iteration::<T>(insn, gpr::RDI)? {
@@ -196,7 +213,7 @@ fn outs<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) ->
     loop {
         let value = cpu.load_mem::<O, T>(cx, &insn.mem)?;
         cpu.port_match(cx, port, T::BYTES as u64);
-        cpu.count_port(cx, port, T::BYTES);
+        cpu.count_port(cx, port, T::BYTES, Direction::Store);
         cx.bus.io_write(cpu.now(insn), port, T::BYTES, value.to_u64() as u32);
         cpu.leave_soon();
         if !cpu.another_iteration::<T>(insn, gpr::RSI)? {

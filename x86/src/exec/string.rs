@@ -13,7 +13,7 @@ use crate::{
     flags::{self, Word},
     insn::{AddrMask, Handler, Insn, Mem, Size, ZERO, gpr},
     lower::{End, Lowered, Lowering},
-    observe::{Cx, Observer},
+    observe::{Cx, Direction, Observer},
     ram::{HostPage, PAGE},
     stop::{Exec, Stop},
 };
@@ -258,6 +258,11 @@ fn repeated<O: Observer, P: Operation, T: Word, const WHILE_EQUAL: bool>(
         let left = cpu.iterations_left(insn);
         let stretches = cpu.system_flags & (flags::DF | flags::TF) == 0;
         let mut done = 0;
+        // Where a run begins, for whoever wants to know.
+        let mut from = [0; 2];
+        if O::SEES_ADDRESSES && stretches {
+            from = [&insn.mem, &destination(insn)].map(|m| cpu.linear(m, 1, false).unwrap_or(0));
+        }
         if stretches {
             done = P::run::<O, T>(cpu, insn, count.min(left));
         }
@@ -273,6 +278,14 @@ fn repeated<O: Observer, P: Operation, T: Word, const WHILE_EQUAL: bool>(
             done = 1;
         } else {
             cx.observer.access(done * P::LOADS, done * P::STORES);
+            let [source, target] = from;
+            let bytes = T::BYTES as u64;
+            if P::LOADS != 0 {
+                cpu.tell(cx, source, bytes, done, Direction::Load);
+            }
+            if P::STORES != 0 {
+                cpu.tell(cx, target, bytes, done, Direction::Store);
+            }
         }
         cx.observer.commit();
         count -= done;

@@ -6,7 +6,7 @@ use crate::{
     descriptor::Segment,
     flags::Word,
     insn::{Size, gpr, seg},
-    observe::{Cx, Observer},
+    observe::{Cx, Direction, Observer},
     segment::selector_fault,
     stop::{Exec, Stop, vector},
 };
@@ -116,6 +116,7 @@ impl Cpu {
             self.store(cx, linear, value)?;
         } else {
             self.store_system(cx, linear, value)?;
+            self.tell(cx, linear, T::BYTES as u64, 1, Direction::Store);
             frame.stores += 1;
             frame.misaligned += u64::from(self.alignment.is_misaligned(linear, T::BYTES as u64));
         }

@@ -28,3 +28,4 @@ mod system_calls;
 mod tasks;
 mod unwind;
 mod virtual_interrupts;
+mod watch;

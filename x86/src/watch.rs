@@ -1,0 +1,414 @@
+//! An observer that is told what execution does once it is certain: the ground for models of caches,
+//! predictors and pipelines.
+//!
+//! [`Watching`] is the tier, [`Watch`] what a model implements. What an instruction did is reported when
+//! it retires, what it did in finished iterations also when it stops between two, and what it did before
+//! it faulted never; so a model has nothing to take back. The order is that of execution: the fetch, page
+//! walks and accesses, the branch, the retirement, and what has changed for what follows.
+
+use crate::{
+    block::Block,
+    cpu::Cpu,
+    facts::{Counting, Mark},
+    insn::{Class, Form, Insn},
+    mode::CodeSize,
+    observe::{Access, Delivery, Direction, Observer, Target, Walk},
+    operation::Operation,
+    ram::Ram,
+};
+
+/// A model of what lies behind the instruction set.
+pub trait Watch {
+    /// Whether it is told of accesses and page walks; nothing is paid for them where it is not.
+    const SEES_ADDRESSES: bool = true;
+
+    /// A block is entered: straight-line code, of which every instruction is fetched unless an earlier
+    /// one does not go on to it.
+    fn entered(&mut self, _fetch: &Fetch) {}
+    /// An instruction was fetched, which retires or stops after finished iterations.
+    fn fetched(&mut self, _fetch: &Fetch) {}
+    /// Memory, a device or a port was accessed.
+    fn accessed(&mut self, _access: &Access, _kind: AccessKind) {}
+    /// The processor walked the page tables, because its software TLB had no entry. The TLB of a
+    /// modelled processor has other misses: its model asks [`Cpu::look_up`] what a walk would read.
+    fn walked(&mut self, _walk: &Walk) {}
+    /// A control transfer retired.
+    fn branched(&mut self, _transfer: &Transfer) {}
+    /// An instruction retired.
+    fn retired(&mut self, _cpu: &Cpu, _ram: &Ram, _insn: &Insn) {}
+    /// The instruction that retired last serialises: nothing behind it begins before all before it is
+    /// finished.
+    fn serialised(&mut self) {}
+    /// An exception or interrupt was delivered, from the linear address of the interrupted program to
+    /// that of the handler.
+    fn delivered(&mut self, _delivery: Delivery, _from: u64, _to: u64) {}
+    /// What follows runs under other circumstances.
+    fn changed(&mut self, _now: &Circumstances) {}
+}
+
+/// Bytes of code that were fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fetch {
+    /// Linear address.
+    pub linear: u64,
+    /// Guest-physical address of the first byte.
+    pub physical: u64,
+    /// Guest-physical address of those in the next page, if there are any.
+    pub second_page: Option<u64>,
+    /// Length in bytes.
+    pub len: u16,
+}
+
+/// What kind of access it was: what an instruction makes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessKind {
+    /// An operand.
+    Plain,
+    /// A push or a pop, explicit or implied.
+    Stack,
+    /// An element of a string, or a run of them.
+    String,
+    /// Of a locked read-modify-write.
+    Locked,
+    /// A store that goes past the caches: MOVNTI, MOVNTQ, MASKMOVQ and the like.
+    NonTemporal,
+    /// A prefetch, with its hint.
+    Prefetch(Hint),
+    /// CLFLUSH or CLEVICT.
+    Flush,
+}
+
+/// What a prefetch asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// PREFETCHT0; PREFETCH, which says no more.
+    T0,
+    /// PREFETCHT1.
+    T1,
+    /// PREFETCHT2.
+    T2,
+    /// PREFETCHNTA.
+    Nta,
+    /// PREFETCHW and PREFETCHWT1: the line will be written.
+    Write,
+}
+
+/// A control transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Linear address of the instruction.
+    pub from: u64,
+    /// Linear address of the next one.
+    pub to: u64,
+    /// What it was.
+    pub kind: TransferKind,
+    /// It changed the flow; only a conditional one may not.
+    pub taken: bool,
+}
+
+/// Kinds of control transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransferKind {
+    /// Jcc, LOOP, JCXZ.
+    Conditional,
+    /// A jump to a place that the instruction names.
+    Jump,
+    /// A jump to where a register or memory says.
+    IndirectJump,
+    /// A call of a place that the instruction names.
+    Call,
+    /// A call of where a register or memory says.
+    IndirectCall,
+    /// A near return.
+    Return,
+    /// A far jump, call or return, INT n, IRET, SYSCALL and the like.
+    Far,
+}
+
+/// What code runs under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Circumstances {
+    /// Privilege level.
+    pub cpl: u8,
+    /// CR3; `None` while paging is off.
+    pub cr3: Option<u64>,
+    /// Code size.
+    pub code: CodeSize,
+}
+
+impl Circumstances {
+    fn of(cpu: &Cpu) -> Self {
+        let cr3 = cpu.paging().then(|| cpu.cr3());
+        Self { cpl: cpu.cpl(), cr3, code: cpu.code_size() }
+    }
+}
+
+/// An access or a walk that is not yet certain.
+enum Pending {
+    Access(Access),
+    Walk(Walk),
+}
+
+/// The tier of a model: counts the facts, and tells the model what is certain.
+pub struct Watching<W> {
+    /// The model.
+    pub watch: W,
+    counting: Counting,
+    pending: Vec<Pending>,
+    /// How many of them are of finished iterations.
+    certain: usize,
+    /// The block that is executed, and which of its instructions are locked: bit n, the n-th.
+    entered: Fetch,
+    locked: u64,
+    circumstances: Option<Circumstances>,
+    /// Where the program was interrupted.
+    interrupted_at: u64,
+    /// Taken branches so far.
+    taken: u64,
+}
+
+impl<W: Watch> Watching<W> {
+    /// The tier of a model.
+    pub fn new(watch: W) -> Self {
+        Self {
+            watch,
+            counting: Counting::default(),
+            pending: Vec::new(),
+            certain: 0,
+            entered: Fetch::default(),
+            locked: 0,
+            circumstances: None,
+            interrupted_at: 0,
+            taken: 0,
+        }
+    }
+
+    /// Reports what is pending, as done by `insn` or by a delivery.
+    fn report(&mut self, insn: Option<&Insn>) {
+        for pending in self.pending.drain(..) {
+            match pending {
+                Pending::Access(access) => {
+                    let kind = insn.map_or(AccessKind::Stack, |insn| {
+                        let locked = self.locked >> insn.index & 1 != 0;
+                        kind(insn, access.direction, locked)
+                    });
+                    self.watch.accessed(&access, kind);
+                }
+                Pending::Walk(walk) => self.watch.walked(&walk),
+            }
+        }
+        self.certain = 0;
+    }
+
+    /// Reports the fetch of an instruction of the running block.
+    fn report_fetch(&mut self, insn: &Insn) {
+        let Fetch { linear, physical, second_page, .. } = self.entered;
+        let start = u64::from(insn.start());
+        // Only the single instruction of a block may reach into a second page.
+        self.watch.fetched(&Fetch {
+            linear: linear.wrapping_add(start),
+            physical: physical + start,
+            second_page,
+            len: insn.len.into(),
+        });
+    }
+
+    fn report_changes(&mut self, cpu: &Cpu) {
+        let now = Circumstances::of(cpu);
+        if self.circumstances != Some(now) {
+            self.circumstances = Some(now);
+            self.watch.changed(&now);
+        }
+    }
+
+    /// A prefetch and CLFLUSH access nothing; what they name is asked for here.
+    fn touch(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {
+        let Ok(linear) = cpu.linear(&insn.mem, 1, false) else { return };
+        if let Some(walk) = cpu.look_up(ram, linear) {
+            self.pending.push(Pending::Access(Access {
+                linear,
+                physical: walk.physical,
+                second_page: None,
+                bytes: 1,
+                elements: 1,
+                direction: Direction::Touch,
+                target: Target::Memory,
+            }));
+        }
+    }
+}
+
+impl<W: Watch> Observer for Watching<W> {
+    const COUNTS: bool = true;
+    const FOLLOWS: bool = true;
+    const SEES_ADDRESSES: bool = W::SEES_ADDRESSES;
+
+    #[inline(always)]
+    fn counting(&mut self) -> Option<&mut Counting> {
+        Some(&mut self.counting)
+    }
+
+    fn entered(&mut self, cpu: &Cpu, _: &Ram, block: &Block<Self>) {
+        self.report_changes(cpu);
+        // A walk for the code is nobody's access, and is certain now.
+        self.report(None);
+        self.entered = Fetch {
+            linear: cpu.linear_rip(),
+            physical: block.physical(0),
+            second_page: block.second_page(),
+            len: u16::try_from(block.bytes()).unwrap_or(u16::MAX),
+        };
+        let is_locked = |n: &usize| block.class(*n).0 & Class::LOCKED.0 != 0;
+        self.locked = (0..block.len()).filter(is_locked).map(|n| 1 << n).sum();
+        self.watch.entered(&self.entered);
+        self.taken = self.counting.committed().taken;
+    }
+
+    fn retired(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {
+        self.report_fetch(insn);
+        if W::SEES_ADDRESSES && touches(insn.op) {
+            self.touch(cpu, ram, insn);
+        }
+        self.report(Some(insn));
+        if let Some(kind) = transfer(insn) {
+            let from = self.entered.linear.wrapping_add(u64::from(insn.start()));
+            let taken = self.counting.committed().taken != self.taken;
+            self.watch.branched(&Transfer { from, to: cpu.linear_rip(), kind, taken });
+        }
+        self.watch.retired(cpu, ram, insn);
+        if insn.op.is_serialising() {
+            self.watch.serialised();
+        }
+    }
+
+    fn interrupted(&mut self, _: &Cpu, insn: &Insn) {
+        if self.certain != 0 {
+            self.pending.truncate(self.certain);
+            self.report_fetch(insn);
+            self.report(Some(insn));
+        }
+        self.pending.clear();
+    }
+
+    fn delivering(&mut self, cpu: &Cpu) {
+        self.pending.clear();
+        self.certain = 0;
+        self.interrupted_at = cpu.linear_rip();
+    }
+
+    fn delivered(&mut self, cpu: &Cpu, delivery: Delivery) {
+        self.report(None);
+        self.watch.delivered(delivery, self.interrupted_at, cpu.linear_rip());
+        self.report_changes(cpu);
+    }
+
+    fn accessed(&mut self, access: Access) {
+        self.pending.push(Pending::Access(access));
+    }
+
+    fn walked(&mut self, walk: &Walk) {
+        self.pending.push(Pending::Walk(*walk));
+    }
+
+    fn commit(&mut self) {
+        self.counting.commit();
+        self.certain = self.pending.len();
+    }
+
+    fn roll_back(&mut self, mark: Mark) {
+        self.counting.roll_back(mark);
+        self.pending.truncate(self.certain);
+    }
+}
+
+/// Whether an operation names memory that it does not access.
+fn touches(op: Operation) -> bool {
+    hint(op).is_some()
+        || matches!(op, Operation::Clflush | Operation::Clevict0 | Operation::Clevict1)
+}
+
+fn hint(op: Operation) -> Option<Hint> {
+    Some(match op {
+        Operation::Prefetch | Operation::Prefetcht0 => Hint::T0,
+        Operation::Prefetcht1 => Hint::T1,
+        Operation::Prefetcht2 => Hint::T2,
+        Operation::Prefetchnta => Hint::Nta,
+        Operation::Prefetchw | Operation::Prefetchwt1 => Hint::Write,
+        _ => return None,
+    })
+}
+
+/// What kind of access one of `insn` is.
+fn kind(insn: &Insn, direction: Direction, locked: bool) -> AccessKind {
+    use Operation as O;
+    let store = direction == Direction::Store;
+    match insn.op {
+        // What is pushed may come from memory, and what is popped go there.
+        O::Push
+        | O::PushSegment
+        | O::Call
+        | O::CallFar
+        | O::Pushf
+        | O::Pusha
+        | O::Enter
+        | O::Int
+        | O::Int1
+        | O::Int3
+        | O::Into
+            if store =>
+        {
+            AccessKind::Stack
+        }
+        O::Pop
+        | O::PopSegment
+        | O::Ret
+        | O::RetFar
+        | O::Iret
+        | O::Popf
+        | O::Popa
+        | O::Leave
+        | O::Enter
+            if !store =>
+        {
+            AccessKind::Stack
+        }
+        O::Movs | O::Cmps | O::Scas | O::Lods | O::Stos | O::Ins | O::Outs => AccessKind::String,
+        O::Movnti
+        | O::Movntq
+        | O::Movntps
+        | O::Movntpd
+        | O::Movntdq
+        | O::Maskmovq
+        | O::Maskmovdqu => AccessKind::NonTemporal,
+        _ if locked => AccessKind::Locked,
+        O::Clflush | O::Clevict0 | O::Clevict1 => AccessKind::Flush,
+        op => hint(op).map_or(AccessKind::Plain, AccessKind::Prefetch),
+    }
+}
+
+/// What kind of control transfer an instruction is.
+fn transfer(insn: &Insn) -> Option<TransferKind> {
+    use Operation as O;
+    let named = insn.form == Form::None;
+    Some(match insn.op {
+        O::Jcc | O::Jcxz | O::Loop | O::Loope | O::Loopne => TransferKind::Conditional,
+        O::Jmp if named => TransferKind::Jump,
+        O::Jmp => TransferKind::IndirectJump,
+        O::Call if named => TransferKind::Call,
+        O::Call => TransferKind::IndirectCall,
+        O::Ret => TransferKind::Return,
+        O::JmpFar
+        | O::CallFar
+        | O::RetFar
+        | O::Iret
+        | O::Int
+        | O::Int1
+        | O::Int3
+        | O::Into
+        | O::Syscall
+        | O::Sysret
+        | O::Sysenter
+        | O::Sysexit => TransferKind::Far,
+        _ => return None,
+    })
+}
