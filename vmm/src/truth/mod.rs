@@ -3,6 +3,9 @@
 //! [`Truth`] is the content of a truth file: written by a run with `--truth`, read by `vpmu truth`.
 //! Everything is in a fixed order, so that two runs of the same guest write the same bytes.
 
+mod check;
+pub mod file;
+mod format;
 pub mod record;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +15,7 @@ pub const VERSION: u32 = 1;
 
 /// What a guest really did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Truth {
     /// The personality, by its name on the command line.
     pub personality: String,
@@ -34,8 +38,24 @@ pub struct Truth {
     pub modules: Vec<Module>,
 }
 
+impl Truth {
+    /// The sum of all rows, for each event.
+    #[must_use]
+    pub fn totals(&self) -> Vec<u64> {
+        let mut totals = vec![0; self.events.len()];
+        self.rows.iter().for_each(|row| add(&mut totals, &row.counts));
+        totals
+    }
+}
+
+/// Adds counts to sums, event by event. Sums of a truth that is [checked](Truth::check) fit.
+pub(crate) fn add(sums: &mut [u64], counts: &[u64]) {
+    sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+}
+
 /// A column of counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Event {
     /// The name it was asked for by, such as `instructions`, or that of a signal or of an event of the
     /// personality.
@@ -46,6 +66,7 @@ pub struct Event {
 
 /// An address space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Space {
     /// CR3 without its flag bits; `None` while paging is off.
     pub cr3: Option<u64>,
@@ -54,7 +75,7 @@ pub struct Space {
 }
 
 /// An instruction at an address. Where code was modified, an address has several.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instruction {
     /// Index of its space.
     pub space: u32,
@@ -67,7 +88,7 @@ pub struct Instruction {
 }
 
 /// The counts of one instruction on one processor at one privilege level.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Index of the instruction.
     pub instruction: u32,
@@ -80,7 +101,7 @@ pub struct Row {
 }
 
 /// A chain of calls that some instructions were executed in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
     /// Index of the calling context; `None` for the bottom of a stack.
     pub parent: Option<u32>,
@@ -102,7 +123,7 @@ pub struct Context {
 }
 
 /// How a context is entered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Entered {
     /// Not from another: reset, or a stack that was made and not called onto.
     Bottom,
@@ -118,6 +139,7 @@ pub enum Entered {
 
 /// Symbols of one program or kernel, where it is in memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Module {
     /// File name, or `kernel`.
     pub name: String,
@@ -130,7 +152,7 @@ pub struct Module {
 }
 
 /// The name of a range of addresses.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Symbol {
     /// Linear address, relocated to where the module was.
     pub address: u64,
