@@ -24,6 +24,7 @@ use crate::reference::Page;
 use crate::stop::{Stop, Watch};
 use crate::summary::Summary;
 use crate::terminal::RawMode;
+use crate::truth::command::TruthArgs;
 use crate::{config, demo, events, exec, explain};
 
 /// Exit statuses, for `--help`.
@@ -67,6 +68,8 @@ enum Command {
         /// The page.
         page: Page,
     },
+    /// Report what a truth file tells: which code was executed how often, and who called it.
+    Truth(TruthArgs),
     /// Run a command of the host in a Linux guest.
     #[command(after_help = STATUSES)]
     Exec(ExecArgs),
@@ -423,6 +426,10 @@ fn dispatch(command: Command) -> Result<u8> {
             print(&page.text())?;
             Ok(status::POWER_OFF)
         }
+        Command::Truth(args) => {
+            args.run()?;
+            Ok(status::POWER_OFF)
+        }
         Command::Exec(args) => {
             let payload = |ram: &RamLayout| {
                 exec::payload(args.kernel.as_deref(), &args.append, &args.command, ram)
@@ -634,6 +641,12 @@ mod tests {
             &["run", "--kernel", "k", "--lvtpc-automask", "maybe"],
             &["run", "--flat", "f@0", "--initrd", "i"],
             &["explain", "C0010000"],
+            &["truth"],
+            &["truth", "t", "--by", "colour"],
+            &["truth", "t", "--cpl", "4"],
+            &["truth", "t", "--callgrind", "c", "--cpl", "3"],
+            &["truth", "t", "--folded", "f", "--by", "cpl"],
+            &["truth", "t", "--function", "f", "--by", "cpl"],
             &["exec"],
             &["dance"],
         ] {
@@ -683,6 +696,10 @@ mod tests {
             "events --cpu all BRANCH --json",
             "reference events",
             "reference msrs",
+            "truth t --by instruction --event loads --limit 5 --cpl 3 --vcpu 0 --space sh --json",
+            "truth t --function memcpy",
+            "truth t --callgrind -",
+            "truth t --folded stacks --event loads",
             "explain --cpu k8 C0010000 1100C2",
             "explain --encode RETIRED_BRANCH_INSTRUCTIONS:u:int",
             "exec --cpu k8 --kernel k -- ls -l",

@@ -3,10 +3,21 @@
 //! [`Truth`] is the content of a truth file: written by a run with `--truth`, read by `vpmu truth`.
 //! Everything is in a fixed order, so that two runs of the same guest write the same bytes.
 
+pub mod callgrind;
 mod check;
+pub mod command;
+mod disassembly;
 pub mod file;
+pub mod folded;
 mod format;
+pub mod functions;
+#[cfg(test)]
+mod generated_tests;
+pub mod listing;
 pub mod record;
+pub mod report;
+mod table;
+mod tree;
 
 use serde::{Deserialize, Serialize};
 
