@@ -12,7 +12,8 @@ use vpmu::console::Console;
 use vpmu::demo::Image;
 use vpmu::engine::{EngineKind, IrqchipKind};
 use vpmu::machine::{End, Machine};
-use x86_cpu::insn::{Kind, Mem};
+use x86_cpu::insn::Mem;
+use x86_cpu::operation::Operation;
 
 use crate::Part;
 
@@ -39,8 +40,8 @@ pub struct Engine {
 /// [`Engine::PRICED`]'s: a multiplication takes 4 cycles, another instruction with a memory operand 3,
 /// all else 1; a branch that is taken 2 more, a further iteration 2, a delivery 6.
 const PRICED: Clock = Clock {
-    instruction: |insn| match insn.kind {
-        Kind::Imul => 4,
+    instruction: |insn| match insn.op {
+        Operation::Imul => 4,
         _ if insn.mem != Mem::NONE => 3,
         _ => 1,
     },

@@ -2,7 +2,7 @@
 //!
 //! [`Insn`] holds no type of the decoder and no pointer, so that a code generator could consume the
 //! same blocks as the interpreter. The interpreter pairs each with the handler that executes it
-//! ([`Op`]); a generator would inline the kinds it knows and call the handler of the others.
+//! ([`Op`]); a generator would inline the operations it knows and call the handler of the others.
 
 use crate::{cpu::Cpu, observe::Cx, operation::Operation, stop::Exec};
 
@@ -135,45 +135,6 @@ pub enum Form {
     RegImm,
     /// Destination memory, source immediate.
     MemImm,
-}
-
-/// What a lowered instruction does, for those a code generator would inline; every other is
-/// [`Kind::Other`] and only its handler knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "named by the mnemonics")]
-pub enum Kind {
-    Other,
-    Mov,
-    Movzx,
-    Movsx,
-    Lea,
-    Add,
-    Or,
-    Adc,
-    Sbb,
-    And,
-    Sub,
-    Xor,
-    Cmp,
-    Test,
-    Inc,
-    Dec,
-    Neg,
-    Not,
-    Shl,
-    Shr,
-    Sar,
-    Imul,
-    Push,
-    Pop,
-    Xchg,
-    Setcc,
-    Cmovcc,
-    Jmp,
-    Jcc,
-    Call,
-    Ret,
-    Nop,
 }
 
 /// A file of registers.
@@ -320,8 +281,6 @@ pub struct Insn {
     pub files: Files,
     /// Bytes of the memory operand, 0 if there is none or if its size is not fixed.
     pub mem_bytes: u16,
-    /// What it does, in short.
-    pub kind: Kind,
     /// Where its operands are.
     pub form: Form,
     /// Operand size.
@@ -355,16 +314,24 @@ impl Insn {
     /// Whether it is known to make one memory access at most, behind which it cannot fault, so that
     /// there is never anything to take back; or to take it back itself (RET).
     pub(crate) fn accesses_last(&self) -> bool {
+        use Operation as Op;
         let of = |class: Class| self.class.0 & class.0 != 0;
-        match self.kind {
-            Kind::Other if of(Class::X87.with(Class::MMX)) => true,
+        match self.op {
+            Op::Push | Op::Pop | Op::Jmp | Op::Call => self.form != Form::Mem,
+            Op::Mov | Op::Movzx | Op::Movsx | Op::Movsxd | Op::Cmovcc | Op::Xchg => true,
+            Op::Add | Op::Or | Op::Adc | Op::Sbb | Op::And | Op::Sub | Op::Xor => true,
+            Op::Cmp | Op::Test | Op::Inc | Op::Dec | Op::Neg | Op::Not => true,
+            Op::Shl | Op::Shr | Op::Sar | Op::Imul | Op::Lea | Op::Setcc => true,
+            Op::Jcc | Op::Ret | Op::Nop | Op::HintNop => true,
+            Op::Lfence | Op::Mfence | Op::Sfence | Op::Clevict0 | Op::Clevict1 => true,
+            Op::Prefetch | Op::Prefetchw | Op::Prefetchwt1 | Op::Prefetchnta => true,
+            Op::Prefetcht0 | Op::Prefetcht1 | Op::Prefetcht2 => true,
+            _ if of(Class::X87.with(Class::MMX)) => true,
             // Arithmetic may fault when its operand is there, and so may LDMXCSR.
-            Kind::Other if of(Class::SSE_PACKED.with(Class::SSE_SCALAR)) => {
+            _ if of(Class::SSE_PACKED.with(Class::SSE_SCALAR)) => {
                 matches!(self.form, Form::RegReg | Form::RegImm | Form::MemReg)
             }
-            Kind::Other => false,
-            Kind::Push | Kind::Pop | Kind::Jmp | Kind::Call => self.form != Form::Mem,
-            _ => true,
+            _ => false,
         }
     }
 }

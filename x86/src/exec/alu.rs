@@ -6,7 +6,7 @@ use super::{by_size, next, operands, sizes};
 use crate::{
     cpu::Cpu,
     flags::{Flags, Word},
-    insn::{Form, Insn, Kind},
+    insn::{Form, Insn},
     lower::{Lowered, Lowering},
     observe::{Cx, Observer},
     stop::Exec,
@@ -14,7 +14,6 @@ use crate::{
 
 /// An operation on two operands.
 trait Binary {
-    const KIND: Kind;
     /// The result goes to the destination.
     const WRITES: bool = true;
     /// The result, with the flags set.
@@ -44,7 +43,6 @@ fn logic<T: Word>(flags: &mut Flags, result: u64) -> T {
 
 struct Add;
 impl Binary for Add {
-    const KIND: Kind = Kind::Add;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T, b: T) -> T {
         sum(flags, a, b, false)
@@ -53,7 +51,6 @@ impl Binary for Add {
 
 struct Adc;
 impl Binary for Adc {
-    const KIND: Kind = Kind::Adc;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T, b: T) -> T {
         let carry = flags.cf();
@@ -63,7 +60,6 @@ impl Binary for Adc {
 
 struct Sub;
 impl Binary for Sub {
-    const KIND: Kind = Kind::Sub;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T, b: T) -> T {
         difference(flags, a, b, false)
@@ -72,7 +68,6 @@ impl Binary for Sub {
 
 struct Sbb;
 impl Binary for Sbb {
-    const KIND: Kind = Kind::Sbb;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T, b: T) -> T {
         let borrow = flags.cf();
@@ -82,7 +77,6 @@ impl Binary for Sbb {
 
 struct Cmp;
 impl Binary for Cmp {
-    const KIND: Kind = Kind::Cmp;
     const WRITES: bool = false;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T, b: T) -> T {
@@ -92,7 +86,6 @@ impl Binary for Cmp {
 
 struct And;
 impl Binary for And {
-    const KIND: Kind = Kind::And;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T, b: T) -> T {
         logic(flags, a.to_u64() & b.to_u64())
@@ -101,7 +94,6 @@ impl Binary for And {
 
 struct Test;
 impl Binary for Test {
-    const KIND: Kind = Kind::Test;
     const WRITES: bool = false;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T, b: T) -> T {
@@ -111,7 +103,6 @@ impl Binary for Test {
 
 struct Or;
 impl Binary for Or {
-    const KIND: Kind = Kind::Or;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T, b: T) -> T {
         logic(flags, a.to_u64() | b.to_u64())
@@ -120,7 +111,6 @@ impl Binary for Or {
 
 struct Xor;
 impl Binary for Xor {
-    const KIND: Kind = Kind::Xor;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T, b: T) -> T {
         logic(flags, a.to_u64() ^ b.to_u64())
@@ -204,7 +194,6 @@ fn binary<O: Observer, P: Binary>(l: &Lowering, i: &Instruction) -> Option<Lower
     if !operands(l, i, &mut insn) {
         return None;
     }
-    insn.kind = P::KIND;
     let handlers = match insn.form {
         Form::RegReg => sizes!(reg_reg, O, P),
         Form::RegImm => sizes!(reg_imm, O, P),
@@ -218,14 +207,12 @@ fn binary<O: Observer, P: Binary>(l: &Lowering, i: &Instruction) -> Option<Lower
 
 /// An operation on one operand.
 trait Unary {
-    const KIND: Kind;
     /// The result, with the flags set.
     fn apply<T: Word>(flags: &mut Flags, a: T) -> T;
 }
 
 struct Inc;
 impl Unary for Inc {
-    const KIND: Kind = Kind::Inc;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T) -> T {
         let cf = flags.cf();
@@ -237,7 +224,6 @@ impl Unary for Inc {
 
 struct Dec;
 impl Unary for Dec {
-    const KIND: Kind = Kind::Dec;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T) -> T {
         let cf = flags.cf();
@@ -249,7 +235,6 @@ impl Unary for Dec {
 
 struct Neg;
 impl Unary for Neg {
-    const KIND: Kind = Kind::Neg;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T) -> T {
         difference(flags, T::from_u64(0), a, false)
@@ -258,7 +243,6 @@ impl Unary for Neg {
 
 struct Not;
 impl Unary for Not {
-    const KIND: Kind = Kind::Not;
     #[inline(always)]
     fn apply<T: Word>(_: &mut Flags, a: T) -> T {
         T::from_u64(!a.to_u64())
@@ -289,7 +273,6 @@ fn unary<O: Observer, P: Unary>(l: &Lowering, i: &Instruction) -> Option<Lowered
     if !operands(l, i, &mut insn) {
         return None;
     }
-    insn.kind = P::KIND;
     let handlers = match insn.form {
         Form::Reg => sizes!(unary_reg, O, P),
         _ => sizes!(unary_mem, O, P),

@@ -13,7 +13,7 @@ use crate::{
     access::is_canonical,
     cpu::Cpu,
     flags::Word,
-    insn::{BLOCK_BASE, Form, Handler, Insn, Kind, Size, gpr, seg},
+    insn::{BLOCK_BASE, Form, Handler, Insn, Size, gpr, seg},
     lower::{End, Lowered, Lowering},
     observe::{Branch, Cx, Observer},
     stop::{Exec, Stop, vector},
@@ -307,7 +307,6 @@ fn conditional<O: Observer>(i: &Instruction, mut insn: Insn) -> Option<Lowered<O
     if !static_operand(i, &mut insn) {
         return None;
     }
-    insn.kind = Kind::Jcc;
     insn.aux = condition(i);
     let handlers = match insn.size {
         Size::B1 | Size::B2 => conditions!(jcc, O, u16),
@@ -318,7 +317,6 @@ fn conditional<O: Observer>(i: &Instruction, mut insn: Insn) -> Option<Lowered<O
 }
 
 fn jump<O: Observer>(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered<O>> {
-    insn.kind = Kind::Jmp;
     if static_operand(i, &mut insn) {
         return last(by_operand(insn.size, [jmp::<O, u16>, jmp::<O, u32>, jmp::<O, u64>]), insn);
     }
@@ -338,7 +336,6 @@ fn jump<O: Observer>(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lo
 }
 
 fn near_call<O: Observer>(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered<O>> {
-    insn.kind = Kind::Call;
     insn.aux = stack_segment(l);
     if static_operand(i, &mut insn) {
         return last(by_stack(l, insn.size, stacks!(call, O)), insn);
@@ -357,7 +354,6 @@ fn near_call<O: Observer>(l: &Lowering, i: &Instruction, mut insn: Insn) -> Opti
 }
 
 fn near_return<O: Observer>(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered<O>> {
-    insn.kind = Kind::Ret;
     insn.aux = stack_segment(l);
     insn.size = match i.code() {
         Code::Retnw | Code::Retnw_imm16 => Size::B2,

@@ -6,7 +6,7 @@ use super::{by_size, next, operands, sizes};
 use crate::{
     cpu::Cpu,
     flags::Word,
-    insn::{Class, Form, Insn, Kind, Size, gpr},
+    insn::{Class, Form, Insn, Size, gpr},
     lower::{Lowered, Lowering},
     observe::{Cx, Observer},
     stop::{Exec, Stop},
@@ -151,12 +151,9 @@ pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowere
         (_, true) => sizes!(cmpxchg_reg, O),
         (_, false) => sizes!(cmpxchg_mem, O),
     };
-    if mnemonic == Mnemonic::Xchg {
-        insn.kind = Kind::Xchg;
-        if !in_register {
-            // Locked with or without the prefix.
-            insn.class = Class::LOCKED;
-        }
+    if mnemonic == Mnemonic::Xchg && !in_register {
+        // Locked with or without the prefix.
+        insn.class = Class::LOCKED;
     }
     next(by_size(insn.size, handlers), insn)
 }

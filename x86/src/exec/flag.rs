@@ -6,7 +6,7 @@ use super::{by_condition, condition, conditions, next, operands};
 use crate::{
     cpu::Cpu,
     flags,
-    insn::{Form, HIGH_BYTE, Insn, Kind, Size, gpr},
+    insn::{Form, HIGH_BYTE, Insn, Size, gpr},
     lower::{Lowered, Lowering},
     mode::CodeSize,
     observe::{Cx, Observer},
@@ -82,7 +82,6 @@ fn setcc_mem<O: Observer, const CC: u8>(
 fn setcc<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
     let mut insn = l.insn(i);
     operands(l, i, &mut insn);
-    insn.kind = Kind::Setcc;
     insn.size = Size::B1;
     insn.aux = condition(i);
     let handlers = match insn.form {

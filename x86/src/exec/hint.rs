@@ -9,7 +9,7 @@ use iced_x86::{Code, Instruction, Mnemonic};
 use super::next;
 use crate::{
     cpu::Cpu,
-    insn::{Class, Insn, Kind},
+    insn::{Class, Insn},
     lower::{End, Lowered, Lowering},
     observe::{Cx, Observer},
     paging::Intent,
@@ -55,7 +55,7 @@ fn prefetch_class(l: &Lowering, i: &Instruction) -> Class {
 }
 
 pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let hint = |class| next(nop::<O>, Insn { kind: Kind::Nop, class, ..l.insn(i) });
+    let hint = |class| next(nop::<O>, Insn { class, ..l.insn(i) });
     match i.mnemonic() {
         Mnemonic::Pause => next(pause, l.insn(i)),
         // The decoder's RESERVEDNOP, ENDBR, RDSSP and CLDEMOTE are NOPs to a processor that does

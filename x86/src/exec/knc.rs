@@ -10,7 +10,7 @@ use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic};
 use super::{msr::settle, next, size_of_bytes};
 use crate::{
     cpu::Cpu,
-    insn::{Form, Handler, Insn, Kind, Size},
+    insn::{Form, Handler, Insn, Size},
     lower::{End, Lowered, Lowering},
     mode::CodeSize,
     observe::{Cx, Observer},
@@ -57,7 +57,7 @@ pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowere
         Code::VEX_KNC_Delay_r32 | Code::VEX_KNC_Delay_r64 => delay,
         // No cache is modelled here, and an eviction never faults: the operand is not looked at.
         Code::VEX_KNC_Clevict0_m8 | Code::VEX_KNC_Clevict1_m8 => {
-            return next(evict, Insn { kind: Kind::Nop, ..l.insn(i) });
+            return next(evict, l.insn(i));
         }
         _ => return None,
     };

@@ -6,7 +6,7 @@ use super::{by_condition, by_size, condition, conditions, next, operand_size, op
 use crate::{
     cpu::Cpu,
     flags::Word,
-    insn::{Form, Handler, Insn, Kind, Mem, Size, ZERO, gpr},
+    insn::{Form, Handler, Insn, Mem, Size, ZERO, gpr},
     lower::{Lowered, Lowering},
     observe::{Cx, Observer},
     stop::Exec,
@@ -43,7 +43,6 @@ fn mov<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
     if !operands(l, i, &mut insn) {
         return None;
     }
-    insn.kind = Kind::Mov;
     let handlers = match insn.form {
         Form::RegReg => sizes!(reg_reg, O),
         Form::RegImm => sizes!(reg_imm, O),
@@ -87,7 +86,6 @@ fn extend<O: Observer, const SIGNED: bool>(l: &Lowering, i: &Instruction) -> Opt
         return None;
     }
     let source = operand_size(i, 1);
-    insn.kind = if SIGNED { Kind::Movsx } else { Kind::Movzx };
     insn.aux = source as u8;
     let (register, memory): (Handler<O>, Handler<O>) = match (source, insn.size) {
         (Size::B1, Size::B2) => {
@@ -123,7 +121,6 @@ fn lea<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
     if !operands(l, i, &mut insn) {
         return None;
     }
-    insn.kind = Kind::Lea;
     next(by_size(insn.size, sizes!(load_address, O)), insn)
 }
 
@@ -155,7 +152,6 @@ fn cmov<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
     if !operands(l, i, &mut insn) {
         return None;
     }
-    insn.kind = Kind::Cmovcc;
     insn.aux = condition(i);
     let handlers = match (insn.form, insn.size) {
         (Form::RegReg, Size::B2) => conditions!(cmov_reg, O, u16),

@@ -6,7 +6,7 @@ use super::{by_size, next, operands, sign_extend, sizes};
 use crate::{
     cpu::Cpu,
     flags::Word,
-    insn::{Form, HIGH_BYTE, Insn, Kind, Size, gpr},
+    insn::{Form, HIGH_BYTE, Insn, Size, gpr},
     lower::{Lowered, Lowering},
     observe::{Cx, Observer},
     stop::{Exec, Stop},
@@ -183,7 +183,6 @@ fn imul<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
         return None;
     }
     if i.op_count() == 2 {
-        insn.kind = Kind::Imul;
         let handlers = match insn.form {
             Form::RegReg => sizes!(imul_reg, O),
             _ => sizes!(imul_mem, O),

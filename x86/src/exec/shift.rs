@@ -11,7 +11,7 @@ use crate::{
     cpu::Cpu,
     features::DoubleShift,
     flags::{Flags, Word},
-    insn::{Form, Insn, Kind, Size, gpr},
+    insn::{Form, Insn, Size, gpr},
     lower::{Lowered, Lowering},
     observe::{Cx, Observer},
     stop::Exec,
@@ -19,7 +19,6 @@ use crate::{
 
 /// A shift or rotate by a count that is not zero and has been masked.
 trait Shift {
-    const KIND: Kind;
     fn apply<T: Word>(flags: &mut Flags, a: T, count: u32) -> T;
 }
 
@@ -53,7 +52,6 @@ fn rotated_right<T: Word>(a: T, count: u32) -> T {
 
 struct Shl;
 impl Shift for Shl {
-    const KIND: Kind = Kind::Shl;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T, count: u32) -> T {
         let result = T::from_u64(a.to_u64() << count);
@@ -65,7 +63,6 @@ impl Shift for Shl {
 
 struct Shr;
 impl Shift for Shr {
-    const KIND: Kind = Kind::Shr;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T, count: u32) -> T {
         let result = T::from_u64(a.to_u64() >> count);
@@ -77,7 +74,6 @@ impl Shift for Shr {
 
 struct Sar;
 impl Shift for Sar {
-    const KIND: Kind = Kind::Sar;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T, count: u32) -> T {
         let wide = a.to_i64();
@@ -89,7 +85,6 @@ impl Shift for Sar {
 
 struct Rol;
 impl Shift for Rol {
-    const KIND: Kind = Kind::Other;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T, count: u32) -> T {
         let result = rotated_left(a, count);
@@ -101,7 +96,6 @@ impl Shift for Rol {
 
 struct Ror;
 impl Shift for Ror {
-    const KIND: Kind = Kind::Other;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T, count: u32) -> T {
         let result = rotated_right(a, count);
@@ -112,7 +106,6 @@ impl Shift for Ror {
 
 struct Rcl;
 impl Shift for Rcl {
-    const KIND: Kind = Kind::Other;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T, count: u32) -> T {
         let count = count % (T::BITS + 1);
@@ -131,7 +124,6 @@ impl Shift for Rcl {
 
 struct Rcr;
 impl Shift for Rcr {
-    const KIND: Kind = Kind::Other;
     #[inline(always)]
     fn apply<T: Word>(flags: &mut Flags, a: T, count: u32) -> T {
         let count = count % (T::BITS + 1);
@@ -230,8 +222,7 @@ fn shift_operands(l: &Lowering, i: &Instruction, count_at: u32) -> Insn {
 }
 
 fn shift<O: Observer, P: Shift>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let mut insn = shift_operands(l, i, 1);
-    insn.kind = P::KIND;
+    let insn = shift_operands(l, i, 1);
     let handlers = match insn.form {
         Form::RegImm => sizes!(reg_imm, O, P),
         Form::RegReg => sizes!(reg_cl, O, P),

@@ -9,7 +9,7 @@ use super::{next, sign_extend};
 use crate::{
     cpu::Cpu,
     flags::Word,
-    insn::{AddrMask, Form, Handler, Insn, Kind, Mem, Size, ZERO, gpr, seg},
+    insn::{AddrMask, Form, Handler, Insn, Mem, Size, ZERO, gpr, seg},
     lower::{Lowered, Lowering},
     mode::CodeSize,
     observe::{Cx, Observer},
@@ -313,7 +313,6 @@ fn immediate_size(l: &Lowering, i: &Instruction) -> Size {
 }
 
 fn push<O: Observer>(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered<O>> {
-    insn.kind = Kind::Push;
     let handlers = match i.op0_kind() {
         OpKind::Register if i.op0_register().is_gpr() => {
             insn.form = Form::Reg;
@@ -340,7 +339,6 @@ fn push<O: Observer>(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lo
 }
 
 fn pop<O: Observer>(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered<O>> {
-    insn.kind = Kind::Pop;
     insn.size = l.size_of(i);
     let handlers = match i.op0_kind() {
         OpKind::Register if i.op0_register().is_gpr() => {

@@ -17,8 +17,8 @@ use crate::{
     exec,
     features::Features,
     insn::{
-        AddrMask, BLOCK_BASE, Class, File, Files, Form, HIGH_BYTE, Handler, Insn, Kind, Mem, Op,
-        Size, ZERO, seg,
+        AddrMask, BLOCK_BASE, Class, File, Files, Form, HIGH_BYTE, Handler, Insn, Mem, Op, Size,
+        ZERO, seg,
     },
     mode::CodeSize,
     observe::{Cx, Observer},
@@ -112,7 +112,6 @@ impl Lowering {
             op: operation_of(i),
             files: Files::new(self.file(i, 0), self.file(i, 1)),
             mem_bytes: if has_memory { i.memory_size().size() as u16 } else { 0 },
-            kind: Kind::Other,
             form: Form::None,
             size: Size::B4,
             dst: 0,

@@ -3,8 +3,9 @@
 use iced_x86::code_asm::*;
 use x86_cpu::block::Translations;
 use x86_cpu::clock::{Budget, Clock};
-use x86_cpu::insn::{Insn, Kind, Mem};
+use x86_cpu::insn::{Insn, Mem};
 use x86_cpu::observe::{Counting, Cx, Observer, Plain};
+use x86_cpu::operation::Operation;
 use x86_cpu::run::Exit;
 
 use crate::machine::{CODE, DATA, Machine, RCX};
@@ -12,8 +13,8 @@ use crate::machine::{CODE, DATA, Machine, RCX};
 /// A memory operand takes 3, a multiplication 4, all else 1; a taken branch 2 more, an iteration 5, a
 /// delivery 7.
 fn price(insn: &Insn) -> u8 {
-    match insn.kind {
-        Kind::Imul => 4,
+    match insn.op {
+        Operation::Imul => 4,
         _ if insn.mem != Mem::NONE => 3,
         _ => 1,
     }

@@ -4,9 +4,10 @@ use iced_x86::code_asm::*;
 
 use super::{AF, Assemble, CF, Machine, OF, PF, SF, ZF};
 use crate::{
-    insn::{Class, Form, Kind, gpr},
+    insn::{Class, Form, gpr},
     mode::CodeSize,
     observe::Plain,
+    operation::Operation,
     stop::{Exec, Stop},
 };
 
@@ -79,7 +80,7 @@ fn memory_operands() {
     assert_eq!(m.get(gpr::RAX), 0x11u64.wrapping_sub(0x1122_3344_5566_7799));
     let locked = m.decode(|a| a.lock().add(dword_ptr(rbx), eax));
     let insn = m.lower::<Plain>(&locked).insn;
-    assert_eq!((insn.class, insn.kind, insn.form), (Class::LOCKED, Kind::Add, Form::MemReg));
+    assert_eq!((insn.class, insn.op, insn.form), (Class::LOCKED, Operation::Add, Form::MemReg));
     let unlocked = m.decode(|a| a.add(dword_ptr(rbx), eax));
     assert_eq!(m.lower::<Plain>(&unlocked).insn.class, Class::NONE);
 }

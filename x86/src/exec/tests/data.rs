@@ -5,10 +5,11 @@ use iced_x86::{Code, code_asm::*};
 use super::{AF, CF, CODE, DF, Machine, OF, PF, SF, Unconnected, ZF};
 use crate::{
     clock::Clock,
-    insn::{Class, Kind, Size, gpr},
+    insn::{Class, Size, gpr},
     lower::{Lowering, lower_block},
     mode::CodeSize,
     observe::{Cx, Plain},
+    operation::Operation,
     stop::Stop,
 };
 
@@ -139,7 +140,7 @@ fn conditional_move_reads_always() {
     assert_eq!(m.exec(|a| a.cmovne(ax, word_ptr(bx))), Err(Stop::GP0));
     let m = Machine::new(LONG);
     let lowered = m.lower::<Plain>(&m.decode(|a| a.cmovg(rax, qword_ptr(rbx)))).insn;
-    assert_eq!((lowered.kind, lowered.aux, lowered.size), (Kind::Cmovcc, 15, Size::B8));
+    assert_eq!((lowered.op, lowered.aux, lowered.size), (Operation::Cmovcc, 15, Size::B8));
 }
 
 /// APM 3, BSWAP; with 16 bits undefined, and zero as measured on an AMD EPYC processor. XLAT.
