@@ -19,7 +19,10 @@ use std::{
 use crate::{
     access::OF_DEVICE,
     clock::Clock,
+    handler::handler,
     insn::{Class, Insn, Op},
+    lower::LoweredBlock,
+    observe::Observer,
     ram::{PAGE, Ram},
     tlb::processor_of,
 };
@@ -108,6 +111,30 @@ impl<O> Block<O> {
             has_class: false,
             second_page: None,
             wraps: false,
+            links: Default::default(),
+        }
+    }
+
+    /// A lowered block with the handlers of its instructions.
+    pub(crate) fn new(lowered: LoweredBlock) -> Self
+    where
+        O: Observer,
+    {
+        let ops = lowered.insns.into_iter().map(|insn| Op { run: handler(&insn), insn });
+        Self {
+            serial: u64::MAX,
+            place: TRANSIENT,
+            ops: ops.collect(),
+            gpa: lowered.gpa,
+            mode: lowered.mode,
+            bytes: lowered.bytes,
+            cycles: lowered.cycles,
+            last_begins: lowered.last_begins,
+            ending: lowered.ending,
+            marks: lowered.marks,
+            has_class: lowered.has_class,
+            second_page: lowered.second_page,
+            wraps: lowered.wraps,
             links: Default::default(),
         }
     }

@@ -3,12 +3,13 @@
 //! # How an instruction becomes execution
 //!
 //! ```text
-//! bytes --iced-x86--> Instruction --lower::lower--> Op { handler, Insn } --> Block --> run loop
+//! bytes --iced-x86--> Instruction --lower--> Insn --handler--> Op { handler, Insn } --> Block --> run loop
 //! ```
 //!
 //! * [`insn`]: [`insn::Insn`] is the lowered instruction: plain data, no type of the decoder.
-//! * `lower/`: one file per family turns decoded instructions into `Op`s.
-//! * `exec/`, `simd/`, `x87/`: the handlers, by topic.
+//! * `lower/`: turns decoded instructions into blocks of `Insn`s, whoever is to observe their execution.
+//! * `handler.rs`: which handler executes an `Insn` under an observer.
+//! * `exec/`, `simd/`, `x87/`: how each family is lowered, and its handlers.
 //! * [`cpu`]: [`cpu::Cpu`], the architectural state of one logical processor. Its control registers,
 //!   modes and segment registers: [`control_registers`], [`mode`], [`descriptor`].
 //! * `access.rs`, `tlb.rs`, `paging.rs`: linear memory, from effective address to host memory.
@@ -34,6 +35,7 @@ mod far;
 pub mod features;
 pub mod flags;
 mod gate;
+mod handler;
 pub mod handover;
 #[cfg(all(test, target_arch = "x86_64"))]
 #[path = "../tests/host/mod.rs"]

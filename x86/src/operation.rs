@@ -4,12 +4,17 @@
 //! the size of an operand that [`crate::insn::Insn`] has beside it, or in nothing; and but for MOV,
 //! PUSH, POP, JMP, CALL and RET, which do different things with different operands.
 
-/// Declares [`Operation`] and which of the decoder's mnemonics is which.
+/// Declares [`Operation`], [`Family`] and which of the decoder's mnemonics is which.
 macro_rules! operations {
     (
-        by_operands { $($(#[$doc:meta])* $special:ident,)* }
-        one_mnemonic { $($single:ident,)* }
-        several_mnemonics { $($group:ident: $($mnemonic:ident)|*,)* }
+        $(
+            $(#[$family_doc:meta])*
+            $family:ident {
+                by_operands { $($(#[$doc:meta])* $special:ident,)* }
+                one_mnemonic { $($single:ident,)* }
+                several_mnemonics { $($group:ident: $($mnemonic:ident)|*,)* }
+            }
+        )*
     ) => {
         /// What an instruction does. The numbers are dense from 0, so that tables can be indexed by
         /// them; they are not stable between versions.
@@ -17,22 +22,44 @@ macro_rules! operations {
         #[allow(missing_docs, reason = "named by the mnemonics of the manuals")]
         #[repr(u16)]
         pub enum Operation {
-            $($(#[$doc])* $special,)*
-            $($single,)*
-            $($group,)*
+            $(
+                $($(#[$doc])* $special,)*
+                $($single,)*
+                $($group,)*
+            )*
+        }
+
+        /// Which part of the instruction set an operation belongs to.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Family {
+            $($(#[$family_doc])* $family,)*
         }
 
         impl Operation {
             /// Every operation, in the order of the numbers.
             pub const ALL: &'static [Self] =
-                &[$(Self::$special,)* $(Self::$single,)* $(Self::$group,)*];
+                &[$($(Self::$special,)* $(Self::$single,)* $(Self::$group,)*)*];
+
+            /// The part of the instruction set that it belongs to.
+            #[must_use]
+            pub const fn family(self) -> Family {
+                match self {
+                    $(
+                        $(Self::$special => Family::$family,)*
+                        $(Self::$single => Family::$family,)*
+                        $(Self::$group => Family::$family,)*
+                    )*
+                }
+            }
 
             /// The operation of a mnemonic, whatever its operands.
             pub(crate) fn of_mnemonic(mnemonic: iced_x86::Mnemonic) -> Self {
                 use iced_x86::Mnemonic;
                 match mnemonic {
-                    $(Mnemonic::$single => Self::$single,)*
-                    $($(Mnemonic::$mnemonic)|* => Self::$group,)*
+                    $(
+                        $(Mnemonic::$single => Self::$single,)*
+                        $($(Mnemonic::$mnemonic)|* => Self::$group,)*
+                    )*
                     _ => Self::Invalid,
                 }
             }
@@ -41,93 +68,119 @@ macro_rules! operations {
 }
 
 operations! {
-    by_operands {
-        /// No instruction of the processor: raises #UD.
-        Invalid,
-        /// Longer than 15 bytes: raises #GP(0).
-        TooLong,
-        /// MOVSD of SSE2; the string instruction is [`Operation::Movs`].
-        Movsd,
-        /// CMPSD of SSE2; the string instruction is [`Operation::Cmps`].
-        Cmpsd,
-        JmpFar,
-        CallFar,
-        RetFar,
-        MovToSegment,
-        MovFromSegment,
-        PushSegment,
-        PopSegment,
-        MovToControl,
-        MovFromControl,
-        MovToDebug,
-        MovFromDebug,
+    /// The general-purpose and system instructions.
+    General {
+        by_operands {
+            /// No instruction of the processor: raises #UD.
+            Invalid,
+            /// Longer than 15 bytes: raises #GP(0).
+            TooLong,
+            JmpFar,
+            CallFar,
+            RetFar,
+            MovToSegment,
+            MovFromSegment,
+            PushSegment,
+            PopSegment,
+            MovToControl,
+            MovFromControl,
+            MovToDebug,
+            MovFromDebug,
+        }
+        one_mnemonic {
+            Aaa, Aad, Aam, Aas, Adc, Add, And, Arpl, Bound, Bsf, Bsr, Bswap, Bt, Btc,
+            Btr, Bts, Call, Cbw, Cdq, Cdqe, Clc, Cld, Clevict0, Clevict1, Clflush, Cli,
+            Clts, Cmc, Cmp, Cmpxchg, Cmpxchg16b, Cmpxchg8b, Cpuid, Cqo, Cwd, Cwde, Daa,
+            Das, Dec, Delay, Div, Enter, Hlt, Idiv, Imul, In, Inc, Int, Int1, Int3,
+            Into, Invd, Invlpg, Jmp, Lahf, Lar, Lds, Lea, Leave, Les, Lfence, Lfs, Lgdt,
+            Lgs, Lidt, Lldt, Lmsw, Loop, Loope, Loopne, Lsl, Lss, Ltr, Mfence, Mov,
+            Movsx, Movsxd, Movzx, Mul, Neg, Nop, Not, Or, Out, Pause, Pop, Prefetch,
+            Prefetchnta, Prefetcht0, Prefetcht1, Prefetcht2, Prefetchw, Prefetchwt1,
+            Push, Rcl, Rcr, Rdmsr, Rdpmc, Rdtsc, Ret, Rol, Ror, Rsm, Sahf, Salc, Sar,
+            Sbb, Sfence, Sgdt, Shld, Shr, Shrd, Sidt, Sldt, Smsw, Spflt, Stc, Std, Sti,
+            Str, Sub, Swapgs, Syscall, Sysenter, Test, Verr, Verw, Wbinvd, Wrmsr, Xadd,
+            Xchg, Xlatb, Xor,
+        }
+        several_mnemonics {
+            Cmovcc: Cmovo | Cmovno | Cmovb | Cmovae | Cmove | Cmovne | Cmovbe | Cmova | Cmovs | Cmovns | Cmovp | Cmovnp | Cmovl | Cmovge | Cmovle | Cmovg,
+            Cmps: Cmpsb | Cmpsw | Cmpsq,
+            HintNop: Endbr32 | Endbr64 | Rdsspd | Rdsspq | Cldemote | Reservednop,
+            Ins: Insb | Insw | Insd,
+            Iret: Iret | Iretd | Iretq,
+            Jcc: Jo | Jno | Jb | Jae | Je | Jne | Jbe | Ja | Js | Jns | Jp | Jnp | Jl | Jge | Jle | Jg,
+            Jcxz: Jcxz | Jecxz | Jrcxz,
+            Lods: Lodsb | Lodsw | Lodsd | Lodsq,
+            Movs: Movsb | Movsw | Movsq,
+            Outs: Outsb | Outsw | Outsd,
+            Popa: Popa | Popad,
+            Popf: Popf | Popfd | Popfq,
+            Pusha: Pusha | Pushad,
+            Pushf: Pushf | Pushfd | Pushfq,
+            Scas: Scasb | Scasw | Scasd | Scasq,
+            Setcc: Seto | Setno | Setb | Setae | Sete | Setne | Setbe | Seta | Sets | Setns | Setp | Setnp | Setl | Setge | Setle | Setg,
+            Shl: Shl | Sal,
+            Stos: Stosb | Stosw | Stosd | Stosq,
+            Sysexit: Sysexit | Sysexitq,
+            Sysret: Sysret | Sysretq,
+            Ud: Ud0 | Ud1 | Ud2,
+        }
     }
-    one_mnemonic {
-        Aaa, Aad, Aam, Aas, Adc, Add, Addpd, Addps, Addsd, Addss, Addsubpd, Addsubps, And,
-        Andnpd, Andnps, Andpd, Andps, Arpl, Bound, Bsf, Bsr, Bswap, Bt, Btc, Btr, Bts, Call,
-        Cbw, Cdq, Cdqe, Clc, Cld, Clevict0, Clevict1, Clflush, Cli, Clts, Cmc, Cmp, Cmppd,
-        Cmpps, Cmpss, Cmpxchg, Cmpxchg16b, Cmpxchg8b, Comisd, Comiss, Cpuid, Cqo, Cvtdq2pd,
-        Cvtdq2ps, Cvtpd2dq, Cvtpd2pi, Cvtpd2ps, Cvtpi2pd, Cvtpi2ps, Cvtps2dq, Cvtps2pd,
-        Cvtps2pi, Cvtsd2si, Cvtsd2ss, Cvtsi2sd, Cvtsi2ss, Cvtss2sd, Cvtss2si, Cvttpd2dq,
-        Cvttpd2pi, Cvttps2dq, Cvttps2pi, Cvttsd2si, Cvttss2si, Cwd, Cwde, Daa, Das, Dec,
-        Delay, Div, Divpd, Divps, Divsd, Divss, Emms, Enter, F2xm1, Fabs, Fadd, Faddp, Fbld,
-        Fbstp, Fchs, Fcom, Fcomi, Fcomip, Fcomp, Fcompp, Fcos, Fdecstp, Fdiv, Fdivp, Fdivr,
-        Fdivrp, Femms, Ffree, Ffreep, Fiadd, Ficom, Ficomp, Fidiv, Fidivr, Fild, Fimul,
-        Fincstp, Fist, Fistp, Fisttp, Fisub, Fisubr, Fld, Fld1, Fldcw, Fldenv, Fldl2e,
-        Fldl2t, Fldlg2, Fldln2, Fldpi, Fldz, Fmul, Fmulp, Fnclex, Fndisi, Fneni, Fninit,
-        Fnop, Fnsave, Fnsetpm, Fnstcw, Fnstenv, Fnstsw, Fpatan, Fprem, Fprem1, Fptan,
-        Frndint, Frstor, Frstpm, Fscale, Fsin, Fsincos, Fsqrt, Fst, Fstp, Fstpnce, Fsub,
-        Fsubp, Fsubr, Fsubrp, Ftst, Fucom, Fucomi, Fucomip, Fucomp, Fucompp, Fxam, Fxch,
-        Fxtract, Fyl2x, Fyl2xp1, Haddpd, Haddps, Hlt, Hsubpd, Hsubps, Idiv, Imul, In, Inc,
-        Int, Int1, Int3, Into, Invd, Invlpg, Jmp, Lahf, Lar, Lddqu, Ldmxcsr, Lds, Lea,
-        Leave, Les, Lfence, Lfs, Lgdt, Lgs, Lidt, Lldt, Lmsw, Loop, Loope, Loopne, Lsl, Lss,
-        Ltr, Maskmovdqu, Maskmovq, Maxpd, Maxps, Maxsd, Maxss, Mfence, Minpd, Minps, Minsd,
-        Minss, Mov, Movapd, Movaps, Movd, Movddup, Movdq2q, Movdqa, Movdqu, Movhlps, Movhpd,
-        Movhps, Movlhps, Movlpd, Movlps, Movmskpd, Movmskps, Movntdq, Movnti, Movntpd,
-        Movntps, Movntq, Movq, Movq2dq, Movshdup, Movsldup, Movss, Movsx, Movsxd, Movupd,
-        Movups, Movzx, Mul, Mulpd, Mulps, Mulsd, Mulss, Neg, Nop, Not, Or, Orpd, Orps, Out,
-        Packssdw, Packsswb, Packuswb, Paddb, Paddd, Paddq, Paddsb, Paddsw, Paddusb, Paddusw,
-        Paddw, Pand, Pandn, Pause, Pavgb, Pavgusb, Pavgw, Pcmpeqb, Pcmpeqd, Pcmpeqw,
-        Pcmpgtb, Pcmpgtd, Pcmpgtw, Pextrw, Pf2id, Pf2iw, Pfacc, Pfadd, Pfcmpeq, Pfcmpge,
-        Pfcmpgt, Pfmax, Pfmin, Pfmul, Pfnacc, Pfpnacc, Pfrcp, Pfrcpit1, Pfrcpit2, Pfrsqit1,
-        Pfrsqrt, Pfsub, Pfsubr, Pi2fd, Pi2fw, Pinsrw, Pmaddwd, Pmaxsw, Pmaxub, Pminsw,
-        Pminub, Pmovmskb, Pmulhrw, Pmulhuw, Pmulhw, Pmullw, Pmuludq, Pop, Por, Prefetch,
-        Prefetchnta, Prefetcht0, Prefetcht1, Prefetcht2, Prefetchw, Prefetchwt1, Psadbw, Pshufd,
-        Pshufhw, Pshuflw, Pshufw, Pslld, Pslldq, Psllq, Psllw, Psrad, Psraw, Psrld, Psrldq,
-        Psrlq, Psrlw, Psubb, Psubd, Psubq, Psubsb, Psubsw, Psubusb, Psubusw, Psubw, Pswapd,
-        Punpckhbw, Punpckhdq, Punpckhqdq, Punpckhwd, Punpcklbw, Punpckldq, Punpcklqdq,
-        Punpcklwd, Push, Pxor, Rcl, Rcpps, Rcpss, Rcr, Rdmsr, Rdpmc, Rdtsc, Ret, Rol, Ror,
-        Rsm, Rsqrtps, Rsqrtss, Sahf, Salc, Sar, Sbb, Sfence, Sgdt, Shld, Shr, Shrd, Shufpd,
-        Shufps, Sidt, Sldt, Smsw, Spflt, Sqrtpd, Sqrtps, Sqrtsd, Sqrtss, Stc, Std, Sti,
-        Stmxcsr, Str, Sub, Subpd, Subps, Subsd, Subss, Swapgs, Syscall, Sysenter, Test,
-        Ucomisd, Ucomiss, Unpckhpd, Unpckhps, Unpcklpd, Unpcklps, Verr, Verw, Wait, Wbinvd,
-        Wrmsr, Xadd, Xchg, Xlatb, Xor, Xorpd, Xorps,
+    /// The x87 instructions.
+    X87 {
+        by_operands {}
+        one_mnemonic {
+            F2xm1, Fabs, Fadd, Faddp, Fbld, Fbstp, Fchs, Fcom, Fcomi, Fcomip, Fcomp,
+            Fcompp, Fcos, Fdecstp, Fdiv, Fdivp, Fdivr, Fdivrp, Ffree, Ffreep, Fiadd,
+            Ficom, Ficomp, Fidiv, Fidivr, Fild, Fimul, Fincstp, Fist, Fistp, Fisttp,
+            Fisub, Fisubr, Fld, Fld1, Fldcw, Fldenv, Fldl2e, Fldl2t, Fldlg2, Fldln2,
+            Fldpi, Fldz, Fmul, Fmulp, Fnclex, Fndisi, Fneni, Fninit, Fnop, Fnsave,
+            Fnsetpm, Fnstcw, Fnstenv, Fnstsw, Fpatan, Fprem, Fprem1, Fptan, Frndint,
+            Frstor, Frstpm, Fscale, Fsin, Fsincos, Fsqrt, Fst, Fstp, Fstpnce, Fsub,
+            Fsubp, Fsubr, Fsubrp, Ftst, Fucom, Fucomi, Fucomip, Fucomp, Fucompp, Fxam,
+            Fxch, Fxtract, Fyl2x, Fyl2xp1, Wait,
+        }
+        several_mnemonics {
+            Fcmovcc: Fcmovb | Fcmove | Fcmovbe | Fcmovu | Fcmovnb | Fcmovne | Fcmovnbe | Fcmovnu,
+        }
     }
-    several_mnemonics {
-        Cmovcc: Cmovo | Cmovno | Cmovb | Cmovae | Cmove | Cmovne | Cmovbe | Cmova | Cmovs | Cmovns | Cmovp | Cmovnp | Cmovl | Cmovge | Cmovle | Cmovg,
-        Cmps: Cmpsb | Cmpsw | Cmpsq,
-        Fcmovcc: Fcmovb | Fcmove | Fcmovbe | Fcmovu | Fcmovnb | Fcmovne | Fcmovnbe | Fcmovnu,
-        Fxrstor: Fxrstor | Fxrstor64,
-        Fxsave: Fxsave | Fxsave64,
-        HintNop: Endbr32 | Endbr64 | Rdsspd | Rdsspq | Cldemote | Reservednop,
-        Ins: Insb | Insw | Insd,
-        Iret: Iret | Iretd | Iretq,
-        Jcc: Jo | Jno | Jb | Jae | Je | Jne | Jbe | Ja | Js | Jns | Jp | Jnp | Jl | Jge | Jle | Jg,
-        Jcxz: Jcxz | Jecxz | Jrcxz,
-        Lods: Lodsb | Lodsw | Lodsd | Lodsq,
-        Movs: Movsb | Movsw | Movsq,
-        Outs: Outsb | Outsw | Outsd,
-        Popa: Popa | Popad,
-        Popf: Popf | Popfd | Popfq,
-        Pusha: Pusha | Pushad,
-        Pushf: Pushf | Pushfd | Pushfq,
-        Scas: Scasb | Scasw | Scasd | Scasq,
-        Setcc: Seto | Setno | Setb | Setae | Sete | Setne | Setbe | Seta | Sets | Setns | Setp | Setnp | Setl | Setge | Setle | Setg,
-        Shl: Shl | Sal,
-        Stos: Stosb | Stosw | Stosd | Stosq,
-        Sysexit: Sysexit | Sysexitq,
-        Sysret: Sysret | Sysretq,
-        Ud: Ud0 | Ud1 | Ud2,
+    /// MMX, 3DNow! and SSE instructions, FXSAVE and FXRSTOR.
+    Simd {
+        by_operands {
+            /// MOVSD of SSE2; the string instruction is [`Operation::Movs`].
+            Movsd,
+            /// CMPSD of SSE2; the string instruction is [`Operation::Cmps`].
+            Cmpsd,
+        }
+        one_mnemonic {
+            Addpd, Addps, Addsd, Addss, Addsubpd, Addsubps, Andnpd, Andnps, Andpd,
+            Andps, Cmppd, Cmpps, Cmpss, Comisd, Comiss, Cvtdq2pd, Cvtdq2ps, Cvtpd2dq,
+            Cvtpd2pi, Cvtpd2ps, Cvtpi2pd, Cvtpi2ps, Cvtps2dq, Cvtps2pd, Cvtps2pi,
+            Cvtsd2si, Cvtsd2ss, Cvtsi2sd, Cvtsi2ss, Cvtss2sd, Cvtss2si, Cvttpd2dq,
+            Cvttpd2pi, Cvttps2dq, Cvttps2pi, Cvttsd2si, Cvttss2si, Divpd, Divps, Divsd,
+            Divss, Emms, Femms, Haddpd, Haddps, Hsubpd, Hsubps, Lddqu, Ldmxcsr,
+            Maskmovdqu, Maskmovq, Maxpd, Maxps, Maxsd, Maxss, Minpd, Minps, Minsd,
+            Minss, Movapd, Movaps, Movd, Movddup, Movdq2q, Movdqa, Movdqu, Movhlps,
+            Movhpd, Movhps, Movlhps, Movlpd, Movlps, Movmskpd, Movmskps, Movntdq,
+            Movnti, Movntpd, Movntps, Movntq, Movq, Movq2dq, Movshdup, Movsldup, Movss,
+            Movupd, Movups, Mulpd, Mulps, Mulsd, Mulss, Orpd, Orps, Packssdw, Packsswb,
+            Packuswb, Paddb, Paddd, Paddq, Paddsb, Paddsw, Paddusb, Paddusw, Paddw,
+            Pand, Pandn, Pavgb, Pavgusb, Pavgw, Pcmpeqb, Pcmpeqd, Pcmpeqw, Pcmpgtb,
+            Pcmpgtd, Pcmpgtw, Pextrw, Pf2id, Pf2iw, Pfacc, Pfadd, Pfcmpeq, Pfcmpge,
+            Pfcmpgt, Pfmax, Pfmin, Pfmul, Pfnacc, Pfpnacc, Pfrcp, Pfrcpit1, Pfrcpit2,
+            Pfrsqit1, Pfrsqrt, Pfsub, Pfsubr, Pi2fd, Pi2fw, Pinsrw, Pmaddwd, Pmaxsw,
+            Pmaxub, Pminsw, Pminub, Pmovmskb, Pmulhrw, Pmulhuw, Pmulhw, Pmullw, Pmuludq,
+            Por, Psadbw, Pshufd, Pshufhw, Pshuflw, Pshufw, Pslld, Pslldq, Psllq, Psllw,
+            Psrad, Psraw, Psrld, Psrldq, Psrlq, Psrlw, Psubb, Psubd, Psubq, Psubsb,
+            Psubsw, Psubusb, Psubusw, Psubw, Pswapd, Punpckhbw, Punpckhdq, Punpckhqdq,
+            Punpckhwd, Punpcklbw, Punpckldq, Punpcklqdq, Punpcklwd, Pxor, Rcpps, Rcpss,
+            Rsqrtps, Rsqrtss, Shufpd, Shufps, Sqrtpd, Sqrtps, Sqrtsd, Sqrtss, Stmxcsr,
+            Subpd, Subps, Subsd, Subss, Ucomisd, Ucomiss, Unpckhpd, Unpckhps, Unpcklpd,
+            Unpcklps, Xorpd, Xorps,
+        }
+        several_mnemonics {
+            Fxrstor: Fxrstor | Fxrstor64,
+            Fxsave: Fxsave | Fxsave64,
+        }
     }
 }
 

@@ -488,7 +488,7 @@ impl Cpu {
         self.fetch(cx, gpa, &mut code);
         let in_page = code.len();
         if let Some(block) = lower_block(lowering, &self.clock, gpa, &code, in_page, None, most) {
-            return Ok(block);
+            return Ok(Block::new(block));
         }
         let (second, _) = self.translate_second(cx, linear)?;
         // This walk, too, may have set a bit in the code.
@@ -496,7 +496,8 @@ impl Cpu {
         let mut rest = [0; LONGEST];
         self.fetch(cx, second, &mut rest);
         code.extend_from_slice(&rest);
-        lower_block(lowering, &self.clock, gpa, &code, in_page, Some(second), 1).ok_or(Stop::GP0)
+        let block = lower_block(lowering, &self.clock, gpa, &code, in_page, Some(second), 1);
+        block.map(Block::new).ok_or(Stop::GP0)
     }
 
     /// Notes which bytes of RAM a block was lowered from.

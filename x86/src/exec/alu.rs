@@ -1,14 +1,15 @@
 //! ADD, OR, ADC, SBB, AND, SUB, XOR, CMP, TEST; INC, DEC, NEG, NOT.
 
-use iced_x86::{Instruction, Mnemonic};
+use iced_x86::Instruction;
 
 use super::{by_size, next, operands, sizes};
 use crate::{
     cpu::Cpu,
     flags::{Flags, Word},
-    insn::{Form, Insn},
+    insn::{Form, Handler, Insn},
     lower::{Lowered, Lowering},
     observe::{Cx, Observer},
+    operation::Operation,
     stop::Exec,
 };
 
@@ -189,22 +190,6 @@ fn mem_imm<O: Observer, T: Word, P: Binary>(
     into_memory::<O, T, P>(cpu, cx, insn, T::from_u64(insn.imm))
 }
 
-fn binary<O: Observer, P: Binary>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let mut insn = l.insn(i);
-    if !operands(l, i, &mut insn) {
-        return None;
-    }
-    let handlers = match insn.form {
-        Form::RegReg => sizes!(reg_reg, O, P),
-        Form::RegImm => sizes!(reg_imm, O, P),
-        Form::RegMem => sizes!(reg_mem, O, P),
-        Form::MemReg => sizes!(mem_reg, O, P),
-        Form::MemImm => sizes!(mem_imm, O, P),
-        Form::None | Form::Reg | Form::Mem => return None,
-    };
-    next(by_size(insn.size, handlers), insn)
-}
-
 /// An operation on one operand.
 trait Unary {
     /// The result, with the flags set.
@@ -268,33 +253,68 @@ fn unary_mem<O: Observer, T: Word, P: Unary>(
     cpu.modify_mem(cx, &insn.mem, |cpu, a: T| P::apply(&mut cpu.flags, a))
 }
 
-fn unary<O: Observer, P: Unary>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let mut insn = l.insn(i);
-    if !operands(l, i, &mut insn) {
-        return None;
+/// Lowers the instructions of this file.
+pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered> {
+    match insn.op {
+        Operation::Add
+        | Operation::Or
+        | Operation::Adc
+        | Operation::Sbb
+        | Operation::And
+        | Operation::Sub
+        | Operation::Xor
+        | Operation::Cmp
+        | Operation::Test
+        | Operation::Inc
+        | Operation::Dec
+        | Operation::Neg
+        | Operation::Not => {
+            if operands(l, i, &mut insn) {
+                next(insn)
+            } else {
+                None
+            }
+        }
+        _ => None,
     }
+}
+
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    match insn.op {
+        Operation::Add => binary::<O, Add>(insn),
+        Operation::Or => binary::<O, Or>(insn),
+        Operation::Adc => binary::<O, Adc>(insn),
+        Operation::Sbb => binary::<O, Sbb>(insn),
+        Operation::And => binary::<O, And>(insn),
+        Operation::Sub => binary::<O, Sub>(insn),
+        Operation::Xor => binary::<O, Xor>(insn),
+        Operation::Cmp => binary::<O, Cmp>(insn),
+        Operation::Test => binary::<O, Test>(insn),
+        Operation::Inc => unary::<O, Inc>(insn),
+        Operation::Dec => unary::<O, Dec>(insn),
+        Operation::Neg => unary::<O, Neg>(insn),
+        Operation::Not => unary::<O, Not>(insn),
+        _ => None,
+    }
+}
+
+fn binary<O: Observer, P: Binary>(insn: &Insn) -> Option<Handler<O>> {
+    let handlers = match insn.form {
+        Form::RegReg => sizes!(reg_reg, O, P),
+        Form::RegImm => sizes!(reg_imm, O, P),
+        Form::RegMem => sizes!(reg_mem, O, P),
+        Form::MemReg => sizes!(mem_reg, O, P),
+        Form::MemImm => sizes!(mem_imm, O, P),
+        Form::None | Form::Reg | Form::Mem => return None,
+    };
+    Some(by_size(insn.size, handlers))
+}
+
+fn unary<O: Observer, P: Unary>(insn: &Insn) -> Option<Handler<O>> {
     let handlers = match insn.form {
         Form::Reg => sizes!(unary_reg, O, P),
         _ => sizes!(unary_mem, O, P),
     };
-    next(by_size(insn.size, handlers), insn)
-}
-
-pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    match i.mnemonic() {
-        Mnemonic::Add => binary::<O, Add>(l, i),
-        Mnemonic::Or => binary::<O, Or>(l, i),
-        Mnemonic::Adc => binary::<O, Adc>(l, i),
-        Mnemonic::Sbb => binary::<O, Sbb>(l, i),
-        Mnemonic::And => binary::<O, And>(l, i),
-        Mnemonic::Sub => binary::<O, Sub>(l, i),
-        Mnemonic::Xor => binary::<O, Xor>(l, i),
-        Mnemonic::Cmp => binary::<O, Cmp>(l, i),
-        Mnemonic::Test => binary::<O, Test>(l, i),
-        Mnemonic::Inc => unary::<O, Inc>(l, i),
-        Mnemonic::Dec => unary::<O, Dec>(l, i),
-        Mnemonic::Neg => unary::<O, Neg>(l, i),
-        Mnemonic::Not => unary::<O, Not>(l, i),
-        _ => None,
-    }
+    Some(by_size(insn.size, handlers))
 }

@@ -1,13 +1,14 @@
 //! AAA, AAS, AAD, AAM, DAA, DAS. None of them exists in 64-bit mode.
 
-use iced_x86::{Instruction, Mnemonic};
+use iced_x86::Instruction;
 
 use super::next;
 use crate::{
     cpu::Cpu,
-    insn::{HIGH_BYTE, Insn, Size, gpr},
-    lower::{Lowered, Lowering},
+    insn::{HIGH_BYTE, Handler, Insn, Size, gpr},
+    lower::Lowered,
     observe::{Cx, Observer},
+    operation::Operation,
     stop::{Exec, Stop},
 };
 
@@ -72,15 +73,28 @@ fn aad<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     Ok(())
 }
 
-pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let insn = Insn { size: Size::B1, ..l.insn(i) };
-    match i.mnemonic() {
-        Mnemonic::Daa => next(adjust_packed::<O, false>, insn),
-        Mnemonic::Das => next(adjust_packed::<O, true>, insn),
-        Mnemonic::Aaa => next(adjust_unpacked::<O, false>, insn),
-        Mnemonic::Aas => next(adjust_unpacked::<O, true>, insn),
-        Mnemonic::Aam => next(aam, Insn { imm: i.immediate(0), ..insn }),
-        Mnemonic::Aad => next(aad, Insn { imm: i.immediate(0), ..insn }),
+/// Lowers the instructions of this file; `imm` is the base of AAM and AAD.
+pub(super) fn lower(i: &Instruction, insn: Insn) -> Option<Lowered> {
+    match insn.op {
+        Operation::Daa | Operation::Das | Operation::Aaa | Operation::Aas => {
+            next(Insn { size: Size::B1, ..insn })
+        }
+        Operation::Aam | Operation::Aad => {
+            next(Insn { size: Size::B1, imm: i.immediate(0), ..insn })
+        }
         _ => None,
     }
+}
+
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    Some(match insn.op {
+        Operation::Daa => adjust_packed::<O, false>,
+        Operation::Das => adjust_packed::<O, true>,
+        Operation::Aaa => adjust_unpacked::<O, false>,
+        Operation::Aas => adjust_unpacked::<O, true>,
+        Operation::Aam => aam,
+        Operation::Aad => aad,
+        _ => return None,
+    })
 }

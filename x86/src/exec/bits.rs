@@ -1,14 +1,15 @@
 //! BT, BTS, BTR, BTC, BSF, BSR.
 
-use iced_x86::{Instruction, Mnemonic};
+use iced_x86::Instruction;
 
 use super::{by_size, next, operands, sizes};
 use crate::{
     cpu::Cpu,
     flags::Word,
-    insn::{Form, Insn, Mem},
+    insn::{Form, Handler, Insn, Mem},
     lower::{Lowered, Lowering},
     observe::{Cx, Observer},
+    operation::Operation,
     stop::Exec,
 };
 
@@ -123,20 +124,6 @@ fn bit_mem_imm<O: Observer, T: Word, P: BitChange>(
     in_memory::<O, T, P>(cpu, cx, &insn.mem, insn.imm)
 }
 
-fn bit_test<O: Observer, P: BitChange>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let mut insn = l.insn(i);
-    if !operands(l, i, &mut insn) {
-        return None;
-    }
-    let handlers = match insn.form {
-        Form::RegReg => sizes!(bit_reg_reg, O, P),
-        Form::RegImm => sizes!(bit_reg_imm, O, P),
-        Form::MemReg => sizes!(bit_mem_reg, O, P),
-        _ => sizes!(bit_mem_imm, O, P),
-    };
-    next(by_size(insn.size, handlers), insn)
-}
-
 /// Which end BSF and BSR scan from: FORWARD finds the least significant set bit.
 ///
 /// A source of zero sets ZF and leaves the destination alone, all 64 bits of it. The other flags
@@ -191,28 +178,47 @@ fn scan_reverse_mem<O: Observer, T: Word>(
     Ok(())
 }
 
-fn scan<O: Observer>(l: &Lowering, i: &Instruction, forward: bool) -> Option<Lowered<O>> {
-    let mut insn = l.insn(i);
-    if !operands(l, i, &mut insn) {
-        return None;
+/// Lowers the instructions of this file.
+pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered> {
+    match insn.op {
+        Operation::Bt
+        | Operation::Bts
+        | Operation::Btr
+        | Operation::Btc
+        | Operation::Bsf
+        | Operation::Bsr => {
+            if operands(l, i, &mut insn) {
+                next(insn)
+            } else {
+                None
+            }
+        }
+        _ => None,
     }
-    let handlers = match (insn.form, forward) {
-        (Form::RegReg, true) => sizes!(scan_forward_reg, O),
-        (Form::RegReg, false) => sizes!(scan_reverse_reg, O),
-        (_, true) => sizes!(scan_forward_mem, O),
-        (_, false) => sizes!(scan_reverse_mem, O),
-    };
-    next(by_size(insn.size, handlers), insn)
 }
 
-pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    match i.mnemonic() {
-        Mnemonic::Bt => bit_test::<O, Keep>(l, i),
-        Mnemonic::Bts => bit_test::<O, Set>(l, i),
-        Mnemonic::Btr => bit_test::<O, Reset>(l, i),
-        Mnemonic::Btc => bit_test::<O, Complement>(l, i),
-        Mnemonic::Bsf => scan(l, i, true),
-        Mnemonic::Bsr => scan(l, i, false),
-        _ => None,
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    let in_register = insn.form == Form::RegReg;
+    let handlers = match insn.op {
+        Operation::Bt => bit_test::<O, Keep>(insn.form),
+        Operation::Bts => bit_test::<O, Set>(insn.form),
+        Operation::Btr => bit_test::<O, Reset>(insn.form),
+        Operation::Btc => bit_test::<O, Complement>(insn.form),
+        Operation::Bsf if in_register => sizes!(scan_forward_reg, O),
+        Operation::Bsf => sizes!(scan_forward_mem, O),
+        Operation::Bsr if in_register => sizes!(scan_reverse_reg, O),
+        Operation::Bsr => sizes!(scan_reverse_mem, O),
+        _ => return None,
+    };
+    Some(by_size(insn.size, handlers))
+}
+
+fn bit_test<O: Observer, P: BitChange>(form: Form) -> [Handler<O>; 4] {
+    match form {
+        Form::RegReg => sizes!(bit_reg_reg, O, P),
+        Form::RegImm => sizes!(bit_reg_imm, O, P),
+        Form::MemReg => sizes!(bit_mem_reg, O, P),
+        _ => sizes!(bit_mem_imm, O, P),
     }
 }

@@ -3,11 +3,11 @@
 //! A target outside the limit of CS (legacy modes) or not canonical (64-bit mode) is #GP(0), raised
 //! before anything has changed.
 
-use iced_x86::{Code, Instruction, Mnemonic, OpKind};
+use iced_x86::{Code, Instruction, OpKind};
 
 use super::{
     by_condition, condition, conditions, next, operands,
-    stack::{by_stack, move_stack, peek, push_value, stack_segment, stacks},
+    stack::{by_stack, move_stack, peek, push_value, stack_access, stacks},
 };
 use crate::{
     access::is_canonical,
@@ -16,6 +16,7 @@ use crate::{
     insn::{BLOCK_BASE, Form, Handler, Insn, Size, gpr, seg},
     lower::{End, Lowered, Lowering},
     observe::{Branch, Cx, Observer},
+    operation::Operation,
     stop::{Exec, Stop, vector},
 };
 
@@ -203,17 +204,8 @@ fn bound<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -
     if index < lower || index > upper { Err(Stop::fault(vector::BR)) } else { Ok(()) }
 }
 
-fn last<O>(run: Handler<O>, insn: Insn) -> Option<Lowered<O>> {
-    Some(Lowered { run, insn, end: End::Branch })
-}
-
-/// The row for a branch's operand size: 16, 32 or 64 bits.
-fn by_operand<O>(size: Size, handlers: [Handler<O>; 3]) -> Handler<O> {
-    match size {
-        Size::B1 | Size::B2 => handlers[0],
-        Size::B4 => handlers[1],
-        Size::B8 => handlers[2],
-    }
+fn last(insn: Insn) -> Option<Lowered> {
+    Some(Lowered { insn, end: End::Branch })
 }
 
 /// Enters the static target, if there is one, and the operand size.
@@ -252,137 +244,142 @@ fn count_size(code: Code) -> Size {
     }
 }
 
-fn loop_handler<O: Observer, const WHILE: u8>(operand: Size, count: Size) -> Handler<O> {
-    let handlers: [Handler<O>; 3] = match count {
-        Size::B1 | Size::B2 => [
+/// Enters the register, if there is one, through which an indirect JMP or CALL goes, and the operand
+/// size.
+fn indirect_operand(l: &Lowering, i: &Instruction, insn: &mut Insn) {
+    insn.size = l.size_of(i);
+    if i.op0_kind() == OpKind::Memory {
+        insn.form = Form::Mem;
+    } else {
+        insn.form = Form::Reg;
+        insn.src = l.reg(i.op0_register());
+    }
+}
+
+/// Lowers the instructions of this file. Of Jcc `aux` is the condition code, of LOOP, LOOPE, LOOPNE
+/// and JCXZ the width of the count (as [`Size`]), of CALL and RET what
+/// [`stack_access`](super::stack::stack_access) says.
+pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered> {
+    match insn.op {
+        Operation::Jmp | Operation::Call => {
+            if insn.op == Operation::Call {
+                insn.aux = stack_access(l);
+            }
+            if !static_operand(i, &mut insn) {
+                if !i.is_jmp_near_indirect() && !i.is_call_near_indirect() {
+                    return None;
+                }
+                indirect_operand(l, i, &mut insn);
+            }
+        }
+        Operation::Ret => {
+            insn.aux = stack_access(l);
+            insn.size = match i.code() {
+                Code::Retnw | Code::Retnw_imm16 => Size::B2,
+                Code::Retnq | Code::Retnq_imm16 => Size::B8,
+                _ => Size::B4,
+            };
+            if i.op_count() == 1 {
+                insn.imm = i.immediate(0);
+            }
+        }
+        Operation::Jcc => {
+            insn.aux = condition(i);
+            if !static_operand(i, &mut insn) {
+                return None;
+            }
+        }
+        Operation::Loop | Operation::Loope | Operation::Loopne | Operation::Jcxz => {
+            insn.aux = count_size(i.code()) as u8;
+            if !static_operand(i, &mut insn) {
+                return None;
+            }
+        }
+        Operation::Bound => {
+            operands(l, i, &mut insn);
+            return next(insn);
+        }
+        _ => return None,
+    }
+    last(insn)
+}
+
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    Some(match (insn.op, insn.form) {
+        (Operation::Jmp, Form::Mem) => {
+            by_operand(insn.size, [jmp_mem::<O, u16>, jmp_mem::<O, u32>, jmp_mem::<O, u64>])
+        }
+        (Operation::Jmp, Form::Reg) => {
+            by_operand(insn.size, [jmp_reg::<O, u16>, jmp_reg::<O, u32>, jmp_reg::<O, u64>])
+        }
+        (Operation::Jmp, _) => by_operand(insn.size, [jmp::<O, u16>, jmp::<O, u32>, jmp::<O, u64>]),
+        (Operation::Call, Form::Mem) => by_stack(insn, stacks!(call_mem, O)),
+        (Operation::Call, Form::Reg) => by_stack(insn, stacks!(call_reg, O)),
+        (Operation::Call, _) => by_stack(insn, stacks!(call, O)),
+        (Operation::Ret, _) => by_stack(insn, stacks!(ret, O)),
+        (Operation::Jcc, _) => {
+            let handlers = match insn.size {
+                Size::B1 | Size::B2 => conditions!(jcc, O, u16),
+                Size::B4 => conditions!(jcc, O, u32),
+                Size::B8 => conditions!(jcc, O, u64),
+            };
+            by_condition(insn.aux, handlers)
+        }
+        (Operation::Loop, _) => loop_handler::<O, COUNT_ONLY>(insn),
+        (Operation::Loope, _) => loop_handler::<O, WHILE_EQUAL>(insn),
+        (Operation::Loopne, _) => loop_handler::<O, WHILE_NOT_EQUAL>(insn),
+        (Operation::Jcxz, _) => zero_handler(insn),
+        (Operation::Bound, _) if insn.size == Size::B2 => bound::<O, u16>,
+        (Operation::Bound, _) => bound::<O, u32>,
+        _ => return None,
+    })
+}
+
+/// The row for a branch's operand size: 16, 32 or 64 bits.
+fn by_operand<O>(size: Size, handlers: [Handler<O>; 3]) -> Handler<O> {
+    match size {
+        Size::B1 | Size::B2 => handlers[0],
+        Size::B4 => handlers[1],
+        Size::B8 => handlers[2],
+    }
+}
+
+const COUNT_16: u8 = Size::B2 as u8;
+const COUNT_32: u8 = Size::B4 as u8;
+
+fn loop_handler<O: Observer, const WHILE: u8>(insn: &Insn) -> Handler<O> {
+    let handlers: [Handler<O>; 3] = match insn.aux {
+        COUNT_16 => [
             count_down::<O, u16, u16, WHILE>,
             count_down::<O, u32, u16, WHILE>,
             count_down::<O, u64, u16, WHILE>,
         ],
-        Size::B4 => [
+        COUNT_32 => [
             count_down::<O, u16, u32, WHILE>,
             count_down::<O, u32, u32, WHILE>,
             count_down::<O, u64, u32, WHILE>,
         ],
-        Size::B8 => [
+        _ => [
             count_down::<O, u16, u64, WHILE>,
             count_down::<O, u32, u64, WHILE>,
             count_down::<O, u64, u64, WHILE>,
         ],
     };
-    by_operand(operand, handlers)
+    by_operand(insn.size, handlers)
 }
 
-fn zero_handler<O: Observer>(operand: Size, count: Size) -> Handler<O> {
-    let handlers: [Handler<O>; 3] = match count {
-        Size::B1 | Size::B2 => {
+fn zero_handler<O: Observer>(insn: &Insn) -> Handler<O> {
+    let handlers: [Handler<O>; 3] = match insn.aux {
+        COUNT_16 => {
             [jump_if_zero::<O, u16, u16>, jump_if_zero::<O, u32, u16>, jump_if_zero::<O, u64, u16>]
         }
-        Size::B4 => {
+        COUNT_32 => {
             [jump_if_zero::<O, u16, u32>, jump_if_zero::<O, u32, u32>, jump_if_zero::<O, u64, u32>]
         }
-        Size::B8 => {
+        _ => {
             [jump_if_zero::<O, u16, u64>, jump_if_zero::<O, u32, u64>, jump_if_zero::<O, u64, u64>]
         }
     };
-    by_operand(operand, handlers)
-}
-
-/// LOOP, LOOPcc and JCXZ.
-fn counted<O: Observer>(i: &Instruction, mut insn: Insn) -> Option<Lowered<O>> {
-    if !static_operand(i, &mut insn) {
-        return None;
-    }
-    let count = count_size(i.code());
-    let run = match i.mnemonic() {
-        Mnemonic::Loop => loop_handler::<O, COUNT_ONLY>(insn.size, count),
-        Mnemonic::Loope => loop_handler::<O, WHILE_EQUAL>(insn.size, count),
-        Mnemonic::Loopne => loop_handler::<O, WHILE_NOT_EQUAL>(insn.size, count),
-        _ => zero_handler::<O>(insn.size, count),
-    };
-    last(run, insn)
-}
-
-fn conditional<O: Observer>(i: &Instruction, mut insn: Insn) -> Option<Lowered<O>> {
-    if !static_operand(i, &mut insn) {
-        return None;
-    }
-    insn.aux = condition(i);
-    let handlers = match insn.size {
-        Size::B1 | Size::B2 => conditions!(jcc, O, u16),
-        Size::B4 => conditions!(jcc, O, u32),
-        Size::B8 => conditions!(jcc, O, u64),
-    };
-    last(by_condition(insn.aux, handlers), insn)
-}
-
-fn jump<O: Observer>(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered<O>> {
-    if static_operand(i, &mut insn) {
-        return last(by_operand(insn.size, [jmp::<O, u16>, jmp::<O, u32>, jmp::<O, u64>]), insn);
-    }
-    if !i.is_jmp_near_indirect() {
-        return None;
-    }
-    insn.size = l.size_of(i);
-    if i.op0_kind() == OpKind::Memory {
-        insn.form = Form::Mem;
-        let handlers = [jmp_mem::<O, u16>, jmp_mem::<O, u32>, jmp_mem::<O, u64>];
-        return last(by_operand(insn.size, handlers), insn);
-    }
-    insn.form = Form::Reg;
-    insn.src = l.reg(i.op0_register());
-    let handlers = [jmp_reg::<O, u16>, jmp_reg::<O, u32>, jmp_reg::<O, u64>];
-    last(by_operand(insn.size, handlers), insn)
-}
-
-fn near_call<O: Observer>(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered<O>> {
-    insn.aux = stack_segment(l);
-    if static_operand(i, &mut insn) {
-        return last(by_stack(l, insn.size, stacks!(call, O)), insn);
-    }
-    if !i.is_call_near_indirect() {
-        return None;
-    }
-    insn.size = l.size_of(i);
-    if i.op0_kind() == OpKind::Memory {
-        insn.form = Form::Mem;
-        return last(by_stack(l, insn.size, stacks!(call_mem, O)), insn);
-    }
-    insn.form = Form::Reg;
-    insn.src = l.reg(i.op0_register());
-    last(by_stack(l, insn.size, stacks!(call_reg, O)), insn)
-}
-
-fn near_return<O: Observer>(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered<O>> {
-    insn.aux = stack_segment(l);
-    insn.size = match i.code() {
-        Code::Retnw | Code::Retnw_imm16 => Size::B2,
-        Code::Retnq | Code::Retnq_imm16 => Size::B8,
-        _ => Size::B4,
-    };
-    if i.op_count() == 1 {
-        insn.imm = i.immediate(0);
-    }
-    last(by_stack(l, insn.size, stacks!(ret, O)), insn)
-}
-
-pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    match i.mnemonic() {
-        Mnemonic::Jmp => jump(l, i, l.insn(i)),
-        Mnemonic::Call => near_call(l, i, l.insn(i)),
-        Mnemonic::Ret => near_return(l, i, l.insn(i)),
-        Mnemonic::Loop
-        | Mnemonic::Loope
-        | Mnemonic::Loopne
-        | Mnemonic::Jcxz
-        | Mnemonic::Jecxz
-        | Mnemonic::Jrcxz => counted(i, l.insn(i)),
-        Mnemonic::Bound => {
-            let mut insn = l.insn(i);
-            operands(l, i, &mut insn);
-            next(if insn.size == Size::B2 { bound::<O, u16> } else { bound::<O, u32> }, insn)
-        }
-        _ if i.is_jcc_short_or_near() => conditional(i, l.insn(i)),
-        _ => None,
-    }
+    by_operand(insn.size, handlers)
 }

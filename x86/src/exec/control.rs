@@ -1,6 +1,6 @@
 //! Control and debug registers and what goes with them (AMD64 APM volume 2, section 3.1).
 
-use iced_x86::{Instruction, Mnemonic, OpKind};
+use iced_x86::{Instruction, OpKind};
 
 use crate::{
     control_registers::{cr0, cr4, efer},
@@ -11,6 +11,7 @@ use crate::{
     insn::{Form, Handler, Insn, Size, seg},
     lower::{End, Lowered, Lowering},
     observe::{Cx, Observer},
+    operation::Operation,
     stop::{Exec, Stop, vector},
 };
 
@@ -20,59 +21,57 @@ use super::{by_size, size_of_bytes, sizes};
 const GENERAL_DETECT: u64 = 1 << 13;
 
 /// Lowers the instructions of this file.
-pub(crate) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let insn = l.insn(i);
-    let (run, insn): (Handler<O>, Insn) = match i.mnemonic() {
-        Mnemonic::Mov => return move_special(l, i),
-        Mnemonic::Clts => (clts::<O>, insn),
-        Mnemonic::Lmsw if i.op0_kind() == OpKind::Register => {
-            (lmsw::<O>, Insn { form: Form::Reg, src: l.reg(i.op0_register()), ..insn })
+pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered> {
+    let mut end = End::Fall;
+    match insn.op {
+        Operation::MovToControl
+        | Operation::MovFromControl
+        | Operation::MovToDebug
+        | Operation::MovFromDebug => {
+            insn.form = Form::RegReg;
+            insn.size = size_of_bytes(i.op0_register().size());
+            insn.dst = l.reg(i.op0_register());
+            insn.src = l.reg(i.op1_register());
+            if matches!(insn.op, Operation::MovFromControl | Operation::MovFromDebug) {
+                end = End::Next;
+            }
         }
-        Mnemonic::Lmsw => (lmsw::<O>, Insn { form: Form::Mem, ..insn }),
-        Mnemonic::Smsw => return Some(store_word(l, i)),
-        Mnemonic::Invlpg => (invlpg::<O>, insn),
+        Operation::Lmsw if i.op0_kind() == OpKind::Register => {
+            insn.form = Form::Reg;
+            insn.src = l.reg(i.op0_register());
+        }
+        Operation::Lmsw => insn.form = Form::Mem,
+        Operation::Smsw => {
+            if i.op0_kind() == OpKind::Register {
+                insn.form = Form::Reg;
+                insn.size = size_of_bytes(i.op0_register().size());
+                insn.dst = l.reg(i.op0_register());
+            } else {
+                insn.form = Form::Mem;
+                insn.size = Size::B2;
+            }
+            end = End::Next;
+        }
+        Operation::Clts | Operation::Invlpg => {}
         _ => return None,
-    };
-    Some(Lowered { run, insn, end: End::Fall })
-}
-
-/// Lowers MOV to and from control and debug registers.
-fn move_special<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    if i.op0_kind() != OpKind::Register || i.op1_kind() != OpKind::Register {
-        return None;
     }
-    let (to, from) = (i.op0_register(), i.op1_register());
-    let (run, end): (Handler<O>, End) = if to.is_cr() {
-        (write_control::<O>, End::Fall)
-    } else if from.is_cr() {
-        (read_control::<O>, End::Next)
-    } else if to.is_dr() {
-        (write_debug::<O>, End::Fall)
-    } else if from.is_dr() {
-        (read_debug::<O>, End::Next)
-    } else {
-        return None;
-    };
-    let insn = Insn {
-        form: Form::RegReg,
-        size: size_of_bytes(to.size()),
-        dst: l.reg(to),
-        src: l.reg(from),
-        ..l.insn(i)
-    };
-    Some(Lowered { run, insn, end })
+    Some(Lowered { insn, end })
 }
 
-fn store_word<O: Observer>(l: &Lowering, i: &Instruction) -> Lowered<O> {
-    let insn = l.insn(i);
-    let (run, insn): (Handler<O>, Insn) = if i.op0_kind() == OpKind::Register {
-        let size = size_of_bytes(i.op0_register().size());
-        let insn = Insn { form: Form::Reg, size, dst: l.reg(i.op0_register()), ..insn };
-        (by_size(size, sizes!(smsw, O)), insn)
-    } else {
-        (smsw_memory::<O>, Insn { form: Form::Mem, size: Size::B2, ..insn })
-    };
-    Lowered { run, insn, end: End::Next }
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    Some(match insn.op {
+        Operation::MovToControl => write_control,
+        Operation::MovFromControl => read_control,
+        Operation::MovToDebug => write_debug,
+        Operation::MovFromDebug => read_debug,
+        Operation::Clts => clts,
+        Operation::Lmsw => lmsw,
+        Operation::Smsw if insn.form == Form::Reg => by_size(insn.size, sizes!(smsw, O)),
+        Operation::Smsw => smsw_memory,
+        Operation::Invlpg => invlpg,
+        _ => return None,
+    })
 }
 
 fn read_control<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {

@@ -1,14 +1,15 @@
 //! XCHG, XADD, CMPXCHG, CMPXCHG8B, CMPXCHG16B.
 
-use iced_x86::{Instruction, Mnemonic};
+use iced_x86::Instruction;
 
 use super::{by_size, next, operands, sizes};
 use crate::{
     cpu::Cpu,
     flags::Word,
-    insn::{Class, Form, Insn, Size, gpr},
+    insn::{Class, Form, Handler, Insn, Size, gpr},
     lower::{Lowered, Lowering},
     observe::{Cx, Observer},
+    operation::Operation,
     stop::{Exec, Stop},
 };
 
@@ -118,42 +119,47 @@ fn cmpxchg16b<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Ex
     Ok(())
 }
 
-pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let mnemonic = i.mnemonic();
-    let mut insn = l.insn(i);
-    match mnemonic {
-        Mnemonic::Xchg | Mnemonic::Xadd | Mnemonic::Cmpxchg => {}
-        Mnemonic::Cmpxchg8b | Mnemonic::Cmpxchg16b => {
+/// Lowers the instructions of this file.
+pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered> {
+    match insn.op {
+        Operation::Xchg | Operation::Xadd | Operation::Cmpxchg => {
+            if !operands(l, i, &mut insn) {
+                return None;
+            }
+        }
+        Operation::Cmpxchg8b | Operation::Cmpxchg16b => {
             insn.form = Form::Mem;
             insn.size = Size::B8;
             if i.has_lock_prefix() {
                 insn.class = Class::LOCKED;
             }
-            let wide = mnemonic == Mnemonic::Cmpxchg16b;
-            return next(if wide { cmpxchg16b } else { cmpxchg8b }, insn);
         }
         _ => return None,
-    }
-    if !operands(l, i, &mut insn) {
-        return None;
     }
     // XCHG takes its register operand and memory in either order.
     if insn.form == Form::RegMem {
         insn.form = Form::MemReg;
         insn.src = insn.dst;
     }
-    let in_register = insn.form == Form::RegReg;
-    let handlers = match (mnemonic, in_register) {
-        (Mnemonic::Xchg, true) => sizes!(xchg_reg, O),
-        (Mnemonic::Xchg, false) => sizes!(xchg_mem, O),
-        (Mnemonic::Xadd, true) => sizes!(xadd_reg, O),
-        (Mnemonic::Xadd, false) => sizes!(xadd_mem, O),
-        (_, true) => sizes!(cmpxchg_reg, O),
-        (_, false) => sizes!(cmpxchg_mem, O),
-    };
-    if mnemonic == Mnemonic::Xchg && !in_register {
+    if insn.op == Operation::Xchg && insn.form == Form::MemReg {
         // Locked with or without the prefix.
         insn.class = Class::LOCKED;
     }
-    next(by_size(insn.size, handlers), insn)
+    next(insn)
+}
+
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    let handlers = match (insn.op, insn.form) {
+        (Operation::Xchg, Form::RegReg) => sizes!(xchg_reg, O),
+        (Operation::Xchg, _) => sizes!(xchg_mem, O),
+        (Operation::Xadd, Form::RegReg) => sizes!(xadd_reg, O),
+        (Operation::Xadd, _) => sizes!(xadd_mem, O),
+        (Operation::Cmpxchg, Form::RegReg) => sizes!(cmpxchg_reg, O),
+        (Operation::Cmpxchg, _) => sizes!(cmpxchg_mem, O),
+        (Operation::Cmpxchg8b, _) => return Some(cmpxchg8b),
+        (Operation::Cmpxchg16b, _) => return Some(cmpxchg16b),
+        _ => return None,
+    };
+    Some(by_size(insn.size, handlers))
 }

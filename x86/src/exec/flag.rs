@@ -1,16 +1,17 @@
 //! Instructions on single flags: CLC, STC, CMC, CLD, STD, LAHF, SAHF, SETcc, SALC.
 
-use iced_x86::{Instruction, Mnemonic};
+use iced_x86::Instruction;
 
 use super::{by_condition, condition, conditions, next, operands};
 use crate::{
     cpu::Cpu,
     flags,
-    insn::{Form, HIGH_BYTE, Insn, Size, gpr},
+    insn::{Form, HIGH_BYTE, Handler, Insn, Size, gpr},
     lower::{Lowered, Lowering},
     mode::CodeSize,
     observe::{Cx, Observer},
-    stop::{Exec, Stop},
+    operation::Operation,
+    stop::Exec,
 };
 
 /// What SAHF sets and LAHF reads.
@@ -61,10 +62,6 @@ fn salc<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
     Ok(())
 }
 
-fn no_lahf<O: Observer>(_: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
-    Err(Stop::UD)
-}
-
 fn setcc_reg<O: Observer, const CC: u8>(cpu: &mut Cpu, _: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     cpu.set_reg(insn.dst, u8::from(cpu.flags.condition(CC)));
     Ok(())
@@ -79,46 +76,45 @@ fn setcc_mem<O: Observer, const CC: u8>(
     cpu.store_mem(cx, &insn.mem, value)
 }
 
-fn setcc<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let mut insn = l.insn(i);
-    operands(l, i, &mut insn);
-    insn.size = Size::B1;
-    insn.aux = condition(i);
-    let handlers = match insn.form {
-        Form::Reg => conditions!(setcc_reg, O),
-        _ => conditions!(setcc_mem, O),
-    };
-    next(by_condition(insn.aux, handlers), insn)
+/// Lowers the instructions of this file. Of SETcc `aux` is the condition code.
+pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered> {
+    match insn.op {
+        Operation::Clc
+        | Operation::Stc
+        | Operation::Cmc
+        | Operation::Cld
+        | Operation::Std
+        | Operation::Salc => {}
+        Operation::Lahf | Operation::Sahf => {
+            if l.code == CodeSize::Bits64 && !l.features.lahf_lm {
+                return None;
+            }
+        }
+        Operation::Setcc => {
+            operands(l, i, &mut insn);
+            insn.size = Size::B1;
+            insn.aux = condition(i);
+        }
+        _ => return None,
+    }
+    next(insn)
 }
 
-pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let has_lahf = l.code != CodeSize::Bits64 || l.features.lahf_lm;
-    match i.mnemonic() {
-        Mnemonic::Clc => next(clc, l.insn(i)),
-        Mnemonic::Stc => next(stc, l.insn(i)),
-        Mnemonic::Cmc => next(cmc, l.insn(i)),
-        Mnemonic::Cld => next(cld, l.insn(i)),
-        Mnemonic::Std => next(std, l.insn(i)),
-        Mnemonic::Lahf | Mnemonic::Sahf if !has_lahf => next(no_lahf, l.insn(i)),
-        Mnemonic::Lahf => next(lahf, l.insn(i)),
-        Mnemonic::Sahf => next(sahf, l.insn(i)),
-        Mnemonic::Salc => next(salc, l.insn(i)),
-        Mnemonic::Seto
-        | Mnemonic::Setno
-        | Mnemonic::Setb
-        | Mnemonic::Setae
-        | Mnemonic::Sete
-        | Mnemonic::Setne
-        | Mnemonic::Setbe
-        | Mnemonic::Seta
-        | Mnemonic::Sets
-        | Mnemonic::Setns
-        | Mnemonic::Setp
-        | Mnemonic::Setnp
-        | Mnemonic::Setl
-        | Mnemonic::Setge
-        | Mnemonic::Setle
-        | Mnemonic::Setg => setcc(l, i),
-        _ => None,
-    }
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    Some(match insn.op {
+        Operation::Clc => clc,
+        Operation::Stc => stc,
+        Operation::Cmc => cmc,
+        Operation::Cld => cld,
+        Operation::Std => std,
+        Operation::Lahf => lahf,
+        Operation::Sahf => sahf,
+        Operation::Salc => salc,
+        Operation::Setcc if insn.form == Form::Reg => {
+            by_condition(insn.aux, conditions!(setcc_reg, O))
+        }
+        Operation::Setcc => by_condition(insn.aux, conditions!(setcc_mem, O)),
+        _ => return None,
+    })
 }

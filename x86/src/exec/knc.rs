@@ -14,6 +14,7 @@ use crate::{
     lower::{End, Lowered, Lowering},
     mode::CodeSize,
     observe::{Cx, Observer},
+    operation::Operation,
     stop::Exec,
 };
 
@@ -51,23 +52,34 @@ fn prefixes(bytes: &[u8]) -> usize {
 }
 
 /// Lowers the instructions of this file.
-pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let run: Handler<O> = match i.code() {
-        Code::VEX_KNC_Spflt_r32 | Code::VEX_KNC_Spflt_r64 => spflt,
-        Code::VEX_KNC_Delay_r32 | Code::VEX_KNC_Delay_r64 => delay,
+pub(super) fn lower(l: &Lowering, i: &Instruction, insn: Insn) -> Option<Lowered> {
+    match i.code() {
+        Code::VEX_KNC_Spflt_r32
+        | Code::VEX_KNC_Spflt_r64
+        | Code::VEX_KNC_Delay_r32
+        | Code::VEX_KNC_Delay_r64 => {}
         // No cache is modelled here, and an eviction never faults: the operand is not looked at.
-        Code::VEX_KNC_Clevict0_m8 | Code::VEX_KNC_Clevict1_m8 => {
-            return next(evict, l.insn(i));
-        }
+        Code::VEX_KNC_Clevict0_m8 | Code::VEX_KNC_Clevict1_m8 => return next(insn),
+        // The decoder knows the same mnemonics with other prefixes.
         _ => return None,
-    };
+    }
     // VEX.W means nothing outside 64-bit mode.
     let size = match l.code {
         CodeSize::Bits64 => size_of_bytes(i.op0_register().size()),
         _ => Size::B4,
     };
-    let insn = Insn { form: Form::Reg, src: l.reg(i.op0_register()), size, ..l.insn(i) };
-    Some(Lowered { run, insn, end: End::Fall })
+    let insn = Insn { form: Form::Reg, src: l.reg(i.op0_register()), size, ..insn };
+    Some(Lowered { insn, end: End::Fall })
+}
+
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    Some(match insn.op {
+        Operation::Spflt => spflt,
+        Operation::Delay => delay,
+        Operation::Clevict0 | Operation::Clevict1 => evict,
+        _ => return None,
+    })
 }
 
 /// SPFLT: bit 0 of the operand becomes the user preference of the hardware thread.

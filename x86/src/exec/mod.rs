@@ -1,8 +1,9 @@
 //! The instructions without x87 and vectors: how they are lowered and what they do.
 //!
-//! One file per family. Each offers `lower`, which answers `None` for an instruction that is not of
-//! its family. Handlers are generic over the operand size, so that no size is looked at while
-//! they run; `lower` picks the right one from an array with a row per size.
+//! One file per family. Each offers `lower`, which alone knows the decoder, and `handler`, which knows
+//! the lowered instruction alone; both answer `None` for an instruction that is not of the family.
+//! Handlers are generic over the operand size, so that no size is looked at while they run; `handler`
+//! picks the right one from an array with a row per size.
 
 mod alu;
 mod bcd;
@@ -25,6 +26,8 @@ mod system;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use hint::undefined;
+
 use iced_x86::{Instruction, OpKind};
 
 use crate::{
@@ -33,26 +36,48 @@ use crate::{
     observe::Observer,
 };
 
-/// Lowers an instruction of the families of this module.
-pub(crate) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    mov::lower(l, i)
-        .or_else(|| alu::lower(l, i))
-        .or_else(|| branch::lower(l, i))
-        .or_else(|| stack::lower(l, i))
-        .or_else(|| shift::lower(l, i))
-        .or_else(|| bits::lower(l, i))
-        .or_else(|| muldiv::lower(l, i))
-        .or_else(|| flag::lower(l, i))
-        .or_else(|| exchange::lower(l, i))
-        .or_else(|| string::lower(l, i))
-        .or_else(|| hint::lower(l, i))
-        .or_else(|| bcd::lower(l, i))
-        .or_else(|| system::lower(l, i))
-        .or_else(|| privilege::lower(l, i))
-        .or_else(|| control::lower(l, i))
-        .or_else(|| msr::lower(l, i))
-        .or_else(|| portio::lower(l, i))
-        .or_else(|| knc::lower(l, i))
+/// Lowers an instruction of the families of this module; `insn` is what all have in common of it.
+pub(crate) fn lower(l: &Lowering, i: &Instruction, insn: Insn) -> Option<Lowered> {
+    mov::lower(l, i, insn)
+        .or_else(|| alu::lower(l, i, insn))
+        .or_else(|| branch::lower(l, i, insn))
+        .or_else(|| stack::lower(l, i, insn))
+        .or_else(|| shift::lower(l, i, insn))
+        .or_else(|| bits::lower(l, i, insn))
+        .or_else(|| muldiv::lower(l, i, insn))
+        .or_else(|| flag::lower(l, i, insn))
+        .or_else(|| exchange::lower(l, i, insn))
+        .or_else(|| string::lower(l, i, insn))
+        .or_else(|| hint::lower(l, i, insn))
+        .or_else(|| bcd::lower(i, insn))
+        .or_else(|| system::lower(l, i, insn))
+        .or_else(|| privilege::lower(l, i, insn))
+        .or_else(|| control::lower(l, i, insn))
+        .or_else(|| msr::lower(insn))
+        .or_else(|| portio::lower(l, i, insn))
+        .or_else(|| knc::lower(l, i, insn))
+}
+
+/// The handler of a lowered instruction of the families of this module.
+pub(crate) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    mov::handler(insn)
+        .or_else(|| alu::handler(insn))
+        .or_else(|| branch::handler(insn))
+        .or_else(|| stack::handler(insn))
+        .or_else(|| shift::handler(insn))
+        .or_else(|| bits::handler(insn))
+        .or_else(|| muldiv::handler(insn))
+        .or_else(|| flag::handler(insn))
+        .or_else(|| exchange::handler(insn))
+        .or_else(|| string::handler(insn))
+        .or_else(|| hint::handler(insn))
+        .or_else(|| bcd::handler(insn))
+        .or_else(|| system::handler(insn))
+        .or_else(|| privilege::handler(insn))
+        .or_else(|| control::handler(insn))
+        .or_else(|| msr::handler(insn))
+        .or_else(|| portio::handler(insn))
+        .or_else(|| knc::handler(insn))
 }
 
 /// The handler for an operand size; the array has a row for each, smallest first.
@@ -109,8 +134,8 @@ fn condition(i: &Instruction) -> u8 {
 }
 
 /// An instruction after which the next of the block follows.
-fn next<O>(run: Handler<O>, insn: Insn) -> Option<Lowered<O>> {
-    Some(Lowered { run, insn, end: End::Next })
+fn next(insn: Insn) -> Option<Lowered> {
+    Some(Lowered { insn, end: End::Next })
 }
 
 /// The size of a register or memory operand of `bytes`.

@@ -1,6 +1,6 @@
 //! MOV, MOVZX, MOVSX, MOVSXD, LEA, CMOVcc, BSWAP, XLAT.
 
-use iced_x86::{Instruction, Mnemonic, OpKind};
+use iced_x86::Instruction;
 
 use super::{by_condition, by_size, condition, conditions, next, operand_size, operands, sizes};
 use crate::{
@@ -9,6 +9,7 @@ use crate::{
     insn::{Form, Handler, Insn, Mem, Size, ZERO, gpr},
     lower::{Lowered, Lowering},
     observe::{Cx, Observer},
+    operation::Operation,
     stop::Exec,
 };
 
@@ -38,22 +39,6 @@ fn mem_imm<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn)
     cpu.store_mem(cx, &insn.mem, T::from_u64(insn.imm))
 }
 
-fn mov<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let mut insn = l.insn(i);
-    if !operands(l, i, &mut insn) {
-        return None;
-    }
-    let handlers = match insn.form {
-        Form::RegReg => sizes!(reg_reg, O),
-        Form::RegImm => sizes!(reg_imm, O),
-        Form::RegMem => sizes!(reg_mem, O),
-        Form::MemReg => sizes!(mem_reg, O),
-        Form::MemImm => sizes!(mem_imm, O),
-        Form::None | Form::Reg | Form::Mem => return None,
-    };
-    next(by_size(insn.size, handlers), insn)
-}
-
 #[inline(always)]
 fn extended<S: Word, D: Word, const SIGNED: bool>(value: S) -> D {
     D::from_u64(if SIGNED { value.to_i64() as u64 } else { value.to_u64() })
@@ -79,49 +64,10 @@ fn extend_mem<O: Observer, S: Word, D: Word, const SIGNED: bool>(
     Ok(())
 }
 
-/// MOVZX, MOVSX, MOVSXD. `size` is the destination's, `aux` the source's (as [`Size`]).
-fn extend<O: Observer, const SIGNED: bool>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let mut insn = l.insn(i);
-    if !operands(l, i, &mut insn) {
-        return None;
-    }
-    let source = operand_size(i, 1);
-    insn.aux = source as u8;
-    let (register, memory): (Handler<O>, Handler<O>) = match (source, insn.size) {
-        (Size::B1, Size::B2) => {
-            (extend_reg::<O, u8, u16, SIGNED>, extend_mem::<O, u8, u16, SIGNED>)
-        }
-        (Size::B1, Size::B4) => {
-            (extend_reg::<O, u8, u32, SIGNED>, extend_mem::<O, u8, u32, SIGNED>)
-        }
-        (Size::B1, _) => (extend_reg::<O, u8, u64, SIGNED>, extend_mem::<O, u8, u64, SIGNED>),
-        (Size::B2, Size::B2) => {
-            (extend_reg::<O, u16, u16, SIGNED>, extend_mem::<O, u16, u16, SIGNED>)
-        }
-        (Size::B2, Size::B4) => {
-            (extend_reg::<O, u16, u32, SIGNED>, extend_mem::<O, u16, u32, SIGNED>)
-        }
-        (Size::B2, _) => (extend_reg::<O, u16, u64, SIGNED>, extend_mem::<O, u16, u64, SIGNED>),
-        // MOVSXD with a 16-bit destination reads 16 bits of a 32-bit register operand.
-        (_, Size::B2) => (extend_reg::<O, u16, u16, SIGNED>, extend_mem::<O, u16, u16, SIGNED>),
-        (_, Size::B4) => (extend_reg::<O, u32, u32, SIGNED>, extend_mem::<O, u32, u32, SIGNED>),
-        (_, _) => (extend_reg::<O, u32, u64, SIGNED>, extend_mem::<O, u32, u64, SIGNED>),
-    };
-    next(if insn.form == Form::RegReg { register } else { memory }, insn)
-}
-
 fn load_address<O: Observer, T: Word>(cpu: &mut Cpu, _: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     let address = cpu.effective(&insn.mem);
     cpu.set_reg(insn.dst, T::from_u64(address));
     Ok(())
-}
-
-fn lea<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let mut insn = l.insn(i);
-    if !operands(l, i, &mut insn) {
-        return None;
-    }
-    next(by_size(insn.size, sizes!(load_address, O)), insn)
 }
 
 /// The source is written if the condition holds, else the destination's own value: so a 32-bit
@@ -147,23 +93,6 @@ fn cmov_mem<O: Observer, T: Word, const CC: u8>(
     Ok(())
 }
 
-fn cmov<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let mut insn = l.insn(i);
-    if !operands(l, i, &mut insn) {
-        return None;
-    }
-    insn.aux = condition(i);
-    let handlers = match (insn.form, insn.size) {
-        (Form::RegReg, Size::B2) => conditions!(cmov_reg, O, u16),
-        (Form::RegReg, Size::B8) => conditions!(cmov_reg, O, u64),
-        (Form::RegReg, _) => conditions!(cmov_reg, O, u32),
-        (_, Size::B2) => conditions!(cmov_mem, O, u16),
-        (_, Size::B8) => conditions!(cmov_mem, O, u64),
-        (_, _) => conditions!(cmov_mem, O, u32),
-    };
-    next(by_condition(insn.aux, handlers), insn)
-}
-
 /// With 16-bit operands the result is undefined by the manuals, and zero on AMD processors.
 fn swap_bytes<O: Observer, T: Word>(cpu: &mut Cpu, _: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     let value = cpu.reg::<T>(insn.dst).to_u64();
@@ -183,39 +112,89 @@ fn translate<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exe
     Ok(())
 }
 
-pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    match i.mnemonic() {
-        Mnemonic::Mov => mov(l, i),
-        Mnemonic::Movzx => extend::<O, false>(l, i),
-        Mnemonic::Movsx | Mnemonic::Movsxd => extend::<O, true>(l, i),
-        Mnemonic::Lea => lea(l, i),
-        Mnemonic::Cmovo
-        | Mnemonic::Cmovno
-        | Mnemonic::Cmovb
-        | Mnemonic::Cmovae
-        | Mnemonic::Cmove
-        | Mnemonic::Cmovne
-        | Mnemonic::Cmovbe
-        | Mnemonic::Cmova
-        | Mnemonic::Cmovs
-        | Mnemonic::Cmovns
-        | Mnemonic::Cmovp
-        | Mnemonic::Cmovnp
-        | Mnemonic::Cmovl
-        | Mnemonic::Cmovge
-        | Mnemonic::Cmovle
-        | Mnemonic::Cmovg => cmov(l, i),
-        Mnemonic::Bswap => {
-            let mut insn = l.insn(i);
-            operands(l, i, &mut insn);
-            next(by_size(insn.size, sizes!(swap_bytes, O)), insn)
+/// Lowers the instructions of this file. Of MOVZX, MOVSX and MOVSXD `size` is the destination's and
+/// `aux` the source's (as [`Size`]); of CMOVcc `aux` is the condition code.
+pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered> {
+    match insn.op {
+        Operation::Mov
+        | Operation::Movzx
+        | Operation::Movsx
+        | Operation::Movsxd
+        | Operation::Lea
+        | Operation::Cmovcc
+        | Operation::Bswap => {
+            if !operands(l, i, &mut insn) {
+                return None;
+            }
         }
-        Mnemonic::Xlatb if i.op0_kind() == OpKind::Memory => {
+        Operation::Xlatb => {
             // The decoder's index is AL, of which only the byte counts: the handler adds it.
-            let mut insn = Insn { size: Size::B1, ..l.insn(i) };
+            insn.size = Size::B1;
             insn.mem.index = ZERO;
-            next(translate, insn)
         }
-        _ => None,
+        _ => return None,
     }
+    match insn.op {
+        Operation::Movzx | Operation::Movsx | Operation::Movsxd => {
+            insn.aux = operand_size(i, 1) as u8;
+        }
+        Operation::Cmovcc => insn.aux = condition(i),
+        _ => {}
+    }
+    next(insn)
+}
+
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    Some(match insn.op {
+        Operation::Mov => by_size(insn.size, mov(insn.form)?),
+        Operation::Movzx => extend::<O, false>(insn),
+        Operation::Movsx | Operation::Movsxd => extend::<O, true>(insn),
+        Operation::Lea => by_size(insn.size, sizes!(load_address, O)),
+        Operation::Cmovcc => cmov(insn),
+        Operation::Bswap => by_size(insn.size, sizes!(swap_bytes, O)),
+        Operation::Xlatb => translate,
+        _ => return None,
+    })
+}
+
+fn mov<O: Observer>(form: Form) -> Option<[Handler<O>; 4]> {
+    Some(match form {
+        Form::RegReg => sizes!(reg_reg, O),
+        Form::RegImm => sizes!(reg_imm, O),
+        Form::RegMem => sizes!(reg_mem, O),
+        Form::MemReg => sizes!(mem_reg, O),
+        Form::MemImm => sizes!(mem_imm, O),
+        Form::None | Form::Reg | Form::Mem => return None,
+    })
+}
+
+fn extend<O: Observer, const SIGNED: bool>(insn: &Insn) -> Handler<O> {
+    const B1: u8 = Size::B1 as u8;
+    const B2: u8 = Size::B2 as u8;
+    let (register, memory): (Handler<O>, Handler<O>) = match (insn.aux, insn.size) {
+        (B1, Size::B2) => (extend_reg::<O, u8, u16, SIGNED>, extend_mem::<O, u8, u16, SIGNED>),
+        (B1, Size::B4) => (extend_reg::<O, u8, u32, SIGNED>, extend_mem::<O, u8, u32, SIGNED>),
+        (B1, _) => (extend_reg::<O, u8, u64, SIGNED>, extend_mem::<O, u8, u64, SIGNED>),
+        (B2, Size::B2) => (extend_reg::<O, u16, u16, SIGNED>, extend_mem::<O, u16, u16, SIGNED>),
+        (B2, Size::B4) => (extend_reg::<O, u16, u32, SIGNED>, extend_mem::<O, u16, u32, SIGNED>),
+        (B2, _) => (extend_reg::<O, u16, u64, SIGNED>, extend_mem::<O, u16, u64, SIGNED>),
+        // MOVSXD with a 16-bit destination reads 16 bits of a 32-bit register operand.
+        (_, Size::B2) => (extend_reg::<O, u16, u16, SIGNED>, extend_mem::<O, u16, u16, SIGNED>),
+        (_, Size::B4) => (extend_reg::<O, u32, u32, SIGNED>, extend_mem::<O, u32, u32, SIGNED>),
+        (_, _) => (extend_reg::<O, u32, u64, SIGNED>, extend_mem::<O, u32, u64, SIGNED>),
+    };
+    if insn.form == Form::RegReg { register } else { memory }
+}
+
+fn cmov<O: Observer>(insn: &Insn) -> Handler<O> {
+    let handlers = match (insn.form, insn.size) {
+        (Form::RegReg, Size::B2) => conditions!(cmov_reg, O, u16),
+        (Form::RegReg, Size::B8) => conditions!(cmov_reg, O, u64),
+        (Form::RegReg, _) => conditions!(cmov_reg, O, u32),
+        (_, Size::B2) => conditions!(cmov_mem, O, u16),
+        (_, Size::B8) => conditions!(cmov_mem, O, u64),
+        (_, _) => conditions!(cmov_mem, O, u32),
+    };
+    by_condition(insn.aux, handlers)
 }

@@ -1,16 +1,16 @@
 //! Model-specific registers, CPUID, the time-stamp counter and the performance counters.
 
-use iced_x86::{Instruction, Mnemonic};
-
+use super::next;
 use crate::{
     access::is_canonical,
     bus::{After, RdpmcRequest, Unsettled},
     control_registers::{cr0, cr4, efer},
     cpu::Cpu,
     insn::{Class, Handler, Insn, gpr, seg},
-    lower::{End, Lowered, Lowering},
+    lower::Lowered,
     mode::CodeSize,
     observe::{Cx, Observer},
+    operation::Operation,
     stop::{Exec, Stop},
 };
 
@@ -30,18 +30,29 @@ mod index {
 }
 
 /// Lowers the instructions of this file.
-pub(crate) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let insn = l.insn(i);
-    let (run, insn, end): (Handler<O>, Insn, End) = match i.mnemonic() {
-        Mnemonic::Rdmsr => (rdmsr::<O>, insn, End::Next),
-        Mnemonic::Wrmsr => (wrmsr::<O>, insn, End::Next),
-        Mnemonic::Rdtsc => (rdtsc::<O>, insn, End::Next),
-        Mnemonic::Rdpmc => (rdpmc::<O>, insn, End::Next),
-        Mnemonic::Cpuid => (cpuid::<O>, Insn { class: Class::CPUID, ..insn }, End::Next),
-        Mnemonic::Swapgs => (swapgs::<O>, insn, End::Next),
+pub(super) fn lower(insn: Insn) -> Option<Lowered> {
+    match insn.op {
+        Operation::Rdmsr
+        | Operation::Wrmsr
+        | Operation::Rdtsc
+        | Operation::Rdpmc
+        | Operation::Swapgs => next(insn),
+        Operation::Cpuid => next(Insn { class: Class::CPUID, ..insn }),
+        _ => None,
+    }
+}
+
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    Some(match insn.op {
+        Operation::Rdmsr => rdmsr,
+        Operation::Wrmsr => wrmsr,
+        Operation::Rdtsc => rdtsc,
+        Operation::Rdpmc => rdpmc,
+        Operation::Cpuid => cpuid,
+        Operation::Swapgs => swapgs,
         _ => return None,
-    };
-    Some(Lowered { run, insn, end })
+    })
 }
 
 /// EDX:EAX, each zero-extended.

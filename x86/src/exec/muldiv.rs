@@ -1,14 +1,15 @@
 //! MUL, IMUL, DIV, IDIV; CBW, CWDE, CDQE, CWD, CDQ, CQO.
 
-use iced_x86::{Instruction, Mnemonic};
+use iced_x86::Instruction;
 
 use super::{by_size, next, operands, sign_extend, sizes};
 use crate::{
     cpu::Cpu,
     flags::Word,
-    insn::{Form, HIGH_BYTE, Insn, Size, gpr},
+    insn::{Form, HIGH_BYTE, Handler, Insn, Size, gpr},
     lower::{Lowered, Lowering},
     observe::{Cx, Observer},
+    operation::Operation,
     stop::{Exec, Stop},
 };
 
@@ -130,18 +131,6 @@ fn accumulator_mem<O: Observer, T: Word, P: Accumulator>(
     P::apply(cpu, operand)
 }
 
-fn accumulator<O: Observer, P: Accumulator>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let mut insn = l.insn(i);
-    if !operands(l, i, &mut insn) {
-        return None;
-    }
-    let handlers = match insn.form {
-        Form::Reg => sizes!(accumulator_reg, O, P),
-        _ => sizes!(accumulator_mem, O, P),
-    };
-    next(by_size(insn.size, handlers), insn)
-}
-
 #[inline(always)]
 fn imul_into<T: Word>(cpu: &mut Cpu, dst: u8, a: T, b: T) {
     let (product, overflow) = signed_product(a, b);
@@ -174,29 +163,6 @@ fn imul_mem_imm<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &
     Ok(())
 }
 
-fn imul<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    if i.op_count() == 1 {
-        return accumulator::<O, Imul>(l, i);
-    }
-    let mut insn = l.insn(i);
-    if !operands(l, i, &mut insn) {
-        return None;
-    }
-    if i.op_count() == 2 {
-        let handlers = match insn.form {
-            Form::RegReg => sizes!(imul_reg, O),
-            _ => sizes!(imul_mem, O),
-        };
-        return next(by_size(insn.size, handlers), insn);
-    }
-    insn.imm = sign_extend(i.immediate(2), insn.size);
-    let handlers = match insn.form {
-        Form::RegReg => sizes!(imul_reg_imm, O),
-        _ => sizes!(imul_mem_imm, O),
-    };
-    next(by_size(insn.size, handlers), insn)
-}
-
 /// CBW, CWDE, CDQE: the lower half of the accumulator, sign-extended; `T` is the whole.
 fn widen<O: Observer, T: Word>(cpu: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
     let unused = 64 - T::BITS / 2;
@@ -212,18 +178,55 @@ fn spread<O: Observer, T: Word>(cpu: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> E
     Ok(())
 }
 
-pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    match i.mnemonic() {
-        Mnemonic::Mul => accumulator::<O, Mul>(l, i),
-        Mnemonic::Imul => imul(l, i),
-        Mnemonic::Div => accumulator::<O, Div>(l, i),
-        Mnemonic::Idiv => accumulator::<O, Idiv>(l, i),
-        Mnemonic::Cbw => next(widen::<O, u16>, Insn { size: Size::B2, ..l.insn(i) }),
-        Mnemonic::Cwde => next(widen::<O, u32>, l.insn(i)),
-        Mnemonic::Cdqe => next(widen::<O, u64>, Insn { size: Size::B8, ..l.insn(i) }),
-        Mnemonic::Cwd => next(spread::<O, u16>, Insn { size: Size::B2, ..l.insn(i) }),
-        Mnemonic::Cdq => next(spread::<O, u32>, l.insn(i)),
-        Mnemonic::Cqo => next(spread::<O, u64>, Insn { size: Size::B8, ..l.insn(i) }),
-        _ => None,
+/// Lowers the instructions of this file. Of IMUL `aux` is the number of operands.
+pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered> {
+    match insn.op {
+        Operation::Mul | Operation::Imul | Operation::Div | Operation::Idiv => {
+            if !operands(l, i, &mut insn) {
+                return None;
+            }
+        }
+        Operation::Cbw | Operation::Cwd => insn.size = Size::B2,
+        Operation::Cwde | Operation::Cdq => insn.size = Size::B4,
+        Operation::Cdqe | Operation::Cqo => insn.size = Size::B8,
+        _ => return None,
+    }
+    if insn.op == Operation::Imul {
+        insn.aux = i.op_count() as u8;
+        if insn.aux == 3 {
+            insn.imm = sign_extend(i.immediate(2), insn.size);
+        }
+    }
+    next(insn)
+}
+
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    let handlers = match insn.op {
+        Operation::Mul => accumulator::<O, Mul>(insn.form),
+        Operation::Imul => imul(insn),
+        Operation::Div => accumulator::<O, Div>(insn.form),
+        Operation::Idiv => accumulator::<O, Idiv>(insn.form),
+        Operation::Cbw | Operation::Cwde | Operation::Cdqe => sizes!(widen, O),
+        Operation::Cwd | Operation::Cdq | Operation::Cqo => sizes!(spread, O),
+        _ => return None,
+    };
+    Some(by_size(insn.size, handlers))
+}
+
+fn accumulator<O: Observer, P: Accumulator>(form: Form) -> [Handler<O>; 4] {
+    match form {
+        Form::Reg => sizes!(accumulator_reg, O, P),
+        _ => sizes!(accumulator_mem, O, P),
+    }
+}
+
+fn imul<O: Observer>(insn: &Insn) -> [Handler<O>; 4] {
+    match (insn.aux, insn.form) {
+        (1, form) => accumulator::<O, Imul>(form),
+        (2, Form::RegReg) => sizes!(imul_reg, O),
+        (2, _) => sizes!(imul_mem, O),
+        (_, Form::RegReg) => sizes!(imul_reg_imm, O),
+        (_, _) => sizes!(imul_mem_imm, O),
     }
 }

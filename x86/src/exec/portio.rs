@@ -1,13 +1,14 @@
 //! Port input and output (AMD64 APM volume 2, section 12.2.5; volume 3).
 
-use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Instruction, OpKind, Register};
 
 use crate::{
     cpu::Cpu,
     flags::{self, Word},
-    insn::{AddrMask, Form, Handler, Insn, Mem, Size, ZERO, gpr},
+    insn::{AddrMask, Form, Handler, Insn, Mem, ZERO, gpr},
     lower::{End, Lowered, Lowering},
     observe::{Access, Cx, Direction, Observer, Target},
+    operation::Operation,
     segment::system_type::{TSS32, TSS32_BUSY},
     stop::{Exec, Stop},
 };
@@ -20,47 +21,55 @@ const BITMAP_AT: u64 = 102;
 const BITMAP_LIMIT: u32 = 103;
 
 /// Lowers the instructions of this file.
-pub(crate) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    match i.mnemonic() {
-        Mnemonic::In => Some(port(l, i, 0, sizes!(input, O), End::Next)),
-        Mnemonic::Out => Some(port(l, i, 1, sizes!(output, O), End::Fall)),
-        Mnemonic::Insb | Mnemonic::Insw | Mnemonic::Insd => Some(string(l, i, 0, sizes!(ins, O))),
-        Mnemonic::Outsb | Mnemonic::Outsw | Mnemonic::Outsd => {
-            Some(string(l, i, 1, sizes!(outs, O)))
+pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered> {
+    let end = match insn.op {
+        Operation::In => {
+            port_operands(i, 0, &mut insn);
+            End::Next
         }
-        _ => None,
-    }
+        Operation::Out => {
+            port_operands(i, 1, &mut insn);
+            End::Fall
+        }
+        Operation::Ins => {
+            string_operand(l, i, 0, &mut insn);
+            End::Fall
+        }
+        Operation::Outs => {
+            string_operand(l, i, 1, &mut insn);
+            End::Fall
+        }
+        _ => return None,
+    };
+    Some(Lowered { insn, end })
 }
 
-/// IN and OUT, with the data in operand `data` and the port in the other one.
-fn port<O: Observer>(
-    l: &Lowering,
-    i: &Instruction,
-    data: u32,
-    rows: [Handler<O>; 4],
-    end: End,
-) -> Lowered<O> {
-    let size = size_of_bytes(i.op_register(data).size());
-    let mut insn = Insn { size, form: Form::RegReg, src: gpr::RDX, ..l.insn(i) };
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    let handlers = match insn.op {
+        Operation::In => sizes!(input, O),
+        Operation::Out => sizes!(output, O),
+        Operation::Ins => sizes!(ins, O),
+        Operation::Outs => sizes!(outs, O),
+        _ => return None,
+    };
+    Some(by_size(insn.size, handlers))
+}
+
+/// Enters the operands of IN and OUT, with the data in operand `data` and the port in the other one.
+fn port_operands(i: &Instruction, data: u32, insn: &mut Insn) {
+    insn.size = size_of_bytes(i.op_register(data).size());
+    insn.form = Form::RegReg;
+    insn.src = gpr::RDX;
     if i.op_kind(1 - data) != OpKind::Register {
         insn.form = Form::RegImm;
         insn.imm = u64::from(i.immediate8());
     }
-    Lowered { run: by_size(size, rows), insn, end }
 }
 
-/// INS and OUTS, with the memory in operand `data`; `aux` is 1 with a repeat prefix.
-fn string<O: Observer>(
-    l: &Lowering,
-    i: &Instruction,
-    data: u32,
-    rows: [Handler<O>; 4],
-) -> Lowered<O> {
-    let size = match i.mnemonic() {
-        Mnemonic::Insb | Mnemonic::Outsb => Size::B1,
-        Mnemonic::Insw | Mnemonic::Outsw => Size::B2,
-        _ => Size::B4,
-    };
+/// Enters the operand of INS and OUTS, with the memory in operand `data`; `aux` is 1 with a repeat
+/// prefix.
+fn string_operand(l: &Lowering, i: &Instruction, data: u32, insn: &mut Insn) {
     let mask = match i.op_kind(data) {
         OpKind::MemoryESDI | OpKind::MemorySegSI => AddrMask::Bits16,
         OpKind::MemoryESEDI | OpKind::MemorySegESI => AddrMask::Bits32,
@@ -68,10 +77,10 @@ fn string<O: Observer>(
     };
     let (base, segment) =
         if data == 0 { (gpr::RDI, Register::ES) } else { (gpr::RSI, l.memory_segment(i)) };
-    let mem = Mem { disp: 0, base, index: ZERO, scale: 0, seg: l.segment(segment), mask };
-    let repeats = i.has_rep_prefix() || i.has_repne_prefix();
-    let insn = Insn { mem, size, form: Form::Mem, aux: u8::from(repeats), ..l.insn(i) };
-    Lowered { run: by_size(size, rows), insn, end: End::Fall }
+    insn.mem = Mem { disp: 0, base, index: ZERO, scale: 0, seg: l.segment(segment), mask };
+    insn.size = size_of_bytes(i.memory_size().size());
+    insn.form = Form::Mem;
+    insn.aux = u8::from(i.has_rep_prefix() || i.has_repne_prefix());
 }
 
 impl Cpu {

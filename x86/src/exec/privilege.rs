@@ -1,6 +1,6 @@
 //! Descriptor tables, access rights, the interrupt flag, RFLAGS on the stack, HLT.
 
-use iced_x86::{Instruction, Mnemonic, OpKind};
+use iced_x86::{Code, Instruction, OpKind};
 
 use crate::{
     access::is_canonical,
@@ -13,6 +13,7 @@ use crate::{
     lower::{End, Lowered, Lowering},
     mode::CodeSize,
     observe::{Cx, Observer},
+    operation::Operation,
     segment::{Descriptor, rpl, system_type},
     stop::{Exec, Stop},
 };
@@ -20,85 +21,112 @@ use crate::{
 use super::{by_size, operand_size, sizes};
 
 /// Lowers the instructions of this file.
-pub(crate) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let insn = l.insn(i);
-    let sized = |size| Insn { size, ..insn };
-    let (run, insn, end): (Handler<O>, Insn, End) = match i.mnemonic() {
-        Mnemonic::Cli => (cli::<O>, insn, End::Next),
-        Mnemonic::Sti => (sti::<O>, insn, End::Fall),
-        Mnemonic::Pushf => (pushf::<O>, sized(Size::B2), End::Next),
-        Mnemonic::Pushfd => (pushf::<O>, sized(Size::B4), End::Next),
-        Mnemonic::Pushfq => (pushf::<O>, sized(Size::B8), End::Next),
-        // Where IF or TF matter to the run loop, the change of the flags says so.
-        Mnemonic::Popf => (popf::<O>, sized(Size::B2), End::Next),
-        Mnemonic::Popfd => (popf::<O>, sized(Size::B4), End::Next),
-        Mnemonic::Popfq => (popf::<O>, sized(Size::B8), End::Next),
-        Mnemonic::Hlt => (hlt::<O>, insn, End::Fall),
-        Mnemonic::Invd | Mnemonic::Wbinvd => (flush_caches::<O>, insn, End::Next),
-        Mnemonic::Rsm => (rsm::<O>, insn, End::Fall),
-        Mnemonic::Lgdt => (lgdt::<O>, table_insn(l, i), End::Fall),
-        Mnemonic::Lidt => (lidt::<O>, table_insn(l, i), End::Fall),
-        Mnemonic::Sgdt => (sgdt::<O>, insn, End::Next),
-        Mnemonic::Sidt => (sidt::<O>, insn, End::Next),
-        Mnemonic::Lldt => (lldt::<O>, source(l, i, 0), End::Fall),
-        Mnemonic::Ltr => (ltr::<O>, source(l, i, 0), End::Fall),
-        Mnemonic::Verr => (verr::<O>, source(l, i, 0), End::Next),
-        Mnemonic::Verw => (verw::<O>, source(l, i, 0), End::Next),
-        Mnemonic::Lar | Mnemonic::Lsl => {
-            let size = operand_size(i, 0);
-            let insn = Insn { dst: l.reg(i.op0_register()), size, ..source(l, i, 1) };
-            let rows = if i.mnemonic() == Mnemonic::Lar { sizes!(lar, O) } else { sizes!(lsl, O) };
-            (by_size(size, rows), insn, End::Next)
+pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered> {
+    let mut end = End::Next;
+    match insn.op {
+        Operation::Cli
+        | Operation::Invd
+        | Operation::Wbinvd
+        | Operation::Sgdt
+        | Operation::Sidt => {}
+        Operation::Sti | Operation::Hlt | Operation::Rsm => end = End::Fall,
+        // Where IF or TF matter to the run loop, the change of the flags by POPF says so.
+        Operation::Pushf | Operation::Popf => insn.size = flags_size(i.code()),
+        Operation::Lgdt | Operation::Lidt => {
+            insn.size = table_size(l, i.code());
+            end = End::Fall;
         }
-        Mnemonic::Sldt | Mnemonic::Str => return Some(store_selector(l, i)),
-        Mnemonic::Arpl => {
-            let insn = Insn { dst: l.reg(i.op0_register()), src: l.reg(i.op1_register()), ..insn };
-            if i.op0_kind() == OpKind::Register {
-                (arpl_register::<O>, insn, End::Next)
-            } else {
-                (arpl_memory::<O>, insn, End::Next)
-            }
+        Operation::Lldt | Operation::Ltr => {
+            source(l, i, 0, &mut insn);
+            end = End::Fall;
+        }
+        Operation::Verr | Operation::Verw => source(l, i, 0, &mut insn),
+        Operation::Lar | Operation::Lsl => {
+            source(l, i, 1, &mut insn);
+            insn.dst = l.reg(i.op0_register());
+            insn.size = operand_size(i, 0);
+        }
+        Operation::Sldt | Operation::Str => store_selector(l, i, &mut insn),
+        Operation::Arpl => {
+            let in_register = i.op0_kind() == OpKind::Register;
+            insn.form = if in_register { Form::RegReg } else { Form::MemReg };
+            insn.dst = l.reg(i.op0_register());
+            insn.src = l.reg(i.op1_register());
         }
         _ => return None,
-    };
-    Some(Lowered { run, insn, end })
+    }
+    Some(Lowered { insn, end })
 }
 
-/// An instruction whose operand `n` is a selector in a register or in memory.
-fn source(l: &Lowering, i: &Instruction, n: u32) -> Insn {
-    let insn = Insn { size: Size::B2, form: Form::RegMem, ..l.insn(i) };
+/// Enters the operand of an instruction whose operand `n` is a selector in a register or in memory.
+fn source(l: &Lowering, i: &Instruction, n: u32, insn: &mut Insn) {
+    insn.size = Size::B2;
+    insn.form = Form::RegMem;
     if i.op_kind(n) == OpKind::Register {
-        Insn { form: Form::RegReg, src: l.reg(i.op_register(n)), ..insn }
-    } else {
-        insn
+        insn.form = Form::RegReg;
+        insn.src = l.reg(i.op_register(n));
+    }
+}
+
+/// Operand size of PUSHF and POPF.
+fn flags_size(code: Code) -> Size {
+    match code {
+        Code::Pushfw | Code::Popfw => Size::B2,
+        Code::Pushfq | Code::Popfq => Size::B8,
+        _ => Size::B4,
     }
 }
 
 /// LGDT, LIDT: 16-bit operands have 24 bits of base.
-fn table_insn(l: &Lowering, i: &Instruction) -> Insn {
-    use iced_x86::Code::{Lgdt_m1632_16, Lidt_m1632_16};
-    let size = match l.code {
+fn table_size(l: &Lowering, code: Code) -> Size {
+    match l.code {
         CodeSize::Bits64 => Size::B8,
-        _ if matches!(i.code(), Lgdt_m1632_16 | Lidt_m1632_16) => Size::B2,
+        _ if matches!(code, Code::Lgdt_m1632_16 | Code::Lidt_m1632_16) => Size::B2,
         _ => Size::B4,
-    };
-    Insn { size, ..l.insn(i) }
+    }
 }
 
-fn store_selector<O: Observer>(l: &Lowering, i: &Instruction) -> Lowered<O> {
-    let is_tr = i.mnemonic() == Mnemonic::Str;
-    let mut insn = Insn { aux: u8::from(is_tr), ..l.insn(i) };
-    let run = if i.op0_kind() == OpKind::Register {
+/// Enters the operand of SLDT and STR; `aux` is 1 for STR.
+fn store_selector(l: &Lowering, i: &Instruction, insn: &mut Insn) {
+    insn.aux = u8::from(insn.op == Operation::Str);
+    if i.op0_kind() == OpKind::Register {
         insn.dst = l.reg(i.op0_register());
         insn.size = operand_size(i, 0);
         insn.form = Form::Reg;
-        by_size(insn.size, sizes!(system_selector, O))
     } else {
         insn.size = Size::B2;
         insn.form = Form::Mem;
-        system_selector_memory::<O>
-    };
-    Lowered { run, insn, end: End::Next }
+    }
+}
+
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    Some(match (insn.op, insn.form) {
+        (Operation::Cli, _) => cli,
+        (Operation::Sti, _) => sti,
+        (Operation::Pushf, _) => pushf,
+        (Operation::Popf, _) => popf,
+        (Operation::Hlt, _) => hlt,
+        (Operation::Invd | Operation::Wbinvd, _) => flush_caches,
+        (Operation::Rsm, _) => rsm,
+        (Operation::Lgdt, _) => lgdt,
+        (Operation::Lidt, _) => lidt,
+        (Operation::Sgdt, _) => sgdt,
+        (Operation::Sidt, _) => sidt,
+        (Operation::Lldt, _) => lldt,
+        (Operation::Ltr, _) => ltr,
+        (Operation::Verr, _) => verr,
+        (Operation::Verw, _) => verw,
+        (Operation::Lar, _) => by_size(insn.size, sizes!(lar, O)),
+        (Operation::Lsl, _) => by_size(insn.size, sizes!(lsl, O)),
+        (Operation::Sldt | Operation::Str, Form::Reg) => {
+            by_size(insn.size, sizes!(system_selector, O))
+        }
+        (Operation::Sldt | Operation::Str, _) => system_selector_memory,
+        (Operation::Arpl, Form::RegReg) => arpl_register,
+        (Operation::Arpl, _) => arpl_memory,
+        _ => return None,
+    })
 }
 
 impl Cpu {

@@ -4,16 +4,17 @@
 //! flags alone, but still writes the destination. OF is defined for counts of one; for others it is
 //! what the same formula gives.
 
-use iced_x86::{Instruction, Mnemonic, OpKind};
+use iced_x86::{Instruction, OpKind};
 
 use super::{by_size, next, sizes};
 use crate::{
     cpu::Cpu,
     features::DoubleShift,
     flags::{Flags, Word},
-    insn::{Form, Insn, Size, gpr},
+    insn::{Form, Handler, Insn, Size, gpr},
     lower::{Lowered, Lowering},
     observe::{Cx, Observer},
+    operation::Operation,
     stop::Exec,
 };
 
@@ -197,41 +198,6 @@ fn mem_cl<O: Observer, T: Word, P: Shift>(
     cpu.modify_mem(cx, &insn.mem, |cpu, a| shifted::<T, P>(&mut cpu.flags, a, count))
 }
 
-/// Operand 0, and the count (operand `count_at`) if it is an immediate.
-fn shift_operands(l: &Lowering, i: &Instruction, count_at: u32) -> Insn {
-    let mut insn = l.insn(i);
-    insn.size = l.size_of(i);
-    let immediate = i.op_kind(count_at) != OpKind::Register;
-    let to_register = i.op0_kind() == OpKind::Register;
-    if to_register {
-        insn.dst = l.reg(i.op0_register());
-    }
-    if immediate {
-        let mask = if insn.size == Size::B8 { 63 } else { 31 };
-        insn.imm = i.immediate(count_at) & mask;
-    } else {
-        insn.src = gpr::RCX;
-    }
-    insn.form = match (to_register, immediate) {
-        (true, true) => Form::RegImm,
-        (true, false) => Form::RegReg,
-        (false, true) => Form::MemImm,
-        (false, false) => Form::MemReg,
-    };
-    insn
-}
-
-fn shift<O: Observer, P: Shift>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let insn = shift_operands(l, i, 1);
-    let handlers = match insn.form {
-        Form::RegImm => sizes!(reg_imm, O, P),
-        Form::RegReg => sizes!(reg_cl, O, P),
-        Form::MemImm => sizes!(mem_imm, O, P),
-        _ => sizes!(mem_cl, O, P),
-    };
-    next(by_size(insn.size, handlers), insn)
-}
-
 /// SHLD or SHRD by a count that has been masked.
 trait Double {
     /// `again` follows behind `fill` where the count is beyond the operand's size.
@@ -333,29 +299,77 @@ fn double_mem_cl<O: Observer, T: Word, P: Double>(
     cpu.modify_mem(cx, &insn.mem, |cpu, a| shifted_double::<T, P>(cpu, a, fill, count))
 }
 
-fn double<O: Observer, P: Double>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let mut insn = shift_operands(l, i, 2);
-    let handlers = match insn.form {
+/// Operand 0, and the count (operand `count_at`) if it is an immediate.
+fn shift_operands(l: &Lowering, i: &Instruction, mut insn: Insn, count_at: u32) -> Insn {
+    insn.size = l.size_of(i);
+    let immediate = i.op_kind(count_at) != OpKind::Register;
+    let to_register = i.op0_kind() == OpKind::Register;
+    if to_register {
+        insn.dst = l.reg(i.op0_register());
+    }
+    if immediate {
+        let mask = if insn.size == Size::B8 { 63 } else { 31 };
+        insn.imm = i.immediate(count_at) & mask;
+    } else {
+        insn.src = gpr::RCX;
+    }
+    insn.form = match (to_register, immediate) {
+        (true, true) => Form::RegImm,
+        (true, false) => Form::RegReg,
+        (false, true) => Form::MemImm,
+        (false, false) => Form::MemReg,
+    };
+    insn
+}
+
+/// Lowers the instructions of this file; `src` is the register that SHLD and SHRD shift in.
+pub(super) fn lower(l: &Lowering, i: &Instruction, insn: Insn) -> Option<Lowered> {
+    match insn.op {
+        Operation::Shl
+        | Operation::Shr
+        | Operation::Sar
+        | Operation::Rol
+        | Operation::Ror
+        | Operation::Rcl
+        | Operation::Rcr => next(shift_operands(l, i, insn, 1)),
+        Operation::Shld | Operation::Shrd => {
+            next(Insn { src: l.reg(i.op1_register()), ..shift_operands(l, i, insn, 2) })
+        }
+        _ => None,
+    }
+}
+
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    let handlers = match insn.op {
+        Operation::Shl => shift::<O, Shl>(insn.form),
+        Operation::Shr => shift::<O, Shr>(insn.form),
+        Operation::Sar => shift::<O, Sar>(insn.form),
+        Operation::Rol => shift::<O, Rol>(insn.form),
+        Operation::Ror => shift::<O, Ror>(insn.form),
+        Operation::Rcl => shift::<O, Rcl>(insn.form),
+        Operation::Rcr => shift::<O, Rcr>(insn.form),
+        Operation::Shld => double::<O, Shld>(insn.form),
+        Operation::Shrd => double::<O, Shrd>(insn.form),
+        _ => return None,
+    };
+    Some(by_size(insn.size, handlers))
+}
+
+fn shift<O: Observer, P: Shift>(form: Form) -> [Handler<O>; 4] {
+    match form {
+        Form::RegImm => sizes!(reg_imm, O, P),
+        Form::RegReg => sizes!(reg_cl, O, P),
+        Form::MemImm => sizes!(mem_imm, O, P),
+        _ => sizes!(mem_cl, O, P),
+    }
+}
+
+fn double<O: Observer, P: Double>(form: Form) -> [Handler<O>; 4] {
+    match form {
         Form::RegImm => sizes!(double_reg_imm, O, P),
         Form::RegReg => sizes!(double_reg_cl, O, P),
         Form::MemImm => sizes!(double_mem_imm, O, P),
         _ => sizes!(double_mem_cl, O, P),
-    };
-    insn.src = l.reg(i.op1_register());
-    next(by_size(insn.size, handlers), insn)
-}
-
-pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    match i.mnemonic() {
-        Mnemonic::Shl | Mnemonic::Sal => shift::<O, Shl>(l, i),
-        Mnemonic::Shr => shift::<O, Shr>(l, i),
-        Mnemonic::Sar => shift::<O, Sar>(l, i),
-        Mnemonic::Rol => shift::<O, Rol>(l, i),
-        Mnemonic::Ror => shift::<O, Ror>(l, i),
-        Mnemonic::Rcl => shift::<O, Rcl>(l, i),
-        Mnemonic::Rcr => shift::<O, Rcr>(l, i),
-        Mnemonic::Shld => double::<O, Shld>(l, i),
-        Mnemonic::Shrd => double::<O, Shrd>(l, i),
-        _ => None,
     }
 }

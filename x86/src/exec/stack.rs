@@ -1,9 +1,9 @@
 //! PUSH, POP, PUSHA, POPA, ENTER, LEAVE, and the stack accesses of near calls and returns.
 //!
 //! Two widths meet here: `T`, the operand's, and `S`, the stack pointer's (SS.B; 64 bits in 64-bit
-//! mode). Lowered stack instructions have the way SS is addressed in `aux`.
+//! mode). Lowered stack instructions have in `aux` what [`stack_access`] says.
 
-use iced_x86::{Code, Instruction, Mnemonic, OpKind};
+use iced_x86::{Code, Instruction, OpKind, Register};
 
 use super::{next, sign_extend};
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
     lower::{Lowered, Lowering},
     mode::CodeSize,
     observe::{Cx, Observer},
+    operation::Operation,
     stop::{Exec, Stop},
 };
 
@@ -32,20 +33,37 @@ macro_rules! stacks {
 pub(super) use stacks;
 
 /// The handler for a pair of operand and stack width.
-pub(super) fn by_stack<O>(l: &Lowering, operand: Size, handlers: [Handler<O>; 6]) -> Handler<O> {
-    let long = l.code == CodeSize::Bits64;
-    let row = match (operand, long, l.stack_big) {
-        (Size::B1 | Size::B2, true, _) => 2,
-        (_, true, _) => 5,
-        (Size::B1 | Size::B2, false, big) => usize::from(big),
-        (_, false, big) => 3 + usize::from(big),
+pub(super) fn by_stack<O>(insn: &Insn, handlers: [Handler<O>; 6]) -> Handler<O> {
+    let wide = insn.size >= Size::B4;
+    let row = match insn.aux & WIDTH {
+        STACK_16 => 3 * usize::from(wide),
+        STACK_32 => 1 + 3 * usize::from(wide),
+        _ => 2 + 3 * usize::from(wide),
     };
     handlers[row]
 }
 
-/// How the lowered instruction addresses the stack: for `aux`.
-pub(super) fn stack_segment(l: &Lowering) -> u8 {
-    l.segment(iced_x86::Register::SS)
+/// In `aux`: the width of the stack pointer, as [`AddrMask`].
+const WIDTH: u8 = 3;
+const STACK_16: u8 = AddrMask::Bits16 as u8;
+const STACK_32: u8 = AddrMask::Bits32 as u8;
+/// In `aux`: SS is known to be flat.
+const FLAT: u8 = 4;
+
+/// Width of the stack pointer.
+fn stack_width(l: &Lowering) -> AddrMask {
+    match (l.code, l.stack_big) {
+        (CodeSize::Bits64, _) => AddrMask::Bits64,
+        (_, true) => AddrMask::Bits32,
+        (_, false) => AddrMask::Bits16,
+    }
+}
+
+/// How the lowered instruction addresses the stack, for `aux`: the width of the stack pointer, and
+/// whether SS is flat.
+pub(super) fn stack_access(l: &Lowering) -> u8 {
+    let flat = if l.segment(Register::SS) == seg::FLAT_STACK { FLAT } else { 0 };
+    stack_width(l) as u8 | flat
 }
 
 /// The linear address of `bytes` at `offset` in the stack segment.
@@ -57,7 +75,7 @@ fn stack_linear<S: Word>(
     bytes: usize,
     write: bool,
 ) -> Exec<u64> {
-    if S::BITS == 64 || insn.aux == seg::FLAT_STACK {
+    if S::BITS == 64 || insn.aux & FLAT != 0 {
         Ok(offset)
     } else {
         cpu.linear_at(seg::SS, offset, bytes as u64, write)
@@ -285,12 +303,14 @@ fn leave<O: Observer, T: Word, S: Word>(
 /// The stack operand of PUSH (`disp` is minus the operand's size) or POP: so that a code generator
 /// finds the address where it finds all others.
 fn stack_operand(l: &Lowering, disp: i64) -> Mem {
-    let mask = match (l.code, l.stack_big) {
-        (CodeSize::Bits64, _) => AddrMask::Bits64,
-        (_, true) => AddrMask::Bits32,
-        (_, false) => AddrMask::Bits16,
-    };
-    Mem { disp, base: gpr::RSP, index: ZERO, scale: 0, seg: stack_segment(l), mask }
+    Mem {
+        disp,
+        base: gpr::RSP,
+        index: ZERO,
+        scale: 0,
+        seg: l.segment(Register::SS),
+        mask: stack_width(l),
+    }
 }
 
 /// Operand size of an instruction that has it in its name only.
@@ -312,65 +332,79 @@ fn immediate_size(l: &Lowering, i: &Instruction) -> Size {
     }
 }
 
-fn push<O: Observer>(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered<O>> {
-    let handlers = match i.op0_kind() {
+/// Enters the operand of PUSH; false if it is a segment register.
+fn push_operand(l: &Lowering, i: &Instruction, insn: &mut Insn) -> bool {
+    match i.op0_kind() {
         OpKind::Register if i.op0_register().is_gpr() => {
             insn.form = Form::Reg;
             insn.size = l.size_of(i);
             insn.src = l.reg(i.op0_register());
             insn.mem = stack_operand(l, -(insn.size.bytes() as i64));
-            stacks!(push_reg, O)
         }
-        OpKind::Register => return None,
+        OpKind::Register => return false,
         OpKind::Memory => {
             insn.form = Form::Mem;
             insn.size = l.size_of(i);
-            stacks!(push_mem, O)
         }
         _ => {
             insn.form = Form::RegImm;
             insn.size = immediate_size(l, i);
             insn.imm = sign_extend(i.immediate(0), insn.size);
             insn.mem = stack_operand(l, -(insn.size.bytes() as i64));
-            stacks!(push_imm, O)
         }
-    };
-    next(by_stack(l, insn.size, handlers), insn)
+    }
+    true
 }
 
-fn pop<O: Observer>(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered<O>> {
+/// Enters the operand of POP; false if it is a segment register.
+fn pop_operand(l: &Lowering, i: &Instruction, insn: &mut Insn) -> bool {
     insn.size = l.size_of(i);
-    let handlers = match i.op0_kind() {
+    match i.op0_kind() {
         OpKind::Register if i.op0_register().is_gpr() => {
             insn.form = Form::Reg;
             insn.dst = l.reg(i.op0_register());
             insn.mem = stack_operand(l, 0);
-            stacks!(pop_reg, O)
         }
-        OpKind::Register => return None,
-        _ => {
-            insn.form = Form::Mem;
-            stacks!(pop_mem, O)
-        }
-    };
-    next(by_stack(l, insn.size, handlers), insn)
+        OpKind::Register => return false,
+        _ => insn.form = Form::Mem,
+    }
+    true
 }
 
-pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let mut insn = Insn { aux: stack_segment(l), ..l.insn(i) };
-    let handlers = match i.mnemonic() {
-        Mnemonic::Push => return push(l, i, insn),
-        Mnemonic::Pop => return pop(l, i, insn),
-        Mnemonic::Pusha | Mnemonic::Pushad => stacks!(push_all, O),
-        Mnemonic::Popa | Mnemonic::Popad => stacks!(pop_all, O),
-        Mnemonic::Enter => {
+/// Lowers the instructions of this file.
+pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered> {
+    let known = match insn.op {
+        Operation::Push => push_operand(l, i, &mut insn),
+        Operation::Pop => pop_operand(l, i, &mut insn),
+        Operation::Pusha | Operation::Popa | Operation::Leave => {
+            insn.size = implied_size(i.code());
+            true
+        }
+        Operation::Enter => {
+            insn.size = implied_size(i.code());
             insn.imm = i.immediate(0);
             insn.dst = i.immediate(1) as u8 & 31;
-            stacks!(enter, O)
+            true
         }
-        Mnemonic::Leave => stacks!(leave, O),
+        _ => false,
+    };
+    insn.aux = stack_access(l);
+    if known { next(insn) } else { None }
+}
+
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    let handlers = match (insn.op, insn.form) {
+        (Operation::Push, Form::Reg) => stacks!(push_reg, O),
+        (Operation::Push, Form::Mem) => stacks!(push_mem, O),
+        (Operation::Push, _) => stacks!(push_imm, O),
+        (Operation::Pop, Form::Reg) => stacks!(pop_reg, O),
+        (Operation::Pop, _) => stacks!(pop_mem, O),
+        (Operation::Pusha, _) => stacks!(push_all, O),
+        (Operation::Popa, _) => stacks!(pop_all, O),
+        (Operation::Enter, _) => stacks!(enter, O),
+        (Operation::Leave, _) => stacks!(leave, O),
         _ => return None,
     };
-    insn.size = implied_size(i.code());
-    next(by_stack(l, insn.size, handlers), insn)
+    Some(by_stack(insn, handlers))
 }

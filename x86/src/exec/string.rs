@@ -5,23 +5,25 @@
 //! Each iteration takes one cycle, of which the last is that of the instruction itself; so the time
 //! at its end does not depend on how often it gave way.
 
-use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Instruction, OpKind, Register};
 
-use super::{next, size_of_bytes};
+use super::{by_size, next, size_of_bytes};
 use crate::{
     cpu::Cpu,
     flags::{self, Word},
-    insn::{AddrMask, Handler, Insn, Mem, Size, ZERO, gpr},
+    insn::{AddrMask, Handler, Insn, Mem, ZERO, gpr},
     lower::{End, Lowered, Lowering},
     observe::{Cx, Direction, Observer},
+    operation::Operation,
     ram::{HostPage, PAGE},
     stop::{Exec, Stop},
 };
 
 /// One of the string instructions, with elements of `T`.
 ///
-/// The lowered instruction has the source operand in `mem`, and in `aux` how ES is addressed.
-trait Operation {
+/// The lowered instruction has the source operand in `mem`, in `dst` how ES is addressed, and in `aux`
+/// how it is repeated.
+trait StringOperation {
     /// Repeats depend on ZF: CMPS and SCAS.
     const COMPARES: bool = false;
     /// Reads of an element.
@@ -40,7 +42,7 @@ trait Operation {
 /// The destination operand: ES:rDI.
 #[inline(always)]
 fn destination(insn: &Insn) -> Mem {
-    Mem { base: gpr::RDI, seg: insn.aux, ..insn.mem }
+    Mem { base: gpr::RDI, seg: insn.dst, ..insn.mem }
 }
 
 /// Moves an index register by `elements` elements, in the direction of DF.
@@ -109,7 +111,7 @@ impl Stretch {
 }
 
 struct Movs;
-impl Operation for Movs {
+impl StringOperation for Movs {
     const LOADS: u64 = 1;
     const STORES: u64 = 1;
     #[inline(always)]
@@ -148,7 +150,7 @@ impl Operation for Movs {
 }
 
 struct Stos;
-impl Operation for Stos {
+impl StringOperation for Stos {
     const LOADS: u64 = 0;
     const STORES: u64 = 1;
     #[inline(always)]
@@ -192,7 +194,7 @@ fn fill<T: Word>(page: HostPage, offset: usize, elements: usize, value: u64) {
 }
 
 struct Lods;
-impl Operation for Lods {
+impl StringOperation for Lods {
     const LOADS: u64 = 1;
     const STORES: u64 = 0;
     #[inline(always)]
@@ -205,7 +207,7 @@ impl Operation for Lods {
 }
 
 struct Cmps;
-impl Operation for Cmps {
+impl StringOperation for Cmps {
     const LOADS: u64 = 2;
     const STORES: u64 = 0;
     const COMPARES: bool = true;
@@ -221,7 +223,7 @@ impl Operation for Cmps {
 }
 
 struct Scas;
-impl Operation for Scas {
+impl StringOperation for Scas {
     const LOADS: u64 = 1;
     const STORES: u64 = 0;
     const COMPARES: bool = true;
@@ -235,7 +237,7 @@ impl Operation for Scas {
     }
 }
 
-fn once<O: Observer, P: Operation, T: Word>(
+fn once<O: Observer, P: StringOperation, T: Word>(
     cpu: &mut Cpu,
     cx: &mut Cx<'_, O>,
     insn: &Insn,
@@ -244,7 +246,7 @@ fn once<O: Observer, P: Operation, T: Word>(
 }
 
 /// REP, REPE (`WHILE_EQUAL`) and REPNE.
-fn repeated<O: Observer, P: Operation, T: Word, const WHILE_EQUAL: bool>(
+fn repeated<O: Observer, P: StringOperation, T: Word, const WHILE_EQUAL: bool>(
     cpu: &mut Cpu,
     cx: &mut Cx<'_, O>,
     insn: &Insn,
@@ -336,23 +338,12 @@ impl Cpu {
     }
 }
 
-/// How an instruction is repeated.
-#[derive(Clone, Copy)]
-enum Repeat {
-    Not,
-    WhileEqual,
-    WhileNotEqual,
-}
-
-fn by_repeat<O: Observer, P: Operation, T: Word>(repeat: Repeat) -> Handler<O> {
-    match repeat {
-        Repeat::Not => once::<O, P, T>,
-        Repeat::WhileEqual => repeated::<O, P, T, true>,
-        // Only comparisons tell the two apart.
-        Repeat::WhileNotEqual if P::COMPARES => repeated::<O, P, T, false>,
-        Repeat::WhileNotEqual => repeated::<O, P, T, true>,
-    }
-}
+/// In `aux`: the instruction is not repeated.
+const ONCE: u8 = 0;
+/// In `aux`: REP or REPE.
+const WHILE_EQUAL: u8 = 1;
+/// In `aux`: REPNE.
+const WHILE_NOT_EQUAL: u8 = 2;
 
 /// The source operand of a string instruction (unused by those that have none).
 fn string_operand(l: &Lowering, i: &Instruction) -> Option<Mem> {
@@ -366,45 +357,56 @@ fn string_operand(l: &Lowering, i: &Instruction) -> Option<Mem> {
     Some(Mem { disp: 0, base: gpr::RSI, index: ZERO, scale: 0, seg, mask })
 }
 
-fn string<O: Observer, P: Operation>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    // MOVSD and CMPSD are also the names of vector instructions: those have no such operand.
-    let mem = string_operand(l, i)?;
-    let repeat = match (i.has_rep_prefix(), i.has_repne_prefix()) {
-        (true, _) => Repeat::WhileEqual,
-        (_, true) => Repeat::WhileNotEqual,
-        _ => Repeat::Not,
-    };
-    let size = size_of_bytes(i.memory_size().size());
-    let insn = Insn { mem, size, aux: l.segment(Register::ES), ..l.insn(i) };
-    let run = match size {
-        Size::B1 => by_repeat::<O, P, u8>(repeat),
-        Size::B2 => by_repeat::<O, P, u16>(repeat),
-        Size::B4 => by_repeat::<O, P, u32>(repeat),
-        Size::B8 => by_repeat::<O, P, u64>(repeat),
-    };
-    match repeat {
-        Repeat::Not => next(run, insn),
-        _ => Some(Lowered { run, insn, end: End::Fall }),
+/// Lowers the instructions of this file.
+pub(super) fn lower(l: &Lowering, i: &Instruction, insn: Insn) -> Option<Lowered> {
+    match insn.op {
+        Operation::Movs | Operation::Stos | Operation::Lods | Operation::Cmps | Operation::Scas => {
+        }
+        _ => return None,
     }
+    let repeat = match (i.has_rep_prefix(), i.has_repne_prefix()) {
+        (true, _) => WHILE_EQUAL,
+        (_, true) => WHILE_NOT_EQUAL,
+        _ => ONCE,
+    };
+    let insn = Insn {
+        mem: string_operand(l, i)?,
+        size: size_of_bytes(i.memory_size().size()),
+        dst: l.segment(Register::ES),
+        aux: repeat,
+        ..insn
+    };
+    if repeat == ONCE { next(insn) } else { Some(Lowered { insn, end: End::Fall }) }
 }
 
-pub(super) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    match i.mnemonic() {
-        Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsd | Mnemonic::Movsq => {
-            string::<O, Movs>(l, i)
-        }
-        Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq => {
-            string::<O, Stos>(l, i)
-        }
-        Mnemonic::Lodsb | Mnemonic::Lodsw | Mnemonic::Lodsd | Mnemonic::Lodsq => {
-            string::<O, Lods>(l, i)
-        }
-        Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsd | Mnemonic::Cmpsq => {
-            string::<O, Cmps>(l, i)
-        }
-        Mnemonic::Scasb | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq => {
-            string::<O, Scas>(l, i)
-        }
-        _ => None,
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    let handlers = match insn.op {
+        Operation::Movs => by_repeat::<O, Movs>(insn.aux),
+        Operation::Stos => by_repeat::<O, Stos>(insn.aux),
+        Operation::Lods => by_repeat::<O, Lods>(insn.aux),
+        Operation::Cmps => by_repeat::<O, Cmps>(insn.aux),
+        Operation::Scas => by_repeat::<O, Scas>(insn.aux),
+        _ => return None,
+    };
+    Some(by_size(insn.size, handlers))
+}
+
+fn by_repeat<O: Observer, P: StringOperation>(repeat: u8) -> [Handler<O>; 4] {
+    match repeat {
+        ONCE => [once::<O, P, u8>, once::<O, P, u16>, once::<O, P, u32>, once::<O, P, u64>],
+        // Only comparisons tell the two apart.
+        WHILE_NOT_EQUAL if P::COMPARES => [
+            repeated::<O, P, u8, false>,
+            repeated::<O, P, u16, false>,
+            repeated::<O, P, u32, false>,
+            repeated::<O, P, u64, false>,
+        ],
+        _ => [
+            repeated::<O, P, u8, true>,
+            repeated::<O, P, u16, true>,
+            repeated::<O, P, u32, true>,
+            repeated::<O, P, u64, true>,
+        ],
     }
 }

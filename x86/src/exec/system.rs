@@ -1,6 +1,6 @@
 //! Segment registers, far transfers, software interrupts and system calls.
 
-use iced_x86::{Code, Instruction, Mnemonic, OpKind};
+use iced_x86::{Code, Instruction, OpKind};
 
 use crate::{
     cpu::Cpu,
@@ -11,132 +11,160 @@ use crate::{
     lower::{End, Lowered, Lowering, segment_number},
     mode::CodeSize,
     observe::{Cx, Observer},
-    stop::{Exec, Stop, vector},
+    operation::Operation,
+    stop::{Exec, vector},
 };
 
 use super::{by_size, size_of_bytes, sizes};
 
 /// Lowers the instructions of this file.
-pub(crate) fn lower<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let segment = |n| i.op_kind(n) == OpKind::Register && i.op_register(n).is_segment_register();
-    match i.mnemonic() {
-        Mnemonic::Mov if segment(0) => Some(move_to_segment(l, i)),
-        Mnemonic::Mov if segment(1) => Some(move_from_segment(l, i)),
-        Mnemonic::Push if segment(0) => {
-            let insn = Insn { src: segment_number(i.op0_register()), ..stack_insn(l, i) };
-            Some(Lowered { run: push::<O>, insn, end: End::Next })
+pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Lowered> {
+    let end = match insn.op {
+        Operation::MovToSegment => {
+            insn.dst = segment_number(i.op0_register());
+            insn.size = Size::B2;
+            insn.form = Form::RegMem;
+            if i.op1_kind() == OpKind::Register {
+                insn.form = Form::RegReg;
+                insn.src = l.reg(i.op1_register());
+            }
+            end_of_load(l, insn.dst)?
         }
-        Mnemonic::Pop if segment(0) => {
-            let dst = segment_number(i.op0_register());
-            let insn = Insn { dst, ..stack_insn(l, i) };
-            let run = if dst == seg::CS { invalid::<O> } else { pop::<O> };
-            Some(Lowered { run, insn, end: end_of_load(l, dst) })
+        Operation::MovFromSegment => {
+            insn.src = segment_number(i.op1_register());
+            if i.op0_kind() == OpKind::Register {
+                insn.form = Form::RegReg;
+                insn.dst = l.reg(i.op0_register());
+                insn.size = size_of_bytes(i.op0_register().size());
+            } else {
+                insn.form = Form::MemReg;
+                insn.size = Size::B2;
+            }
+            End::Next
         }
-        Mnemonic::Les => Some(load_pointer(l, i, seg::ES)),
-        Mnemonic::Lds => Some(load_pointer(l, i, seg::DS)),
-        Mnemonic::Lss => Some(load_pointer(l, i, seg::SS)),
-        Mnemonic::Lfs => Some(load_pointer(l, i, seg::FS)),
-        Mnemonic::Lgs => Some(load_pointer(l, i, seg::GS)),
-        _ => transfer(l, i),
-    }
+        Operation::PushSegment => {
+            insn.src = segment_number(i.op0_register());
+            insn.size = slot_size(i);
+            End::Next
+        }
+        Operation::PopSegment => {
+            insn.dst = segment_number(i.op0_register());
+            insn.size = slot_size(i);
+            end_of_load(l, insn.dst)?
+        }
+        Operation::Les | Operation::Lds | Operation::Lss | Operation::Lfs | Operation::Lgs => {
+            insn.aux = match insn.op {
+                Operation::Les => seg::ES,
+                Operation::Lds => seg::DS,
+                Operation::Lss => seg::SS,
+                Operation::Lfs => seg::FS,
+                _ => seg::GS,
+            };
+            insn.form = Form::RegMem;
+            insn.dst = l.reg(i.op0_register());
+            insn.size = size_of_bytes(i.op0_register().size());
+            end_of_load(l, insn.aux)?
+        }
+        _ => {
+            transfer_operands(i, &mut insn)?;
+            End::Far
+        }
+    };
+    Some(Lowered { insn, end })
 }
 
-/// Lowers far transfers.
-fn transfer<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let direct = |size| Insn {
-        imm: u64::from(i.far_branch_selector()) << 32
-            | match size {
-                Size::B2 => u64::from(i.far_branch16()),
-                _ => u64::from(i.far_branch32()),
-            },
-        size,
-        ..l.insn(i)
-    };
-    let sized = |size| Insn { size, ..l.insn(i) };
-    let returning =
-        |size| Insn { imm: if i.op_count() > 0 { i.immediate(0) } else { 0 }, size, ..l.insn(i) };
-    let (run, insn): (Handler<O>, Insn) = match i.code() {
-        Code::Jmp_ptr1616 => (jump::<O>, direct(Size::B2)),
-        Code::Jmp_ptr1632 => (jump::<O>, direct(Size::B4)),
-        Code::Call_ptr1616 => (call::<O>, direct(Size::B2)),
-        Code::Call_ptr1632 => (call::<O>, direct(Size::B4)),
-        Code::Jmp_m1616 => (jump_indirect::<O>, sized(Size::B2)),
-        Code::Jmp_m1632 => (jump_indirect::<O>, sized(Size::B4)),
-        Code::Jmp_m1664 => (jump_indirect::<O>, sized(Size::B8)),
-        Code::Call_m1616 => (call_indirect::<O>, sized(Size::B2)),
-        Code::Call_m1632 => (call_indirect::<O>, sized(Size::B4)),
-        Code::Call_m1664 => (call_indirect::<O>, sized(Size::B8)),
-        Code::Retfw | Code::Retfw_imm16 => (return_far::<O>, returning(Size::B2)),
-        Code::Retfd | Code::Retfd_imm16 => (return_far::<O>, returning(Size::B4)),
-        Code::Retfq | Code::Retfq_imm16 => (return_far::<O>, returning(Size::B8)),
-        Code::Iretw => (interrupt_return::<O>, sized(Size::B2)),
-        Code::Iretd => (interrupt_return::<O>, sized(Size::B4)),
-        Code::Iretq => (interrupt_return::<O>, sized(Size::B8)),
-        Code::Int_imm8 => (interrupt::<O>, Insn { imm: u64::from(i.immediate8()), ..l.insn(i) }),
-        Code::Int3 => (breakpoint::<O>, l.insn(i)),
-        Code::Into => (overflow::<O>, l.insn(i)),
-        Code::Int1 => (icebp::<O>, l.insn(i)),
-        Code::Syscall => (syscall::<O>, l.insn(i)),
-        Code::Sysretd => (sysret::<O>, sized(Size::B4)),
-        Code::Sysretq => (sysret::<O>, sized(Size::B8)),
-        Code::Sysenter => (sysenter::<O>, l.insn(i)),
-        Code::Sysexitd => (sysexit::<O>, sized(Size::B4)),
-        Code::Sysexitq => (sysexit::<O>, sized(Size::B8)),
+/// Enters what a far transfer has as operands; `None` if it is none. Of a direct one `imm` is the
+/// offset, and the selector in its upper half.
+fn transfer_operands(i: &Instruction, insn: &mut Insn) -> Option<()> {
+    let mut sized = |size| insn.size = size;
+    match i.code() {
+        Code::Jmp_ptr1616 | Code::Call_ptr1616 => {
+            sized(Size::B2);
+            insn.imm = u64::from(i.far_branch_selector()) << 32 | u64::from(i.far_branch16());
+        }
+        Code::Jmp_ptr1632 | Code::Call_ptr1632 => {
+            sized(Size::B4);
+            insn.imm = u64::from(i.far_branch_selector()) << 32 | u64::from(i.far_branch32());
+        }
+        Code::Jmp_m1616 | Code::Call_m1616 => {
+            sized(Size::B2);
+            insn.form = Form::Mem;
+        }
+        Code::Jmp_m1632 | Code::Call_m1632 => {
+            sized(Size::B4);
+            insn.form = Form::Mem;
+        }
+        Code::Jmp_m1664 | Code::Call_m1664 => {
+            sized(Size::B8);
+            insn.form = Form::Mem;
+        }
+        Code::Retfw | Code::Iretw => sized(Size::B2),
+        Code::Retfd | Code::Iretd | Code::Sysretd | Code::Sysexitd => sized(Size::B4),
+        Code::Retfq | Code::Iretq | Code::Sysretq | Code::Sysexitq => sized(Size::B8),
+        Code::Retfw_imm16 => {
+            sized(Size::B2);
+            insn.imm = i.immediate(0);
+        }
+        Code::Retfd_imm16 => {
+            sized(Size::B4);
+            insn.imm = i.immediate(0);
+        }
+        Code::Retfq_imm16 => {
+            sized(Size::B8);
+            insn.imm = i.immediate(0);
+        }
+        Code::Int_imm8 => insn.imm = u64::from(i.immediate8()),
+        Code::Int3 | Code::Into | Code::Int1 | Code::Syscall | Code::Sysenter => {}
         _ => return None,
-    };
-    Some(Lowered { run, insn, end: End::Far })
+    }
+    Some(())
 }
 
 /// How a load of segment register `n` ends: what follows is lowered for DS, ES and SS outside
-/// 64-bit mode, and SS holds back interrupts.
-fn end_of_load(l: &Lowering, n: u8) -> End {
-    if n == seg::SS || l.code != CodeSize::Bits64 { End::Fall } else { End::Next }
-}
-
-fn stack_insn(l: &Lowering, i: &Instruction) -> Insn {
-    let bytes = i.stack_pointer_increment().unsigned_abs() as usize;
-    Insn { size: size_of_bytes(bytes), ..l.insn(i) }
-}
-
-fn move_to_segment<O: Observer>(l: &Lowering, i: &Instruction) -> Lowered<O> {
-    let dst = segment_number(i.op0_register());
-    let mut insn = Insn { dst, size: Size::B2, form: Form::RegMem, ..l.insn(i) };
-    let mut run: Handler<O> = load_from_memory::<O>;
-    if i.op1_kind() == OpKind::Register {
-        insn.form = Form::RegReg;
-        insn.src = l.reg(i.op1_register());
-        run = load_from_register::<O>;
+/// 64-bit mode, and SS holds back interrupts. `None`: CS cannot be loaded so.
+fn end_of_load(l: &Lowering, n: u8) -> Option<End> {
+    match n {
+        seg::CS => None,
+        _ if n == seg::SS || l.code != CodeSize::Bits64 => Some(End::Fall),
+        _ => Some(End::Next),
     }
-    if dst == seg::CS {
-        run = invalid::<O>;
-    }
-    Lowered { run, insn, end: end_of_load(l, dst) }
 }
 
-fn move_from_segment<O: Observer>(l: &Lowering, i: &Instruction) -> Lowered<O> {
-    let mut insn = Insn { src: segment_number(i.op1_register()), ..l.insn(i) };
-    let run = if i.op0_kind() == OpKind::Register {
-        insn.form = Form::RegReg;
-        insn.dst = l.reg(i.op0_register());
-        insn.size = size_of_bytes(i.op0_register().size());
-        by_size(insn.size, sizes!(store_to_register, O))
-    } else {
-        insn.form = Form::MemReg;
-        insn.size = Size::B2;
-        store_to_memory::<O>
-    };
-    Lowered { run, insn, end: End::Next }
+/// The size of a slot of the stack that PUSH or POP of a segment register moves by.
+fn slot_size(i: &Instruction) -> Size {
+    size_of_bytes(i.stack_pointer_increment().unsigned_abs() as usize)
 }
 
-fn load_pointer<O: Observer>(l: &Lowering, i: &Instruction, n: u8) -> Lowered<O> {
-    let size = size_of_bytes(i.op0_register().size());
-    let insn = Insn { size, form: Form::RegMem, dst: l.reg(i.op0_register()), aux: n, ..l.insn(i) };
-    let run = by_size(size, sizes!(pointer, O));
-    Lowered { run, insn, end: end_of_load(l, n) }
-}
-
-fn invalid<O: Observer>(_: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
-    Err(Stop::UD)
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    Some(match (insn.op, insn.form) {
+        (Operation::MovToSegment, Form::RegReg) => load_from_register,
+        (Operation::MovToSegment, _) => load_from_memory,
+        (Operation::MovFromSegment, Form::RegReg) => {
+            by_size(insn.size, sizes!(store_to_register, O))
+        }
+        (Operation::MovFromSegment, _) => store_to_memory,
+        (Operation::PushSegment, _) => push,
+        (Operation::PopSegment, _) => pop,
+        (Operation::Les | Operation::Lds | Operation::Lss | Operation::Lfs | Operation::Lgs, _) => {
+            by_size(insn.size, sizes!(pointer, O))
+        }
+        (Operation::JmpFar, Form::Mem) => jump_indirect,
+        (Operation::JmpFar, _) => jump,
+        (Operation::CallFar, Form::Mem) => call_indirect,
+        (Operation::CallFar, _) => call,
+        (Operation::RetFar, _) => return_far,
+        (Operation::Iret, _) => interrupt_return,
+        (Operation::Int, _) => interrupt,
+        (Operation::Int3, _) => breakpoint,
+        (Operation::Into, _) => overflow,
+        (Operation::Int1, _) => icebp,
+        (Operation::Syscall, _) => syscall,
+        (Operation::Sysret, _) => sysret,
+        (Operation::Sysenter, _) => sysenter,
+        (Operation::Sysexit, _) => sysexit,
+        _ => return None,
+    })
 }
 
 fn load_from_register<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {

@@ -11,21 +11,15 @@ use iced_x86::{Code, CpuidFeature, Instruction, MemorySize, Mnemonic, OpKind, Re
 use self::decode::{Decoded, MAX_LENGTH, decode};
 
 use crate::{
-    block::{Block, Ending, Mode, TRANSIENT},
+    block::{Ending, Mode},
     clock::Clock,
     cpu::Cpu,
     exec,
     features::Features,
-    insn::{
-        AddrMask, BLOCK_BASE, Class, File, Files, Form, HIGH_BYTE, Handler, Insn, Mem, Op, Size,
-        ZERO, seg,
-    },
+    insn::{AddrMask, BLOCK_BASE, Class, File, Files, Form, HIGH_BYTE, Insn, Mem, Size, ZERO, seg},
     mode::CodeSize,
-    observe::{Cx, Observer},
-    operation::Operation,
-    simd,
-    stop::{Exec, Stop},
-    x87,
+    operation::{Family, Operation},
+    simd, x87,
 };
 
 /// How a lowered instruction leaves its block.
@@ -43,9 +37,8 @@ pub(crate) enum End {
     Fall,
 }
 
-/// A lowered instruction with its handler.
-pub(crate) struct Lowered<O> {
-    pub(crate) run: Handler<O>,
+/// A lowered instruction.
+pub(crate) struct Lowered {
     pub(crate) insn: Insn,
     pub(crate) end: End,
 }
@@ -279,14 +272,6 @@ pub(crate) fn segment_number(register: Register) -> u8 {
     }
 }
 
-fn invalid<O: Observer>(_: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
-    Err(Stop::UD)
-}
-
-fn raise_too_long<O: Observer>(_: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
-    Err(Stop::GP0)
-}
-
 /// Whether the processor has what the decoder says an instruction needs.
 fn supported(features: &Features, i: &Instruction) -> bool {
     match i.mnemonic() {
@@ -355,32 +340,54 @@ fn uses_mmx(i: &Instruction) -> bool {
         )
 }
 
-fn lower_one<O: Observer>(l: &Lowering, i: &Instruction) -> Lowered<O> {
+/// Lowers an instruction; what the processor does not have becomes [`Operation::Invalid`].
+pub(crate) fn lower_one(l: &Lowering, i: &Instruction) -> Lowered {
+    let insn = l.insn(i);
     if i.code() != Code::INVALID && supported(&l.features, i) {
-        let lowered = exec::lower(l, i).or_else(|| simd::lower(l, i)).or_else(|| x87::lower(l, i));
+        let lowered = match insn.op.family() {
+            Family::General => exec::lower(l, i, insn),
+            Family::X87 => x87::lower(l, i, insn),
+            Family::Simd => simd::lower(l, i, insn),
+        };
         if let Some(lowered) = lowered {
             return lowered;
         }
     }
-    Lowered { run: invalid::<O>, insn: l.insn(i), end: End::Fall }
+    faulting(Operation::Invalid, insn)
+}
+
+/// An instruction that does nothing but raise the exception of `op`.
+fn faulting(op: Operation, insn: Insn) -> Lowered {
+    Lowered { insn: Insn { op, ..insn }, end: End::Fall }
 }
 
 /// Whether an instruction is the only one of its block: it looks at counters or programs them, or it
 /// accesses a port and memory, of which a port cannot be accessed again.
-fn is_alone(mnemonic: Mnemonic) -> bool {
-    matches!(
-        mnemonic,
-        Mnemonic::Rdmsr
-            | Mnemonic::Wrmsr
-            | Mnemonic::Rdpmc
-            | Mnemonic::Spflt
-            | Mnemonic::Insb
-            | Mnemonic::Insw
-            | Mnemonic::Insd
-            | Mnemonic::Outsb
-            | Mnemonic::Outsw
-            | Mnemonic::Outsd
-    )
+fn is_alone(op: Operation) -> bool {
+    use Operation::{Ins, Outs, Rdmsr, Rdpmc, Spflt, Wrmsr};
+    matches!(op, Rdmsr | Wrmsr | Rdpmc | Spflt | Ins | Outs)
+}
+
+/// A block of lowered instructions, whoever is to observe its execution.
+pub(crate) struct LoweredBlock {
+    pub(crate) insns: Vec<Insn>,
+    /// Guest-physical address of its first byte.
+    pub(crate) gpa: u64,
+    pub(crate) mode: Mode,
+    /// Bytes of code.
+    pub(crate) bytes: u16,
+    /// Cycles that all its instructions take, and those before the last one begins.
+    pub(crate) cycles: u32,
+    pub(crate) last_begins: u16,
+    pub(crate) ending: Ending,
+    /// Has an instruction whose accesses may have to be taken back when it faults.
+    pub(crate) marks: bool,
+    /// Has an instruction of a class.
+    pub(crate) has_class: bool,
+    /// Guest-physical address of the second page, if the one instruction crosses into it.
+    pub(crate) second_page: Option<u64>,
+    /// The target of its branch is cut to 16 bits, so how far it goes depends on where the block is.
+    pub(crate) wraps: bool,
 }
 
 /// Lowers the block that starts at `gpa`.
@@ -388,7 +395,7 @@ fn is_alone(mnemonic: Mnemonic) -> bool {
 /// `code` holds the bytes from there; the first `in_page` of them are in the block's page, those
 /// behind (if any) in `second_page`, and only a first instruction may reach into them. It has `most`
 /// instructions or fewer. `None`: the first instruction needs bytes that are not there.
-pub(crate) fn lower_block<O: Observer>(
+pub(crate) fn lower_block(
     mut l: Lowering,
     clock: &Clock,
     gpa: u64,
@@ -396,57 +403,52 @@ pub(crate) fn lower_block<O: Observer>(
     in_page: usize,
     second_page: Option<u64>,
     most: usize,
-) -> Option<Block<O>> {
-    let mut ops: Vec<Op<O>> = Vec::new();
+) -> Option<LoweredBlock> {
+    let mut insns: Vec<Insn> = Vec::new();
     let mut at = 0;
     let mut cycles = 0;
     let mut has_class = false;
     let mut marks = false;
     let mut ending = Ending::Through;
-    while ops.len() < most && at < in_page {
+    while insns.len() < most && at < in_page {
         let (i, too_long) = match decode(&l.features, l.code, &code[at..], at as u64) {
             Decoded::Whole(i) => (i, false),
             Decoded::TooLong(i) => (i, true),
-            Decoded::Short if ops.is_empty() => return None,
+            Decoded::Short if insns.is_empty() => return None,
             Decoded::Short => break,
         };
-        if at + i.len() > in_page && !ops.is_empty() {
+        if at + i.len() > in_page && !insns.is_empty() {
             // It goes on in the next page: a block of its own.
             break;
         }
-        l.index = ops.len() as u8;
+        l.index = insns.len() as u8;
         l.before = cycles as u16;
         l.bytes = [0; MAX_LENGTH];
         l.bytes[..i.len()].copy_from_slice(&code[at..at + i.len()]);
-        let lowered = if too_long {
-            Lowered { run: raise_too_long::<O>, insn: l.insn(&i), end: End::Fall }
-        } else {
-            lower_one(&l, &i)
-        };
-        let alone = lowered.end == End::Far || is_alone(i.mnemonic());
-        if alone && !ops.is_empty() {
+        let Lowered { insn, end } =
+            if too_long { faulting(Operation::TooLong, l.insn(&i)) } else { lower_one(&l, &i) };
+        let alone = end == End::Far || is_alone(insn.op);
+        if alone && !insns.is_empty() {
             break;
         }
-        at = usize::from(lowered.insn.end).max(at + 1);
-        cycles += u32::from((clock.instruction)(&lowered.insn));
-        has_class |= lowered.insn.class != Class::NONE;
-        marks |= !lowered.insn.accesses_last();
-        ops.push(Op { run: lowered.run, insn: lowered.insn });
-        match lowered.end {
+        at = usize::from(insn.end).max(at + 1);
+        cycles += u32::from((clock.instruction)(&insn));
+        has_class |= insn.class != Class::NONE;
+        marks |= !insn.accesses_last();
+        insns.push(insn);
+        match end {
             End::Next => {}
             End::Branch | End::Far => ending = Ending::Branch,
             End::Fall => ending = Ending::Fall,
         }
-        if lowered.end != End::Next || alone {
+        if end != End::Next || alone {
             break;
         }
     }
-    let branch = ops.last().filter(|_| ending == Ending::Branch);
-    let wraps = branch.is_some_and(|op| op.insn.size == Size::B2);
-    Some(Block {
-        serial: u64::MAX,
-        place: TRANSIENT,
-        ops: ops.into_boxed_slice(),
+    let branch = insns.last().filter(|_| ending == Ending::Branch);
+    let wraps = branch.is_some_and(|insn| insn.size == Size::B2);
+    Some(LoweredBlock {
+        insns,
         gpa,
         mode: l.mode(),
         bytes: at as u16,
@@ -457,6 +459,5 @@ pub(crate) fn lower_block<O: Observer>(
         has_class,
         second_page: if at > in_page { second_page } else { None },
         wraps,
-        links: Default::default(),
     })
 }

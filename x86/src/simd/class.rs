@@ -1,26 +1,36 @@
-//! What an MMX or SSE instruction is counted as, beside its register file.
+//! What an MMX or SSE instruction is counted as.
 
-use iced_x86::{Instruction, Mnemonic as M};
+use super::handler::of_mmx;
+use crate::{
+    insn::{Class, Insn},
+    operation::Operation as M,
+};
 
-use super::lower::is_mm;
-use crate::insn::Class;
-
-/// The further classes of an instruction.
-pub(super) fn of(i: &Instruction) -> Class {
-    if i.mnemonic() == M::Emms {
-        Class::EMMS
-    } else if is_mm(i, 0) {
-        mmx(i.mnemonic())
-    } else {
-        sse(i.mnemonic())
+/// The classes of a lowered instruction.
+pub(super) fn of(insn: &Insn) -> Class {
+    match insn.op {
+        M::Fxsave | M::Fxrstor | M::Movnti => Class::NONE,
+        M::Emms => Class::MMX.with(Class::EMMS),
+        M::Femms => Class::MMX,
+        // What goes between the two files is no MMX instruction.
+        M::Cvtpi2ps
+        | M::Cvtpi2pd
+        | M::Cvtps2pi
+        | M::Cvttps2pi
+        | M::Cvtpd2pi
+        | M::Cvttpd2pi
+        | M::Movq2dq
+        | M::Movdq2q => Class::SSE_PACKED,
+        op if of_mmx(insn) => Class::MMX.with(mmx(op)),
+        op => sse(op),
     }
 }
 
 /// The types of MMX instructions, as Intel's summary has them (SDM volume 1, section 9.4, table of
 /// the MMX instruction set): comparisons and minimum and maximum are none of the six types that P6
 /// event B3h selects.
-fn mmx(mnemonic: M) -> Class {
-    match mnemonic {
+fn mmx(op: M) -> Class {
+    match op {
         M::Paddsb
         | M::Paddsw
         | M::Paddusb
@@ -53,10 +63,10 @@ fn mmx(mnemonic: M) -> Class {
     }
 }
 
-/// Arithmetic as the manual understands it (SDM volume 1, section 10.4.1.2 and its like in chapters
+/// The classes of an instruction on XMM registers. Arithmetic as the manual understands it (SDM volume 1, section 10.4.1.2 and its like in chapters
 /// 11 and 12): no moves, comparisons, logic, shuffles or conversions.
-fn sse(mnemonic: M) -> Class {
-    match mnemonic {
+fn sse(op: M) -> Class {
+    match op {
         M::Addps
         | M::Addpd
         | M::Subps
@@ -78,7 +88,7 @@ fn sse(mnemonic: M) -> Class {
         | M::Haddps
         | M::Haddpd
         | M::Hsubps
-        | M::Hsubpd => Class::SSE_PACKED_ARITHMETIC,
+        | M::Hsubpd => Class::SSE_PACKED.with(Class::SSE_PACKED_ARITHMETIC),
         M::Addss
         | M::Addsd
         | M::Subss
@@ -94,7 +104,22 @@ fn sse(mnemonic: M) -> Class {
         | M::Sqrtss
         | M::Sqrtsd
         | M::Rcpss
-        | M::Rsqrtss => Class::SSE_SCALAR_ARITHMETIC,
-        _ => Class::NONE,
+        | M::Rsqrtss => Class::SSE_SCALAR.with(Class::SSE_SCALAR_ARITHMETIC),
+        M::Comiss | M::Comisd | M::Ucomiss | M::Ucomisd => Class::SSE_SCALAR.with(Class::FAST_FLAG),
+        M::Movss
+        | M::Movsd
+        | M::Cmpss
+        | M::Cmpsd
+        | M::Cvtss2sd
+        | M::Cvtsd2ss
+        | M::Cvtsi2ss
+        | M::Cvtsi2sd
+        | M::Cvtss2si
+        | M::Cvtsd2si
+        | M::Cvttss2si
+        | M::Cvttsd2si
+        | M::Ldmxcsr
+        | M::Stmxcsr => Class::SSE_SCALAR,
+        _ => Class::SSE_PACKED,
     }
 }

@@ -1,20 +1,17 @@
 //! Conversions between floating-point formats and integers, and the reciprocal estimates (AMD64
 //! APM volume 4, chapter 3).
 
-use iced_x86::Instruction;
-
 use super::{
     approximate::{reciprocal_single, reciprocal_sqrt_single},
     float::{Double, Single, replace_low, under_mxcsr},
+    handler::is_load,
     lanes::{Lane, gather, lane, low},
-    lower::{is_gpr64, is_memory, lowered},
     operand::{File, GprOf, Mem128, MemOf, Mm, Source, Xmm, XmmReg, both_ready},
 };
 use crate::{
     cpu::Cpu,
     flags::Word,
-    insn::{Class, Insn},
-    lower::{Lowered, Lowering},
+    insn::{Handler, Insn, Size},
     observe::{Cx, Observer},
     softfloat::{self, Context, Rounding},
     stop::Exec,
@@ -122,69 +119,44 @@ fn execute_from_mmx<O: Observer, C: Convert>(
 }
 
 /// `cvt xmm, xmm/m128`.
-pub(super) fn packed<O: Observer, C: Convert>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let run =
-        if is_memory(i, 1) { execute::<O, Xmm, C, Mem128> } else { execute::<O, Xmm, C, XmmReg> };
-    lowered(l, i, run, Class::SSE_PACKED)
+pub(super) fn packed<O: Observer, C: Convert>(insn: &Insn) -> Handler<O> {
+    if is_load(insn) { execute::<O, Xmm, C, Mem128> } else { execute::<O, Xmm, C, XmmReg> }
 }
 
 /// `cvt xmm, xmm/m64`.
-pub(super) fn widening<O: Observer, C: Convert>(
-    l: &Lowering,
-    i: &Instruction,
-) -> Option<Lowered<O>> {
-    let run = if is_memory(i, 1) {
-        execute::<O, Xmm, C, MemOf<u64>>
-    } else {
-        execute::<O, Xmm, C, XmmReg>
-    };
-    lowered(l, i, run, Class::SSE_PACKED)
+pub(super) fn widening<O: Observer, C: Convert>(insn: &Insn) -> Handler<O> {
+    if is_load(insn) { execute::<O, Xmm, C, MemOf<u64>> } else { execute::<O, Xmm, C, XmmReg> }
 }
 
 /// CVTSS2SD (`T` is `u32`) and CVTSD2SS (`u64`).
-pub(super) fn scalar<O: Observer, C: Convert, T: Word>(
-    l: &Lowering,
-    i: &Instruction,
-) -> Option<Lowered<O>> {
-    let run =
-        if is_memory(i, 1) { execute::<O, Xmm, C, MemOf<T>> } else { execute::<O, Xmm, C, XmmReg> };
-    lowered(l, i, run, Class::SSE_SCALAR)
+pub(super) fn scalar<O: Observer, C: Convert, T: Word>(insn: &Insn) -> Handler<O> {
+    if is_load(insn) { execute::<O, Xmm, C, MemOf<T>> } else { execute::<O, Xmm, C, XmmReg> }
 }
 
 /// CVTSI2SS and CVTSI2SD: `C` from 32, `W` from 64 bits.
-pub(super) fn from_gpr<O: Observer, C: Convert, W: Convert>(
-    l: &Lowering,
-    i: &Instruction,
-) -> Option<Lowered<O>> {
-    let wide = if is_memory(i, 1) { i.memory_size().size() == 8 } else { is_gpr64(i, 1) };
-    let run = match (is_memory(i, 1), wide) {
+pub(super) fn from_gpr<O: Observer, C: Convert, W: Convert>(insn: &Insn) -> Handler<O> {
+    let wide = insn.size == Size::B8;
+    match (is_load(insn), wide) {
         (true, false) => execute::<O, Xmm, C, MemOf<u32>>,
         (true, true) => execute::<O, Xmm, W, MemOf<u64>>,
         (false, false) => execute::<O, Xmm, C, GprOf<u32>>,
         (false, true) => execute::<O, Xmm, W, GprOf<u64>>,
-    };
-    lowered(l, i, run, Class::SSE_SCALAR)
+    }
 }
 
 /// CVTPI2PS and CVTPI2PD. From memory they have nothing to do with MMX: AMD's processors leave the
 /// x87 tags alone then, where Intel's manual has CVTPI2PS set them.
-pub(super) fn from_mmx<O: Observer, C: Convert>(
-    l: &Lowering,
-    i: &Instruction,
-) -> Option<Lowered<O>> {
-    let run =
-        if is_memory(i, 1) { execute::<O, Xmm, C, MemOf<u64>> } else { execute_from_mmx::<O, C> };
-    lowered(l, i, run, Class::SSE_PACKED)
+pub(super) fn from_mmx<O: Observer, C: Convert>(insn: &Insn) -> Handler<O> {
+    if is_load(insn) { execute::<O, Xmm, C, MemOf<u64>> } else { execute_from_mmx::<O, C> }
 }
 
 /// CVTPS2PI, CVTTPS2PI (64 bits of memory), CVTPD2PI, CVTTPD2PI (128, aligned).
-pub(super) fn to_mmx<O: Observer, C: Convert>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let run = match (is_memory(i, 1), i.memory_size().size()) {
+pub(super) fn to_mmx<O: Observer, C: Convert>(insn: &Insn) -> Handler<O> {
+    match (is_load(insn), insn.mem_bytes) {
         (false, _) => execute::<O, Mm, C, XmmReg>,
         (true, 16) => execute::<O, Mm, C, Mem128>,
         (true, _) => execute::<O, Mm, C, MemOf<u64>>,
-    };
-    lowered(l, i, run, Class::SSE_PACKED)
+    }
 }
 
 /// A scalar that becomes an integer.
@@ -237,17 +209,13 @@ fn integer<O: Observer, F: ToInteger, S: Source, const TRUNCATE: bool, const WID
 }
 
 /// CVTSS2SI and CVTSD2SI, with `TRUNCATE` CVTTSS2SI and CVTTSD2SI.
-pub(super) fn to_gpr<O: Observer, F: ToInteger, const TRUNCATE: bool>(
-    l: &Lowering,
-    i: &Instruction,
-) -> Option<Lowered<O>> {
-    let run = match (is_memory(i, 1), is_gpr64(i, 0)) {
+pub(super) fn to_gpr<O: Observer, F: ToInteger, const TRUNCATE: bool>(insn: &Insn) -> Handler<O> {
+    match (is_load(insn), insn.size == Size::B8) {
         (true, false) => integer::<O, F, MemOf<F::Memory>, TRUNCATE, false>,
         (true, true) => integer::<O, F, MemOf<F::Memory>, TRUNCATE, true>,
         (false, false) => integer::<O, F, XmmReg, TRUNCATE, false>,
         (false, true) => integer::<O, F, XmmReg, TRUNCATE, true>,
-    };
-    lowered(l, i, run, Class::SSE_SCALAR)
+    }
 }
 
 /// A reciprocal estimate: no exceptions, no flags, and MXCSR does not matter.
@@ -290,27 +258,11 @@ fn estimate<O: Observer, E: Estimate, S: Source, const SCALAR: bool>(
 }
 
 /// RCPPS, RSQRTPS.
-pub(super) fn estimate_packed<O: Observer, E: Estimate>(
-    l: &Lowering,
-    i: &Instruction,
-) -> Option<Lowered<O>> {
-    let run = if is_memory(i, 1) {
-        estimate::<O, E, Mem128, false>
-    } else {
-        estimate::<O, E, XmmReg, false>
-    };
-    lowered(l, i, run, Class::SSE_PACKED)
+pub(super) fn estimate_packed<O: Observer, E: Estimate>(insn: &Insn) -> Handler<O> {
+    if is_load(insn) { estimate::<O, E, Mem128, false> } else { estimate::<O, E, XmmReg, false> }
 }
 
 /// RCPSS, RSQRTSS.
-pub(super) fn estimate_scalar<O: Observer, E: Estimate>(
-    l: &Lowering,
-    i: &Instruction,
-) -> Option<Lowered<O>> {
-    let run = if is_memory(i, 1) {
-        estimate::<O, E, MemOf<u32>, true>
-    } else {
-        estimate::<O, E, XmmReg, true>
-    };
-    lowered(l, i, run, Class::SSE_SCALAR)
+pub(super) fn estimate_scalar<O: Observer, E: Estimate>(insn: &Insn) -> Handler<O> {
+    if is_load(insn) { estimate::<O, E, MemOf<u32>, true> } else { estimate::<O, E, XmmReg, true> }
 }

@@ -3,19 +3,16 @@
 //! All lanes are computed before any exception is raised, and an unmasked exception leaves the
 //! destination as it was (volume 1, section 4.10).
 
-use iced_x86::Instruction;
-
 use super::{
+    handler::is_load,
     lanes::{gather, lane},
-    lower::{is_memory, lowered},
     operand::{File, Mem128, MemOf, Source, Xmm, XmmReg},
 };
 use crate::{
     control_registers::cr4,
     cpu::Cpu,
     flags::{CF, PF, Word, ZF},
-    insn::{Class, Insn},
-    lower::{Lowered, Lowering},
+    insn::{Handler, Insn},
     observe::{Cx, Observer},
     softfloat::{self, Context, PRE_COMPUTATION, Relation},
     stop::{Exec, Stop, vector},
@@ -253,25 +250,13 @@ fn scalar<O: Observer, F: Format, A: Arith, S: Source>(
 }
 
 /// ADDPS and the like.
-pub(super) fn arith_packed<O: Observer, F: Format, A: Arith>(
-    l: &Lowering,
-    i: &Instruction,
-) -> Option<Lowered<O>> {
-    let run = if is_memory(i, 1) { packed::<O, F, A, Mem128> } else { packed::<O, F, A, XmmReg> };
-    lowered(l, i, run, Class::SSE_PACKED)
+pub(super) fn arith_packed<O: Observer, F: Format, A: Arith>(insn: &Insn) -> Handler<O> {
+    if is_load(insn) { packed::<O, F, A, Mem128> } else { packed::<O, F, A, XmmReg> }
 }
 
 /// ADDSS and the like.
-pub(super) fn arith_scalar<O: Observer, F: Format, A: Arith>(
-    l: &Lowering,
-    i: &Instruction,
-) -> Option<Lowered<O>> {
-    let run = if is_memory(i, 1) {
-        scalar::<O, F, A, MemOf<F::Memory>>
-    } else {
-        scalar::<O, F, A, XmmReg>
-    };
-    lowered(l, i, run, Class::SSE_SCALAR)
+pub(super) fn arith_scalar<O: Observer, F: Format, A: Arith>(insn: &Insn) -> Handler<O> {
+    if is_load(insn) { scalar::<O, F, A, MemOf<F::Memory>> } else { scalar::<O, F, A, XmmReg> }
 }
 
 /// All ones if `a` and `b` satisfy predicate `control & 7` of CMPPS (APM volume 4, table 3-1).
@@ -318,29 +303,17 @@ fn compare_scalar<O: Observer, F: Format, S: Source>(
 }
 
 /// CMPPS and CMPPD.
-pub(super) fn cmp_packed<O: Observer, F: Format>(
-    l: &Lowering,
-    i: &Instruction,
-) -> Option<Lowered<O>> {
-    let run = if is_memory(i, 1) {
-        compare_packed::<O, F, Mem128>
-    } else {
-        compare_packed::<O, F, XmmReg>
-    };
-    lowered(l, i, run, Class::SSE_PACKED)
+pub(super) fn cmp_packed<O: Observer, F: Format>(insn: &Insn) -> Handler<O> {
+    if is_load(insn) { compare_packed::<O, F, Mem128> } else { compare_packed::<O, F, XmmReg> }
 }
 
 /// CMPSS and CMPSD.
-pub(super) fn cmp_scalar<O: Observer, F: Format>(
-    l: &Lowering,
-    i: &Instruction,
-) -> Option<Lowered<O>> {
-    let run = if is_memory(i, 1) {
+pub(super) fn cmp_scalar<O: Observer, F: Format>(insn: &Insn) -> Handler<O> {
+    if is_load(insn) {
         compare_scalar::<O, F, MemOf<F::Memory>>
     } else {
         compare_scalar::<O, F, XmmReg>
-    };
-    lowered(l, i, run, Class::SSE_SCALAR)
+    }
 }
 
 fn compare_flags<O: Observer, F: Format, S: Source, const SIGNAL: bool>(
@@ -362,16 +335,12 @@ fn compare_flags<O: Observer, F: Format, S: Source, const SIGNAL: bool>(
 }
 
 /// COMISS and COMISD (`SIGNAL`: quiet NaNs are invalid too), UCOMISS and UCOMISD.
-pub(super) fn comi<O: Observer, F: Format, const SIGNAL: bool>(
-    l: &Lowering,
-    i: &Instruction,
-) -> Option<Lowered<O>> {
-    let run = if is_memory(i, 1) {
+pub(super) fn comi<O: Observer, F: Format, const SIGNAL: bool>(insn: &Insn) -> Handler<O> {
+    if is_load(insn) {
         compare_flags::<O, F, MemOf<F::Memory>, SIGNAL>
     } else {
         compare_flags::<O, F, XmmReg, SIGNAL>
-    };
-    lowered(l, i, run, Class::SSE_SCALAR.with(Class::FAST_FLAG))
+    }
 }
 
 /// SSE3 arithmetic across lanes.
@@ -426,14 +395,10 @@ fn execute_across<O: Observer, F: Format, A: Across, S: Source>(
 }
 
 /// ADDSUBPS, HADDPS and the like.
-pub(super) fn across<O: Observer, F: Format, A: Across>(
-    l: &Lowering,
-    i: &Instruction,
-) -> Option<Lowered<O>> {
-    let run = if is_memory(i, 1) {
+pub(super) fn across<O: Observer, F: Format, A: Across>(insn: &Insn) -> Handler<O> {
+    if is_load(insn) {
         execute_across::<O, F, A, Mem128>
     } else {
         execute_across::<O, F, A, XmmReg>
-    };
-    lowered(l, i, run, Class::SSE_PACKED)
+    }
 }

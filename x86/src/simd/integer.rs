@@ -1,20 +1,17 @@
 //! Packed integer arithmetic, logic, comparison, packing and unpacking: `dst = dst op src`, on MMX
 //! and XMM registers alike (AMD64 APM volume 4, chapter 2, and volume 5, chapter 2).
 
-use iced_x86::Instruction;
-
 use super::{
+    handler::{is_load, of_mmx},
     lanes::{
         Lane, gather, high, interleave, join, lane, low, mask8, mask16, mask32, narrow_doublewords,
         narrow_words,
     },
-    lower::{is_memory, is_mm, lowered},
     operand::{File, Mem128, MemOf, Mm, MmReg, Source, Xmm, XmmReg, for_file},
 };
 use crate::{
     cpu::Cpu,
-    insn::{Class, Insn},
-    lower::{Lowered, Lowering},
+    insn::{Form, Handler, Insn},
     observe::{Cx, Observer},
     stop::Exec,
 };
@@ -235,40 +232,27 @@ fn execute_imm<O: Observer, F: File, B: Binary>(
 }
 
 /// `op mm, mm/m64` or `op xmm, xmm/m128`.
-pub(super) fn binary<O: Observer, B: Binary>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let run = match (is_mm(i, 0), is_memory(i, 1)) {
+pub(super) fn binary<O: Observer, B: Binary>(insn: &Insn) -> Handler<O> {
+    match (of_mmx(insn), is_load(insn)) {
         (true, false) => execute::<O, Mm, B, MmReg>,
         (true, true) if B::MM_SOURCE_BYTES == 4 => execute::<O, Mm, B, MemOf<u32>>,
         (true, true) => execute::<O, Mm, B, MemOf<u64>>,
         (false, false) => execute::<O, Xmm, B, XmmReg>,
         (false, true) => execute::<O, Xmm, B, Mem128>,
-    };
-    let class = if is_mm(i, 0) { Mm::CLASS } else { Xmm::CLASS };
-    lowered(l, i, run, class)
+    }
 }
 
 /// `op xmm, xmm/m64` with no use of the source's upper half.
-pub(super) fn binary_low<O: Observer, B: Binary>(
-    l: &Lowering,
-    i: &Instruction,
-) -> Option<Lowered<O>> {
-    let run = if is_memory(i, 1) {
-        execute::<O, Xmm, B, MemOf<u64>>
-    } else {
-        execute::<O, Xmm, B, XmmReg>
-    };
-    lowered(l, i, run, Class::SSE_PACKED)
+pub(super) fn binary_low<O: Observer, B: Binary>(insn: &Insn) -> Handler<O> {
+    if is_load(insn) { execute::<O, Xmm, B, MemOf<u64>> } else { execute::<O, Xmm, B, XmmReg> }
 }
 
 /// Shift by a register, by memory, or by an immediate.
-pub(super) fn shift<O: Observer, B: Binary>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    if i.op1_kind() != iced_x86::OpKind::Immediate8 {
-        return binary::<O, B>(l, i);
-    }
-    if is_mm(i, 0) {
-        lowered(l, i, execute_imm::<O, Mm, B>, Mm::CLASS)
-    } else {
-        lowered(l, i, execute_imm::<O, Xmm, B>, Xmm::CLASS)
+pub(super) fn shift<O: Observer, B: Binary>(insn: &Insn) -> Handler<O> {
+    match (insn.form, of_mmx(insn)) {
+        (Form::RegImm, true) => execute_imm::<O, Mm, B>,
+        (Form::RegImm, false) => execute_imm::<O, Xmm, B>,
+        _ => binary::<O, B>(insn),
     }
 }
 
@@ -334,16 +318,11 @@ fn execute_shuffle<O: Observer, F: File, P: Shuffle, S: Source>(
 }
 
 /// `op mm, mm/m64, imm8` or `op xmm, xmm/m128, imm8`.
-pub(super) fn shuffle<O: Observer, P: Shuffle>(
-    l: &Lowering,
-    i: &Instruction,
-) -> Option<Lowered<O>> {
-    let run = match (is_mm(i, 0), is_memory(i, 1)) {
+pub(super) fn shuffle<O: Observer, P: Shuffle>(insn: &Insn) -> Handler<O> {
+    match (of_mmx(insn), is_load(insn)) {
         (true, false) => execute_shuffle::<O, Mm, P, MmReg>,
         (true, true) => execute_shuffle::<O, Mm, P, MemOf<u64>>,
         (false, false) => execute_shuffle::<O, Xmm, P, XmmReg>,
         (false, true) => execute_shuffle::<O, Xmm, P, Mem128>,
-    };
-    let class = if is_mm(i, 0) { Mm::CLASS } else { Xmm::CLASS };
-    lowered(l, i, run, class)
+    }
 }

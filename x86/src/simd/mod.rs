@@ -2,12 +2,14 @@
 //!
 //! An operation is a type that implements a small trait (`Binary` on whole registers, `Arith` on a
 //! floating-point lane, `Convert`, `Shuffle`); a handler is generic over the operation, the register
-//! file and the place of the source operand; `lower.rs` is the table that puts them together.
+//! file and the place of the source operand; `handler.rs` is the table that puts them together, and
+//! `lower.rs` alone knows the decoder.
 
 mod approximate;
 mod class;
 mod convert;
 mod float;
+mod handler;
 mod integer;
 mod lanes;
 mod lower;
@@ -16,6 +18,7 @@ mod now3d;
 mod operand;
 mod state;
 
+pub(crate) use handler::handler;
 pub(crate) use lower::lower;
 
 /// The SSE registers of one logical processor.

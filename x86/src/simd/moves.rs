@@ -1,12 +1,10 @@
 //! Moves between registers and memory, and between the register files (AMD64 APM volume 4,
 //! chapter 2, and volume 5, chapter 2).
 
-use iced_x86::{Instruction, OpKind};
-
 use super::{
+    handler::{is_load, is_store, of_mmx},
     integer::{Movlhps, Movlps, Movss, execute},
     lanes::{high, lane, low},
-    lower::{is_gpr, is_memory, is_mm, is_xmm, lowered},
     operand::{
         File, GprOf, Mem128, MemLoose, MemOf, Mm, MmReg, Source, Xmm, XmmReg, aligned, both_ready,
         for_file, loose, store_128,
@@ -15,8 +13,7 @@ use super::{
 use crate::{
     cpu::Cpu,
     flags::Word,
-    insn::{AddrMask, Class, Handler, Insn, Mem, gpr},
-    lower::{Lowered, Lowering, segment_number},
+    insn::{self, Handler, Insn, Size},
     observe::{Cx, Observer},
     stop::Exec,
 };
@@ -102,107 +99,87 @@ fn to_gpr<O: Observer, F: File, T: Word>(
 }
 
 /// MOVAPS, MOVAPD, MOVDQA, MOVNTPS, MOVNTPD, MOVNTDQ.
-pub(super) fn whole_aligned<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let run = match (is_memory(i, 0), is_memory(i, 1)) {
+pub(super) fn whole_aligned<O: Observer>(insn: &Insn) -> Handler<O> {
+    match (is_store(insn), is_load(insn)) {
         (true, _) => store_aligned::<O>,
         (_, true) => load::<O, Xmm, Mem128>,
         _ => load::<O, Xmm, XmmReg>,
-    };
-    lowered(l, i, run, Class::SSE_PACKED)
-}
-
-/// MOVUPS, MOVUPD, MOVDQU, LDDQU.
-pub(super) fn whole_loose<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let run = match (is_memory(i, 0), is_memory(i, 1)) {
-        (true, _) => store_loose::<O>,
-        (_, true) => load::<O, Xmm, MemLoose>,
-        _ => load::<O, Xmm, XmmReg>,
-    };
-    lowered(l, i, run, Class::SSE_PACKED)
-}
-
-/// MOVSS.
-pub(super) fn scalar_single<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let run = match (is_memory(i, 0), is_memory(i, 1)) {
-        (true, _) => store_low::<O, Xmm, u32>,
-        (_, true) => load::<O, Xmm, MemOf<u32>>,
-        _ => execute::<O, Xmm, Movss, XmmReg>,
-    };
-    lowered(l, i, run, Class::SSE_SCALAR)
-}
-
-/// MOVSD; the string instruction of the same name is not ours.
-pub(super) fn scalar_double<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let run = match (is_xmm(i, 0), is_xmm(i, 1)) {
-        (false, false) => return None,
-        (false, true) => store_low::<O, Xmm, u64>,
-        (true, false) => load::<O, Xmm, MemOf<u64>>,
-        (true, true) => execute::<O, Xmm, Movlps, XmmReg>,
-    };
-    lowered(l, i, run, Class::SSE_SCALAR)
-}
-
-/// MOVLPS and MOVLPD.
-pub(super) fn low_half<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let run = if is_memory(i, 0) {
-        store_low::<O, Xmm, u64>
-    } else {
-        execute::<O, Xmm, Movlps, MemOf<u64>>
-    };
-    lowered(l, i, run, Class::SSE_PACKED)
-}
-
-/// MOVHPS and MOVHPD.
-pub(super) fn high_half<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let run =
-        if is_memory(i, 0) { store_high::<O> } else { execute::<O, Xmm, Movlhps, MemOf<u64>> };
-    lowered(l, i, run, Class::SSE_PACKED)
-}
-
-/// MOVD, and MOVQ with a general register: `T` is the size.
-fn general<O: Observer, F: File, T: Word>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let run = if is_memory(i, 0) {
-        store_low::<O, F, T>
-    } else if is_gpr(i, 0) {
-        to_gpr::<O, F, T>
-    } else if is_memory(i, 1) {
-        load::<O, F, MemOf<T>>
-    } else {
-        load::<O, F, GprOf<T>>
-    };
-    lowered(l, i, run, F::CLASS)
-}
-
-/// MOVD.
-pub(super) fn doubleword<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    if is_mm(i, 0) || is_mm(i, 1) {
-        general::<O, Mm, u32>(l, i)
-    } else {
-        general::<O, Xmm, u32>(l, i)
     }
 }
 
-/// MOVQ in all its encodings, and MOVNTQ.
-pub(super) fn quadword<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    if is_mm(i, 0) && is_mm(i, 1) {
-        lowered(l, i, load::<O, Mm, MmReg>, Class::MMX)
-    } else if is_xmm(i, 0) && is_xmm(i, 1) {
-        lowered(l, i, copy_low::<O>, Class::SSE_PACKED)
-    } else if is_mm(i, 0) || is_mm(i, 1) {
-        general::<O, Mm, u64>(l, i)
+/// MOVUPS, MOVUPD, MOVDQU, LDDQU.
+pub(super) fn whole_loose<O: Observer>(insn: &Insn) -> Handler<O> {
+    match (is_store(insn), is_load(insn)) {
+        (true, _) => store_loose::<O>,
+        (_, true) => load::<O, Xmm, MemLoose>,
+        _ => load::<O, Xmm, XmmReg>,
+    }
+}
+
+/// MOVSS.
+pub(super) fn scalar_single<O: Observer>(insn: &Insn) -> Handler<O> {
+    match (is_store(insn), is_load(insn)) {
+        (true, _) => store_low::<O, Xmm, u32>,
+        (_, true) => load::<O, Xmm, MemOf<u32>>,
+        _ => execute::<O, Xmm, Movss, XmmReg>,
+    }
+}
+
+/// MOVSD.
+pub(super) fn scalar_double<O: Observer>(insn: &Insn) -> Handler<O> {
+    match (is_store(insn), is_load(insn)) {
+        (true, _) => store_low::<O, Xmm, u64>,
+        (_, true) => load::<O, Xmm, MemOf<u64>>,
+        _ => execute::<O, Xmm, Movlps, XmmReg>,
+    }
+}
+
+/// MOVLPS and MOVLPD.
+pub(super) fn low_half<O: Observer>(insn: &Insn) -> Handler<O> {
+    if is_store(insn) { store_low::<O, Xmm, u64> } else { execute::<O, Xmm, Movlps, MemOf<u64>> }
+}
+
+/// MOVHPS and MOVHPD.
+pub(super) fn high_half<O: Observer>(insn: &Insn) -> Handler<O> {
+    if is_store(insn) { store_high::<O> } else { execute::<O, Xmm, Movlhps, MemOf<u64>> }
+}
+
+/// MOVD, and MOVQ with a general register: `T` is the size.
+fn general<O: Observer, F: File, T: Word>(insn: &Insn) -> Handler<O> {
+    if is_store(insn) {
+        store_low::<O, F, T>
+    } else if insn.files.first() == insn::File::General {
+        to_gpr::<O, F, T>
+    } else if is_load(insn) {
+        load::<O, F, MemOf<T>>
     } else {
-        general::<O, Xmm, u64>(l, i)
+        load::<O, F, GprOf<T>>
+    }
+}
+
+/// MOVD.
+pub(super) fn doubleword<O: Observer>(insn: &Insn) -> Handler<O> {
+    if of_mmx(insn) { general::<O, Mm, u32>(insn) } else { general::<O, Xmm, u32>(insn) }
+}
+
+/// MOVQ in all its encodings, and MOVNTQ.
+pub(super) fn quadword<O: Observer>(insn: &Insn) -> Handler<O> {
+    match (insn.files.first(), insn.files.second()) {
+        (insn::File::Mmx, insn::File::Mmx) => load::<O, Mm, MmReg>,
+        (insn::File::Xmm, insn::File::Xmm) => copy_low,
+        _ if of_mmx(insn) => general::<O, Mm, u64>(insn),
+        _ => general::<O, Xmm, u64>(insn),
     }
 }
 
 /// MOVQ2DQ.
-pub(super) fn movq2dq<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    lowered(l, i, cross::<O, Xmm, Mm>, Class::SSE_PACKED)
+pub(super) fn movq2dq<O: Observer>() -> Handler<O> {
+    cross::<O, Xmm, Mm>
 }
 
 /// MOVDQ2Q.
-pub(super) fn movdq2q<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    lowered(l, i, cross::<O, Mm, Xmm>, Class::SSE_PACKED)
+pub(super) fn movdq2q<O: Observer>() -> Handler<O> {
+    cross::<O, Mm, Xmm>
 }
 
 fn store_gpr<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
@@ -211,9 +188,8 @@ fn store_gpr<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Ins
 }
 
 /// MOVNTI: a plain store, which works whatever CR0 and CR4 say.
-pub(super) fn movnti<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let run = if i.op1_register().is_gpr64() { store_gpr::<O, u64> } else { store_gpr::<O, u32> };
-    lowered(l, i, run, Class::NONE)
+pub(super) fn movnti<O: Observer>(insn: &Insn) -> Handler<O> {
+    if insn.size == Size::B8 { store_gpr::<O, u64> } else { store_gpr::<O, u32> }
 }
 
 /// MASKMOVQ and MASKMOVDQU: the bytes of `dst` whose mask byte in `src` has its top bit set, to
@@ -246,23 +222,8 @@ fn store_masked<O: Observer, F: File>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &
 }
 
 /// MASKMOVQ and MASKMOVDQU.
-pub(super) fn maskmov<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let (run, class) = if is_mm(i, 1) {
-        (store_masked::<O, Mm> as Handler<O>, Class::MMX)
-    } else {
-        (store_masked::<O, Xmm> as Handler<O>, Class::SSE_PACKED)
-    };
-    let mut lowered = lowered(l, i, run, class)?;
-    lowered.insn.dst = l.reg(i.op1_register());
-    lowered.insn.src = l.reg(i.op2_register());
-    lowered.insn.aux = segment_number(l.memory_segment(i));
-    let mask = match i.op0_kind() {
-        OpKind::MemorySegDI => AddrMask::Bits16,
-        OpKind::MemorySegEDI => AddrMask::Bits32,
-        _ => AddrMask::Bits64,
-    };
-    lowered.insn.mem = Mem { base: gpr::RDI, mask, ..Mem::NONE };
-    Some(lowered)
+pub(super) fn maskmov<O: Observer>(insn: &Insn) -> Handler<O> {
+    if of_mmx(insn) { store_masked::<O, Mm> } else { store_masked::<O, Xmm> }
 }
 
 /// MOVMSKPS, MOVMSKPD, PMOVMSKB: the top bits of the lanes, to a general register.
@@ -283,20 +244,13 @@ fn sign_bits<O: Observer, F: File, const BITS: u32>(
 }
 
 /// MOVMSKPS (`BITS` 32) and MOVMSKPD (64).
-pub(super) fn movmsk<O: Observer, const BITS: u32>(
-    l: &Lowering,
-    i: &Instruction,
-) -> Option<Lowered<O>> {
-    lowered(l, i, sign_bits::<O, Xmm, BITS>, Class::SSE_PACKED)
+pub(super) fn movmsk<O: Observer, const BITS: u32>() -> Handler<O> {
+    sign_bits::<O, Xmm, BITS>
 }
 
 /// PMOVMSKB.
-pub(super) fn pmovmskb<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    if is_mm(i, 1) {
-        lowered(l, i, sign_bits::<O, Mm, 8>, Class::MMX)
-    } else {
-        lowered(l, i, sign_bits::<O, Xmm, 8>, Class::SSE_PACKED)
-    }
+pub(super) fn pmovmskb<O: Observer>(insn: &Insn) -> Handler<O> {
+    if of_mmx(insn) { sign_bits::<O, Mm, 8> } else { sign_bits::<O, Xmm, 8> }
 }
 
 /// The lane that an immediate names in registers of file `F`.
@@ -326,21 +280,16 @@ fn insert_word<O: Observer, F: File, S: Source>(
 }
 
 /// PEXTRW.
-pub(super) fn pextrw<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    if is_mm(i, 1) {
-        lowered(l, i, extract_word::<O, Mm>, Class::MMX)
-    } else {
-        lowered(l, i, extract_word::<O, Xmm>, Class::SSE_PACKED)
-    }
+pub(super) fn pextrw<O: Observer>(insn: &Insn) -> Handler<O> {
+    if of_mmx(insn) { extract_word::<O, Mm> } else { extract_word::<O, Xmm> }
 }
 
 /// PINSRW.
-pub(super) fn pinsrw<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let run = match (is_mm(i, 0), is_memory(i, 1)) {
+pub(super) fn pinsrw<O: Observer>(insn: &Insn) -> Handler<O> {
+    match (of_mmx(insn), is_load(insn)) {
         (true, false) => insert_word::<O, Mm, GprOf<u16>>,
         (true, true) => insert_word::<O, Mm, MemOf<u16>>,
         (false, false) => insert_word::<O, Xmm, GprOf<u16>>,
         (false, true) => insert_word::<O, Xmm, MemOf<u16>>,
-    };
-    lowered(l, i, run, if is_mm(i, 0) { Class::MMX } else { Class::SSE_PACKED })
+    }
 }

@@ -5,7 +5,7 @@ use crate::{
     control_registers::{cr0, cr4},
     cpu::Cpu,
     flags::Word,
-    insn::{Class, Insn, Mem},
+    insn::{Insn, Mem},
     observe::{Cx, FpKind, Observer},
     stop::{Exec, Stop},
     x87::report_pending,
@@ -13,8 +13,6 @@ use crate::{
 
 /// A register file.
 pub(super) trait File {
-    /// Class of packed instructions on it.
-    const CLASS: Class;
     /// The exceptions that come before any access (AMD64 APM volume 4 and 5, "Exceptions").
     fn ready<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>) -> Exec<()>;
     /// Reads a register.
@@ -34,7 +32,6 @@ pub(super) struct Xmm;
 pub(super) struct Mm;
 
 impl File for Xmm {
-    const CLASS: Class = Class::SSE_PACKED;
     const WIDE: bool = true;
 
     #[inline(always)]
@@ -60,7 +57,6 @@ impl File for Xmm {
 }
 
 impl File for Mm {
-    const CLASS: Class = Class::MMX;
     const WIDE: bool = false;
 
     #[inline(always)]
@@ -174,7 +170,7 @@ pub(super) fn for_file<O: Observer, F: File, R>(
 ) -> Exec<R> {
     let mark = cx.observer.mark();
     let result = access(cpu, cx)?;
-    if F::CLASS == Class::MMX {
+    if !F::WIDE {
         cx.observer.mmx_operand(mark);
     }
     Ok(result)

@@ -1,18 +1,13 @@
 //! MXCSR, FXSAVE and FXRSTOR, and the end of MMX code (AMD64 APM volume 2, section 11.4, volume 4
 //! and volume 5).
 
-use iced_x86::{Code, Instruction};
-
-use super::{
-    lower::lowered,
-    operand::{File, Mm, Xmm, aligned},
-};
+use super::operand::{File, Mm, Xmm, aligned};
 use crate::{
     control_registers::{cr0, efer},
     cpu::Cpu,
-    insn::{Class, Insn},
-    lower::{Lowered, Lowering},
+    insn::{Handler, Insn, Size},
     observe::{Cx, Observer},
+    operation::Operation,
     stop::{Exec, Stop},
     x87::FXSAVE_SIZE,
 };
@@ -128,28 +123,17 @@ fn fxrstor<O: Observer, const WIDE: bool>(
     Ok(())
 }
 
-/// LDMXCSR.
-pub(super) fn load_mxcsr<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    lowered(l, i, ldmxcsr::<O>, Class::SSE_SCALAR)
-}
-
-/// STMXCSR.
-pub(super) fn store_mxcsr<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    lowered(l, i, stmxcsr::<O>, Class::SSE_SCALAR)
-}
-
-/// EMMS and FEMMS.
-pub(super) fn empty<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    lowered(l, i, emms::<O>, Class::MMX)
-}
-
-/// FXSAVE and FXRSTOR, with REX.W the wide pointers.
-pub(super) fn area<O: Observer>(l: &Lowering, i: &Instruction) -> Option<Lowered<O>> {
-    let run = match i.code() {
-        Code::Fxsave_m512byte => fxsave::<O, false>,
-        Code::Fxsave64_m512byte => fxsave::<O, true>,
-        Code::Fxrstor_m512byte => fxrstor::<O, false>,
-        _ => fxrstor::<O, true>,
-    };
-    lowered(l, i, run, Class::NONE)
+/// The handlers of the instructions of this file.
+pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
+    let wide = insn.size == Size::B8;
+    Some(match insn.op {
+        Operation::Ldmxcsr => ldmxcsr,
+        Operation::Stmxcsr => stmxcsr,
+        Operation::Emms | Operation::Femms => emms,
+        Operation::Fxsave if wide => fxsave::<O, true>,
+        Operation::Fxsave => fxsave::<O, false>,
+        Operation::Fxrstor if wide => fxrstor::<O, true>,
+        Operation::Fxrstor => fxrstor::<O, false>,
+        _ => return None,
+    })
 }

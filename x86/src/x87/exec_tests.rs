@@ -6,7 +6,7 @@
 
 use iced_x86::{Code, CpuidFeature, Decoder, DecoderOptions};
 
-use super::{Fpu, lower};
+use super::{Fpu, handler, lower};
 use crate::block::Translations;
 use crate::bus::unconnected::Unconnected;
 use crate::control_registers::cr0;
@@ -314,8 +314,8 @@ fn every_encoding_is_lowered() {
                 instruction.code(),
                 instruction.cpuid_features()
             );
-            let lowered = lower::<Plain>(&lowering, &instruction);
-            assert!(lowered.is_some(), "{opcode:x} {modrm:x} {:?}", instruction.code());
+            let insn = lower(&lowering, &instruction, lowering.insn(&instruction)).unwrap().insn;
+            assert!(handler::<Plain>(&insn).is_some(), "{opcode:x} {modrm:x} {insn:?}");
             known += 1;
         }
     }

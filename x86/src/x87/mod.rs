@@ -12,6 +12,7 @@ mod arith;
 mod exec;
 #[cfg(test)]
 mod exec_tests;
+mod handler;
 mod image;
 mod lower;
 #[cfg(all(test, target_arch = "x86_64"))]
@@ -21,6 +22,7 @@ mod transfer;
 
 pub use arith::{Arith, Source, Unary};
 pub(crate) use exec::report_pending;
+pub(crate) use handler::handler;
 pub use image::{ENV_SIZE_16, ENV_SIZE_32, EnvFormat, FXSAVE_SIZE};
 pub(crate) use lower::lower;
 pub use transcendental::Transcendental;

@@ -8,7 +8,6 @@ use crate::{
     insn::{Form, Size, gpr},
     lower::End,
     mode::CodeSize,
-    observe::Plain,
     operation::Operation,
     stop::{Stop, vector},
 };
@@ -143,15 +142,16 @@ fn bounds() {
 #[test]
 fn lowered_forms() {
     let m = Machine::new(CodeSize::Bits64);
-    let jcc = m.lower::<Plain>(&m.decode_bytes(&[0x75, 0x10]));
+    let jcc = m.lower(&m.decode_bytes(&[0x75, 0x10]));
     assert_eq!((jcc.insn.op, jcc.insn.aux, jcc.insn.imm), (Operation::Jcc, 5, 0x12));
     assert_eq!((jcc.end, jcc.insn.size), (End::Branch, Size::B8));
-    let call = m.lower::<Plain>(&m.decode_bytes(&[0xff, 0xd3])).insn;
+    let call = m.lower(&m.decode_bytes(&[0xff, 0xd3])).insn;
     assert_eq!((call.op, call.form, call.src), (Operation::Call, Form::Reg, gpr::RBX));
     let lowering = crate::lower::Lowering::of(&m.cpu);
     for bytes in [&[0xffu8, 0x2b][..], &[0xff, 0x1b], &[0xcb], &[0xcd, 0x80]] {
         let instruction = m.decode_bytes(bytes);
-        let lowered = super::super::branch::lower::<Plain>(&lowering, &instruction);
+        let lowered =
+            super::super::branch::lower(&lowering, &instruction, lowering.insn(&instruction));
         assert!(lowered.is_none(), "{bytes:x?}");
     }
 }

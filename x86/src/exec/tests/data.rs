@@ -5,6 +5,7 @@ use iced_x86::{Code, code_asm::*};
 use super::{AF, CF, CODE, DF, Machine, OF, PF, SF, Unconnected, ZF};
 use crate::{
     clock::Clock,
+    handler::handler,
     insn::{Class, Size, gpr},
     lower::{Lowering, lower_block},
     mode::CodeSize,
@@ -139,7 +140,7 @@ fn conditional_move_reads_always() {
     m.set_flags(ZF);
     assert_eq!(m.exec(|a| a.cmovne(ax, word_ptr(bx))), Err(Stop::GP0));
     let m = Machine::new(LONG);
-    let lowered = m.lower::<Plain>(&m.decode(|a| a.cmovg(rax, qword_ptr(rbx)))).insn;
+    let lowered = m.lower(&m.decode(|a| a.cmovg(rax, qword_ptr(rbx)))).insn;
     assert_eq!((lowered.op, lowered.aux, lowered.size), (Operation::Cmovcc, 15, Size::B8));
 }
 
@@ -169,7 +170,7 @@ fn exchanges() {
     m.write_u64(0x3000, u64::MAX);
     m.exec(|a| a.xchg(dword_ptr(rbx), eax)).unwrap();
     assert_eq!((m.get(gpr::RAX), m.read_u64(0x3000)), (0xffff_ffff, 0xffff_ffff_0000_2211));
-    let class = |m: &Machine, i| m.lower::<Plain>(&i).insn.class;
+    let class = |m: &Machine, i| m.lower(&i).insn.class;
     assert_eq!(class(&m, m.decode(|a| a.xchg(dword_ptr(rbx), eax))), Class::LOCKED);
     assert_eq!(class(&m, m.decode(|a| a.xchg(ecx, edx))), Class::NONE);
     m.set(gpr::RAX, 0xff);
@@ -231,6 +232,7 @@ fn compare_and_exchange_8_bytes() {
 #[test]
 fn compare_and_exchange_16_bytes() {
     let mut m = long(&[(gpr::RAX, 1), (gpr::RDX, 2), (gpr::RBX, 3), (gpr::RCX, 4)]);
+    m.cpu.features.cx16 = true;
     m.write_u64(0x3000, 1);
     m.write_u64(0x3008, 2);
     assert_eq!(m.exec(|a| a.cmpxchg16b(xmmword_ptr(0x3008))), Err(Stop::GP0));
@@ -347,7 +349,7 @@ fn hints() {
     m.exec(|a| a.prefetcht0(byte_ptr(bx))).unwrap();
     m.exec(|a| a.clflush(byte_ptr(bx))).unwrap();
     assert_eq!(m.exec(CodeAssembler::ud2), Err(Stop::UD));
-    let class = |bytes: &[u8]| m.lower::<Plain>(&m.decode_bytes(bytes)).insn.class;
+    let class = |bytes: &[u8]| m.lower(&m.decode_bytes(bytes)).insn.class;
     assert_eq!(class(&[0x0f, 0x18, 0x07]), Class::PREFETCH_NTA);
     assert_eq!(class(&[0x0f, 0x18, 0x0f]), Class::PREFETCH_LOAD);
     assert_eq!(class(&[0x0f, 0x0d, 0x07]), Class::PREFETCH_LOAD);
@@ -378,11 +380,10 @@ fn prefetch_group() {
         let l = Lowering::of(&m.cpu);
         let mut run = |modrm: u8| {
             let code = [0x0f, 0x0d, modrm];
-            let block =
-                lower_block::<Plain>(l, &Clock::FLAT, CODE, &code, code.len(), None, 1).unwrap();
+            let block = lower_block(l, &Clock::FLAT, CODE, &code, code.len(), None, 1).unwrap();
             let mut context = Cx { bus: &mut Unconnected::default(), ram: &m.ram, observer: Plain };
-            let op = &block.ops[0];
-            (op.insn.class, (op.run)(&mut m.cpu, &mut context, &op.insn))
+            let insn = block.insns[0];
+            (insn.class, handler(&insn)(&mut m.cpu, &mut context, &insn))
         };
         for (reg, want) in (0..).zip(kinds) {
             assert_eq!(run(0x07 | reg << 3), (want, Ok(())), "/{reg}");

@@ -14,8 +14,9 @@ use crate::{
     cpu::Cpu,
     descriptor::{DescriptorTable, Segment},
     features::Features,
+    handler::handler,
     insn::{BLOCK_BASE, gpr, seg},
-    lower::{End, Lowered, Lowering},
+    lower::{End, Lowered, Lowering, lower_one},
     mode::CodeSize,
     observe::{Counting, Cx, Facts, Observer, Plain},
     ram::{Ram, Region},
@@ -105,8 +106,8 @@ impl Machine {
         Decoder::with_ip(self.bitness(), bytes, 0, DecoderOptions::AMD).decode()
     }
 
-    fn lower<O: Observer>(&self, instruction: &Instruction) -> Lowered<O> {
-        super::lower(&Lowering::of(&self.cpu), instruction).expect("an integer instruction")
+    fn lower(&self, instruction: &Instruction) -> Lowered {
+        lower_one(&Lowering::of(&self.cpu), instruction)
     }
 
     /// Executes the one instruction that `assemble` makes, at RIP, seeing nothing.
@@ -128,11 +129,11 @@ impl Machine {
     }
 
     fn execute<O: Observer + Default>(&mut self, instruction: &Instruction) -> Exec<()> {
-        let lowered = self.lower::<O>(instruction);
+        let lowered = self.lower(instruction);
         self.cpu.regs[usize::from(BLOCK_BASE)] = self.cpu.rip;
         let mut cx =
             Cx { bus: &mut Unconnected::default(), ram: &self.ram, observer: O::default() };
-        let result = (lowered.run)(&mut self.cpu, &mut cx, &lowered.insn);
+        let result = handler(&lowered.insn)(&mut self.cpu, &mut cx, &lowered.insn);
         let seen = cx.observer.facts().map(|facts| *facts).unwrap_or_default();
         self.facts.branches += seen.branches;
         self.facts.taken += seen.taken;

@@ -8,7 +8,6 @@ use crate::{
     descriptor::Segment,
     insn::{Class, gpr},
     mode::CodeSize,
-    observe::Plain,
     stop::Stop,
 };
 
@@ -246,7 +245,7 @@ fn segments() {
     m.write_u64(0x5010, 0xabcd);
     m.exec_bytes(&[0x64, 0x48, 0xa5]).unwrap(); // MOVSQ with FS
     assert_eq!(m.read_u64(0x3000), 0xabcd);
-    let insn = m.lower::<Plain>(&m.decode_bytes(&[0xf3, 0xa4])).insn;
+    let insn = m.lower(&m.decode_bytes(&[0xf3, 0xa4])).insn;
     assert_eq!(insn.class, Class::NONE);
 }
 
@@ -257,6 +256,8 @@ fn vector_namesakes() {
     for bytes in [&[0xf2u8, 0x0f, 0x10, 0x03][..], &[0xf2, 0x0f, 0xc2, 0xc1, 0]] {
         let instruction = m.decode_bytes(bytes);
         let lowering = crate::lower::Lowering::of(&m.cpu);
-        assert!(super::super::lower::<Plain>(&lowering, &instruction).is_none());
+        assert!(
+            super::super::lower(&lowering, &instruction, lowering.insn(&instruction)).is_none()
+        );
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     cpu::Cpu,
     descriptor::Segment,
     features::Features,
+    handler::handler,
     insn::{gpr, seg},
     lower::Lowering,
     observe::{Cx, Plain},
@@ -62,9 +63,10 @@ impl Machine {
         let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::AMD);
         let i = decoder.decode();
         assert_eq!(i.len(), code.len(), "{i:?}");
-        let lowered = crate::simd::lower::<Plain>(&Lowering::of(&self.cpu), &i).expect("lowered");
+        let l = Lowering::of(&self.cpu);
+        let lowered = crate::simd::lower(&l, &i, l.insn(&i)).expect("lowered");
         let mut cx = Cx { bus: &mut self.bus, ram: &self.ram, observer: Plain };
-        (lowered.run)(&mut self.cpu, &mut cx, &lowered.insn)
+        handler(&lowered.insn)(&mut self.cpu, &mut cx, &lowered.insn)
     }
 
     fn write(&self, at: u64, bytes: &[u8]) {
