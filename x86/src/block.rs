@@ -18,9 +18,10 @@ use std::{
 
 use crate::{
     access::OF_DEVICE,
+    class::{BlockClasses, Class},
     clock::Clock,
     handler::handler,
-    insn::{Class, Insn, Op},
+    insn::{Insn, Op},
     lower::LoweredBlock,
     observe::Observer,
     ram::{PAGE, Ram},
@@ -85,8 +86,8 @@ pub struct Block<O> {
     pub(crate) ending: Ending,
     /// Has an instruction whose accesses may have to be taken back when it faults.
     pub(crate) marks: bool,
-    /// Has an instruction of a class.
-    pub(crate) has_class: bool,
+    /// What its instructions are counted as; `None` if none belongs to a class.
+    pub(crate) classes: Option<Box<BlockClasses>>,
     /// Guest-physical address of the second page, if the one instruction crosses into it.
     pub(crate) second_page: Option<u64>,
     /// The target of its branch is cut to 16 bits, so how far it goes depends on where the block is.
@@ -108,7 +109,7 @@ impl<O> Block<O> {
             last_begins: 0,
             ending: Ending::Fall,
             marks: false,
-            has_class: false,
+            classes: None,
             second_page: None,
             wraps: false,
             links: Default::default(),
@@ -132,7 +133,7 @@ impl<O> Block<O> {
             last_begins: lowered.last_begins,
             ending: lowered.ending,
             marks: lowered.marks,
-            has_class: lowered.has_class,
+            classes: lowered.classes,
             second_page: lowered.second_page,
             wraps: lowered.wraps,
             links: Default::default(),
@@ -168,7 +169,7 @@ impl<O> Block<O> {
     /// The classes of instruction `n`.
     #[must_use]
     pub fn class(&self, n: usize) -> Class {
-        self.ops.get(n).map_or(Class::NONE, |op| op.insn.class)
+        self.classes.as_ref().map_or(Class::NONE, |classes| classes.of(n))
     }
 
     /// Number of its instructions.
@@ -223,7 +224,8 @@ impl<O> Block<O> {
     /// Host memory that it takes, with its entries in the tables: an estimate from above.
     fn cost(&self) -> usize {
         const ENTRIES: usize = 128;
-        size_of::<Self>() + ENTRIES + self.ops.len() * size_of::<Op<O>>()
+        let classes = self.classes.as_ref().map_or(0, |classes| classes.cost());
+        size_of::<Self>() + ENTRIES + self.ops.len() * size_of::<Op<O>>() + classes
     }
 }
 

@@ -1,6 +1,6 @@
 //! The architectural facts of an instruction stream, counted.
 
-use crate::insn::Class;
+use crate::class::{Class, ClassCount};
 
 /// Kinds of control transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,13 +297,11 @@ impl Counting {
         self.facts.interrupts += 1;
     }
     #[inline]
-    pub(crate) fn retired_class(&mut self, class: Class) {
-        let mut bits = class.0;
-        while bits != 0 {
-            if let Some(count) = self.facts.class.get_mut(bits.trailing_zeros() as usize) {
-                *count += 1;
+    pub(crate) fn retired_classes(&mut self, sums: &[ClassCount]) {
+        for sum in sums {
+            if let Some(count) = self.facts.class.get_mut(usize::from(sum.class)) {
+                *count += u64::from(sum.count);
             }
-            bits &= bits - 1;
         }
     }
     /// Adds accesses that were kept apart in [`Facts::inner`] to the sums, now that they belong there.

@@ -4,7 +4,12 @@
 //! same blocks as the interpreter. The interpreter pairs each with the handler that executes it
 //! ([`Op`]); a generator would inline the operations it knows and call the handler of the others.
 
-use crate::{cpu::Cpu, observe::Cx, operation::Operation, stop::Exec};
+use crate::{
+    cpu::Cpu,
+    observe::Cx,
+    operation::{Family, Operation},
+    stop::Exec,
+};
 
 /// Number of general registers; the register file has two pseudo registers behind them.
 pub const GPRS: usize = 16;
@@ -196,78 +201,6 @@ impl Files {
     }
 }
 
-/// The class of retired instruction that a counter can tell apart (K8 events 26h, 27h, CBh, 02h,
-/// 24h, 4Bh; Pentium events 22h, 2Dh, 2Fh; P6 events B3h, C1h, D9h). An instruction may belong to several.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Class(pub u32);
-
-impl Class {
-    /// No class beyond "an instruction".
-    pub const NONE: Self = Self(0);
-    /// CLFLUSH.
-    pub const CLFLUSH: Self = Self(1 << 0);
-    /// CPUID.
-    pub const CPUID: Self = Self(1 << 1);
-    /// An x87 instruction.
-    pub const X87: Self = Self(1 << 2);
-    /// An MMX or 3DNow! instruction.
-    pub const MMX: Self = Self(1 << 3);
-    /// A packed SSE, SSE2 or SSE3 instruction.
-    pub const SSE_PACKED: Self = Self(1 << 4);
-    /// A scalar SSE, SSE2 or SSE3 instruction.
-    pub const SSE_SCALAR: Self = Self(1 << 5);
-    /// A locked read-modify-write, explicit or implied (XCHG with memory).
-    pub const LOCKED: Self = Self(1 << 6);
-    /// FCOMI, FUCOMI, COMISS, COMISD, UCOMISS, UCOMISD and the like.
-    pub const FAST_FLAG: Self = Self(1 << 7);
-    /// PREFETCH, PREFETCHT0/T1/T2.
-    pub const PREFETCH_LOAD: Self = Self(1 << 8);
-    /// PREFETCHW.
-    pub const PREFETCH_STORE: Self = Self(1 << 9);
-    /// PREFETCHNTA.
-    pub const PREFETCH_NTA: Self = Self(1 << 10);
-    /// A computational x87 instruction, whatever its operands: FADD, FSUB, FMUL, FDIV with their
-    /// reversed, popping and integer forms; FSQRT, FPREM, FPREM1, FRNDINT, FSCALE, FXTRACT; FCOM,
-    /// FUCOM, FICOM, FCOMI, FUCOMI with their popping forms, FTST; F2XM1, FYL2X, FYL2XP1, FPTAN,
-    /// FPATAN, FSIN, FCOS, FSINCOS, each once.
-    ///
-    /// Those are the arithmetic instructions of Intel SDM volume 1, section 8.4.1, without loads,
-    /// stores and conversions. The Pentium's manual names adds, subtracts, multiplies, divides,
-    /// remainders, square roots and transcendentals (volume 3, Pentium event 22h), the P6's
-    /// comparisons as well (P6 event 10h). FABS, FCHS and FXAM compute nothing.
-    pub const X87_FLOP: Self = Self(1 << 11);
-    /// EMMS; not FEMMS.
-    pub const EMMS: Self = Self(1 << 12);
-    /// A saturating instruction on MMX registers, whether or not a result is saturated: PADDS,
-    /// PADDUS, PSUBS, PSUBUS, PACKSS, PACKUS.
-    pub const MMX_SATURATING: Self = Self(1 << 13);
-    /// A packed multiplication on MMX registers, PMADDWD included.
-    pub const MMX_MULTIPLY: Self = Self(1 << 14);
-    /// A packed shift on MMX registers.
-    pub const MMX_SHIFT: Self = Self(1 << 15);
-    /// PACKSS or PACKUS on MMX registers.
-    pub const MMX_PACK: Self = Self(1 << 16);
-    /// PUNPCKL or PUNPCKH on MMX registers.
-    pub const MMX_UNPACK: Self = Self(1 << 17);
-    /// PAND, PANDN, POR or PXOR on MMX registers.
-    pub const MMX_LOGICAL: Self = Self(1 << 18);
-    /// A packed addition or subtraction on MMX registers, PAVG and PSADBW included.
-    pub const MMX_ARITHMETIC: Self = Self(1 << 19);
-    /// Packed SSE arithmetic: addition, subtraction, multiplication, division, square root,
-    /// reciprocals, minimum, maximum.
-    pub const SSE_PACKED_ARITHMETIC: Self = Self(1 << 20);
-    /// The same on scalars.
-    pub const SSE_SCALAR_ARITHMETIC: Self = Self(1 << 21);
-    /// Number of classes.
-    pub const COUNT: usize = 22;
-
-    /// Both sets of classes.
-    #[must_use]
-    pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
 /// One guest instruction, lowered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Insn {
@@ -300,8 +233,6 @@ pub struct Insn {
     pub before: u16,
     /// Offset of the byte behind it from the block's first byte.
     pub end: u16,
-    /// Classes it counts under when it retires.
-    pub class: Class,
 }
 
 impl Insn {
@@ -315,7 +246,6 @@ impl Insn {
     /// there is never anything to take back; or to take it back itself (RET).
     pub(crate) fn accesses_last(&self) -> bool {
         use Operation as Op;
-        let of = |class: Class| self.class.0 & class.0 != 0;
         match self.op {
             Op::Push | Op::Pop | Op::Jmp | Op::Call => self.form != Form::Mem,
             Op::Mov | Op::Movzx | Op::Movsx | Op::Movsxd | Op::Cmovcc | Op::Xchg => true,
@@ -326,12 +256,15 @@ impl Insn {
             Op::Lfence | Op::Mfence | Op::Sfence | Op::Clevict0 | Op::Clevict1 => true,
             Op::Prefetch | Op::Prefetchw | Op::Prefetchwt1 | Op::Prefetchnta => true,
             Op::Prefetcht0 | Op::Prefetcht1 | Op::Prefetcht2 => true,
-            _ if of(Class::X87.with(Class::MMX)) => true,
-            // Arithmetic may fault when its operand is there, and so may LDMXCSR.
-            _ if of(Class::SSE_PACKED.with(Class::SSE_SCALAR)) => {
-                matches!(self.form, Form::RegReg | Form::RegImm | Form::MemReg)
-            }
-            _ => false,
+            op => match op.family() {
+                Family::General => false,
+                Family::X87 => true,
+                Family::Simd => match self.form {
+                    Form::None | Form::RegReg | Form::RegImm | Form::MemReg => true,
+                    // Arithmetic may fault when its operand is there, and so may LDMXCSR.
+                    _ => self.files.first() == File::Mmx && !op.converts_to_mmx(),
+                },
+            },
         }
     }
 }
@@ -348,4 +281,15 @@ pub struct Op<O> {
     pub run: Handler<O>,
     /// Its data.
     pub insn: Insn,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The run loop walks through these: four of them with their handlers are in three cache lines.
+    #[test]
+    fn a_lowered_instruction_is_small() {
+        assert!(size_of::<Insn>() <= 40, "{}", size_of::<Insn>());
+    }
 }

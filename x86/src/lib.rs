@@ -23,6 +23,7 @@ mod access;
 pub mod alignment;
 pub mod block;
 pub mod bus;
+pub mod class;
 pub mod clock;
 mod code_log;
 pub mod control_registers;

@@ -5,13 +5,7 @@
 //! for is not in its tier's code. [`Plain`] sees nothing and costs nothing; [`Counting`] adds up the
 //! architectural facts.
 
-use crate::{
-    block::Block,
-    bus::Bus,
-    cpu::Cpu,
-    insn::{Class, Insn},
-    ram::Ram,
-};
+use crate::{block::Block, bus::Bus, class::ClassCount, cpu::Cpu, insn::Insn, ram::Ram};
 
 pub use crate::facts::{Accesses, Branch, Counting, DR0, DR1, DR2, DR3, Facts, FpKind, Mark};
 
@@ -184,11 +178,11 @@ pub trait Observer: Sized {
         }
     }
 
-    /// `class` retired.
+    /// So many instructions of each of these classes retired.
     #[inline(always)]
-    fn retired_class(&mut self, class: Class) {
+    fn retired_classes(&mut self, sums: &[ClassCount]) {
         if let Some(counting) = self.counting() {
-            counting.retired_class(class);
+            counting.retired_classes(sums);
         }
     }
 

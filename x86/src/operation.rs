@@ -185,6 +185,11 @@ operations! {
 }
 
 impl Operation {
+    /// Whether it is a conversion of floating-point numbers that writes an MMX register.
+    pub(crate) const fn converts_to_mmx(self) -> bool {
+        matches!(self, Self::Cvtps2pi | Self::Cvttps2pi | Self::Cvtpd2pi | Self::Cvttpd2pi)
+    }
+
     /// Whether nothing behind it begins before all before it is finished: the serialising instructions
     /// of AMD64 APM volume 2, section 7.6.4, and Intel SDM volume 3, "Serializing Instructions". MOV to
     /// CR8 is none, which the operation alone does not say.

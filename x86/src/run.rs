@@ -339,9 +339,13 @@ impl Cpu {
         self.time += u64::from(cycles);
         self.retired += count as u64;
         cx.observer.block_finished();
-        if O::COUNTS && block.has_class {
-            for op in &block.ops[..count] {
-                cx.observer.retired_class(op.insn.class);
+        if O::COUNTS
+            && let Some(classes) = &block.classes
+        {
+            if whole {
+                cx.observer.retired_classes(classes.sums());
+            } else {
+                cx.observer.retired_classes(&classes.sums_of_first(count));
             }
         }
         if !whole || block.ending != Ending::Branch {

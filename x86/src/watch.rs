@@ -8,9 +8,10 @@
 
 use crate::{
     block::Block,
+    class::Class,
     cpu::Cpu,
     facts::{Counting, Mark},
-    insn::{Class, Form, Insn},
+    insn::{Form, Insn},
     mode::CodeSize,
     observe::{Access, Delivery, Direction, Observer, Target, Walk},
     operation::Operation,

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     access::is_canonical,
+    class::Class,
     cpu::Cpu,
     flags::Word,
     insn::{BLOCK_BASE, Form, Handler, Insn, Size, gpr, seg},
@@ -205,7 +206,7 @@ fn bound<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -
 }
 
 fn last(insn: Insn) -> Option<Lowered> {
-    Some(Lowered { insn, end: End::Branch })
+    Some(Lowered { insn, class: Class::NONE, end: End::Branch })
 }
 
 /// Enters the static target, if there is one, and the operand size.

@@ -3,6 +3,7 @@
 use iced_x86::{Instruction, OpKind};
 
 use crate::{
+    class::Class,
     control_registers::{cr0, cr4, efer},
     cpu::Cpu,
     debug::DEBUG_ACCESS,
@@ -55,7 +56,7 @@ pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Low
         Operation::Clts | Operation::Invlpg => {}
         _ => return None,
     }
-    Some(Lowered { insn, end })
+    Some(Lowered { insn, class: Class::NONE, end })
 }
 
 /// The handlers of the instructions of this file.

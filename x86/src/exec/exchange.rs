@@ -6,7 +6,7 @@ use super::{by_size, next, operands, sizes};
 use crate::{
     cpu::Cpu,
     flags::Word,
-    insn::{Class, Form, Handler, Insn, Size, gpr},
+    insn::{Form, Handler, Insn, Size, gpr},
     lower::{Lowered, Lowering},
     observe::{Cx, Observer},
     operation::Operation,
@@ -130,9 +130,6 @@ pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Low
         Operation::Cmpxchg8b | Operation::Cmpxchg16b => {
             insn.form = Form::Mem;
             insn.size = Size::B8;
-            if i.has_lock_prefix() {
-                insn.class = Class::LOCKED;
-            }
         }
         _ => return None,
     }
@@ -140,10 +137,6 @@ pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Low
     if insn.form == Form::RegMem {
         insn.form = Form::MemReg;
         insn.src = insn.dst;
-    }
-    if insn.op == Operation::Xchg && insn.form == Form::MemReg {
-        // Locked with or without the prefix.
-        insn.class = Class::LOCKED;
     }
     next(insn)
 }

@@ -4,13 +4,12 @@
 //! Memory is sequentially consistent and uncached, so fences order nothing and prefetches fetch
 //! nothing; they are counted.
 
-use iced_x86::{Code, Instruction};
-
 use super::next;
 use crate::{
+    class::Class,
     cpu::Cpu,
-    insn::{Class, Handler, Insn},
-    lower::{End, Lowered, Lowering},
+    insn::{Handler, Insn},
+    lower::{End, Lowered},
     observe::{Cx, Observer},
     operation::Operation,
     paging::Intent,
@@ -42,47 +41,26 @@ fn clflush<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<
     Ok(())
 }
 
-/// What a NOP of later meaning counts as. The reserved members of the 0F 0D group are prefetches to a
-/// processor that has the group: /3 for writing, as /1, the others as /0 (AMD64 APM volume 3,
-/// "PREFETCH" and the opcode map's "Group P").
-fn hint_class(l: &Lowering, i: &Instruction) -> Class {
-    let in_group = matches!(
-        i.code(),
-        Code::Reservednop_rm16_r16_0F0D
-            | Code::Reservednop_rm32_r32_0F0D
-            | Code::Reservednop_rm64_r64_0F0D
-    );
-    if !in_group || !l.features.now3d {
-        return Class::NONE;
-    }
-    match i.op1_register().number() & 7 {
-        3 => Class::PREFETCH_STORE,
-        _ => Class::PREFETCH_LOAD,
-    }
-}
-
 /// Lowers the instructions of this file.
-pub(super) fn lower(l: &Lowering, i: &Instruction, insn: Insn) -> Option<Lowered> {
-    let class = match insn.op {
-        Operation::Ud => return Some(Lowered { insn, end: End::Fall }),
+pub(super) fn lower(insn: Insn) -> Option<Lowered> {
+    match insn.op {
+        Operation::Ud => Some(Lowered { insn, class: Class::NONE, end: End::Fall }),
         Operation::Pause
         | Operation::Nop
+        | Operation::HintNop
         | Operation::Lfence
         | Operation::Mfence
-        | Operation::Sfence => Class::NONE,
-        Operation::HintNop => hint_class(l, i),
-        // The decoder's PREFETCHWT1 is reserved to this processor: see `hint_class`.
-        Operation::Prefetch
+        | Operation::Sfence
+        | Operation::Prefetch
         | Operation::Prefetchwt1
         | Operation::Prefetcht0
         | Operation::Prefetcht1
-        | Operation::Prefetcht2 => Class::PREFETCH_LOAD,
-        Operation::Prefetchw => Class::PREFETCH_STORE,
-        Operation::Prefetchnta => Class::PREFETCH_NTA,
-        Operation::Clflush => Class::CLFLUSH,
-        _ => return None,
-    };
-    next(Insn { class, ..insn })
+        | Operation::Prefetcht2
+        | Operation::Prefetchw
+        | Operation::Prefetchnta
+        | Operation::Clflush => next(insn),
+        _ => None,
+    }
 }
 
 /// The handlers of the instructions of this file.

@@ -9,6 +9,7 @@ use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic};
 
 use super::{msr::settle, next, size_of_bytes};
 use crate::{
+    class::Class,
     cpu::Cpu,
     insn::{Form, Handler, Insn, Size},
     lower::{End, Lowered, Lowering},
@@ -69,7 +70,7 @@ pub(super) fn lower(l: &Lowering, i: &Instruction, insn: Insn) -> Option<Lowered
         _ => Size::B4,
     };
     let insn = Insn { form: Form::Reg, src: l.reg(i.op0_register()), size, ..insn };
-    Some(Lowered { insn, end: End::Fall })
+    Some(Lowered { insn, class: Class::NONE, end: End::Fall })
 }
 
 /// The handlers of the instructions of this file.

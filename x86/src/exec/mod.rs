@@ -9,6 +9,7 @@ mod alu;
 mod bcd;
 mod bits;
 mod branch;
+mod class;
 mod control;
 mod exchange;
 mod flag;
@@ -31,14 +32,15 @@ pub(crate) use hint::undefined;
 use iced_x86::{Instruction, OpKind};
 
 use crate::{
-    insn::{Class, Form, Handler, Insn, Size},
+    class::Class,
+    insn::{Form, Handler, Insn, Size},
     lower::{End, Lowered, Lowering},
     observe::Observer,
 };
 
 /// Lowers an instruction of the families of this module; `insn` is what all have in common of it.
 pub(crate) fn lower(l: &Lowering, i: &Instruction, insn: Insn) -> Option<Lowered> {
-    mov::lower(l, i, insn)
+    let lowered = mov::lower(l, i, insn)
         .or_else(|| alu::lower(l, i, insn))
         .or_else(|| branch::lower(l, i, insn))
         .or_else(|| stack::lower(l, i, insn))
@@ -48,14 +50,15 @@ pub(crate) fn lower(l: &Lowering, i: &Instruction, insn: Insn) -> Option<Lowered
         .or_else(|| flag::lower(l, i, insn))
         .or_else(|| exchange::lower(l, i, insn))
         .or_else(|| string::lower(l, i, insn))
-        .or_else(|| hint::lower(l, i, insn))
+        .or_else(|| hint::lower(insn))
         .or_else(|| bcd::lower(i, insn))
         .or_else(|| system::lower(l, i, insn))
         .or_else(|| privilege::lower(l, i, insn))
         .or_else(|| control::lower(l, i, insn))
         .or_else(|| msr::lower(insn))
         .or_else(|| portio::lower(l, i, insn))
-        .or_else(|| knc::lower(l, i, insn))
+        .or_else(|| knc::lower(l, i, insn))?;
+    Some(Lowered { class: class::of(l, i, &lowered.insn), ..lowered })
 }
 
 /// The handler of a lowered instruction of the families of this module.
@@ -135,7 +138,7 @@ fn condition(i: &Instruction) -> u8 {
 
 /// An instruction after which the next of the block follows.
 fn next(insn: Insn) -> Option<Lowered> {
-    Some(Lowered { insn, end: End::Next })
+    Some(Lowered { insn, class: Class::NONE, end: End::Next })
 }
 
 /// The size of a register or memory operand of `bytes`.
@@ -174,9 +177,6 @@ fn operands(l: &Lowering, i: &Instruction, insn: &mut Insn) -> bool {
         OpKind::Memory => false,
         _ => return false,
     };
-    if i.has_lock_prefix() {
-        insn.class = Class::LOCKED;
-    }
     if i.op_count() == 1 {
         insn.form = if to_register { Form::Reg } else { Form::Mem };
         return true;

@@ -6,7 +6,7 @@ use crate::{
     bus::{After, RdpmcRequest, Unsettled},
     control_registers::{cr0, cr4, efer},
     cpu::Cpu,
-    insn::{Class, Handler, Insn, gpr, seg},
+    insn::{Handler, Insn, gpr, seg},
     lower::Lowered,
     mode::CodeSize,
     observe::{Cx, Observer},
@@ -36,8 +36,8 @@ pub(super) fn lower(insn: Insn) -> Option<Lowered> {
         | Operation::Wrmsr
         | Operation::Rdtsc
         | Operation::Rdpmc
+        | Operation::Cpuid
         | Operation::Swapgs => next(insn),
-        Operation::Cpuid => next(Insn { class: Class::CPUID, ..insn }),
         _ => None,
     }
 }

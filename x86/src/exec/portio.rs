@@ -3,6 +3,7 @@
 use iced_x86::{Instruction, OpKind, Register};
 
 use crate::{
+    class::Class,
     cpu::Cpu,
     flags::{self, Word},
     insn::{AddrMask, Form, Handler, Insn, Mem, ZERO, gpr},
@@ -41,7 +42,7 @@ pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Low
         }
         _ => return None,
     };
-    Some(Lowered { insn, end })
+    Some(Lowered { insn, class: Class::NONE, end })
 }
 
 /// The handlers of the instructions of this file.

@@ -4,6 +4,7 @@ use iced_x86::{Code, Instruction, OpKind};
 
 use crate::{
     access::is_canonical,
+    class::Class,
     control_registers::cr4,
     cpu::{Cpu, Shadow},
     descriptor::{DescriptorTable, Segment},
@@ -55,7 +56,7 @@ pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Low
         }
         _ => return None,
     }
-    Some(Lowered { insn, end })
+    Some(Lowered { insn, class: Class::NONE, end })
 }
 
 /// Enters the operand of an instruction whose operand `n` is a selector in a register or in memory.

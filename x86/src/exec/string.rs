@@ -9,6 +9,7 @@ use iced_x86::{Instruction, OpKind, Register};
 
 use super::{by_size, next, size_of_bytes};
 use crate::{
+    class::Class,
     cpu::Cpu,
     flags::{self, Word},
     insn::{AddrMask, Handler, Insn, Mem, ZERO, gpr},
@@ -376,7 +377,11 @@ pub(super) fn lower(l: &Lowering, i: &Instruction, insn: Insn) -> Option<Lowered
         aux: repeat,
         ..insn
     };
-    if repeat == ONCE { next(insn) } else { Some(Lowered { insn, end: End::Fall }) }
+    if repeat == ONCE {
+        next(insn)
+    } else {
+        Some(Lowered { insn, class: Class::NONE, end: End::Fall })
+    }
 }
 
 /// The handlers of the instructions of this file.

@@ -3,6 +3,7 @@
 use iced_x86::{Code, Instruction, OpKind};
 
 use crate::{
+    class::Class,
     cpu::Cpu,
     far::Frame,
     flags::{self, Word},
@@ -70,7 +71,7 @@ pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Low
             End::Far
         }
     };
-    Some(Lowered { insn, end })
+    Some(Lowered { insn, class: Class::NONE, end })
 }
 
 /// Enters what a far transfer has as operands; `None` if it is none. Of a direct one `imm` is the

@@ -12,11 +12,12 @@ use self::decode::{Decoded, MAX_LENGTH, decode};
 
 use crate::{
     block::{Ending, Mode},
+    class::{BlockClasses, Class},
     clock::Clock,
     cpu::Cpu,
     exec,
     features::Features,
-    insn::{AddrMask, BLOCK_BASE, Class, File, Files, Form, HIGH_BYTE, Insn, Mem, Size, ZERO, seg},
+    insn::{AddrMask, BLOCK_BASE, File, Files, Form, HIGH_BYTE, Insn, Mem, Size, ZERO, seg},
     mode::CodeSize,
     operation::{Family, Operation},
     simd, x87,
@@ -40,6 +41,8 @@ pub(crate) enum End {
 /// A lowered instruction.
 pub(crate) struct Lowered {
     pub(crate) insn: Insn,
+    /// What it is counted as when it retires.
+    pub(crate) class: Class,
     pub(crate) end: End,
 }
 
@@ -114,7 +117,6 @@ impl Lowering {
             index: self.index,
             before: self.before,
             end: i.next_ip() as u16,
-            class: Class::NONE,
         }
     }
 
@@ -358,7 +360,7 @@ pub(crate) fn lower_one(l: &Lowering, i: &Instruction) -> Lowered {
 
 /// An instruction that does nothing but raise the exception of `op`.
 fn faulting(op: Operation, insn: Insn) -> Lowered {
-    Lowered { insn: Insn { op, ..insn }, end: End::Fall }
+    Lowered { insn: Insn { op, ..insn }, class: Class::NONE, end: End::Fall }
 }
 
 /// Whether an instruction is the only one of its block: it looks at counters or programs them, or it
@@ -382,8 +384,8 @@ pub(crate) struct LoweredBlock {
     pub(crate) ending: Ending,
     /// Has an instruction whose accesses may have to be taken back when it faults.
     pub(crate) marks: bool,
-    /// Has an instruction of a class.
-    pub(crate) has_class: bool,
+    /// What its instructions are counted as; `None` if none belongs to a class.
+    pub(crate) classes: Option<Box<BlockClasses>>,
     /// Guest-physical address of the second page, if the one instruction crosses into it.
     pub(crate) second_page: Option<u64>,
     /// The target of its branch is cut to 16 bits, so how far it goes depends on where the block is.
@@ -407,7 +409,7 @@ pub(crate) fn lower_block(
     let mut insns: Vec<Insn> = Vec::new();
     let mut at = 0;
     let mut cycles = 0;
-    let mut has_class = false;
+    let mut classes: Vec<Class> = Vec::new();
     let mut marks = false;
     let mut ending = Ending::Through;
     while insns.len() < most && at < in_page {
@@ -425,7 +427,7 @@ pub(crate) fn lower_block(
         l.before = cycles as u16;
         l.bytes = [0; MAX_LENGTH];
         l.bytes[..i.len()].copy_from_slice(&code[at..at + i.len()]);
-        let Lowered { insn, end } =
+        let Lowered { insn, class, end } =
             if too_long { faulting(Operation::TooLong, l.insn(&i)) } else { lower_one(&l, &i) };
         let alone = end == End::Far || is_alone(insn.op);
         if alone && !insns.is_empty() {
@@ -433,7 +435,7 @@ pub(crate) fn lower_block(
         }
         at = usize::from(insn.end).max(at + 1);
         cycles += u32::from((clock.instruction)(&insn));
-        has_class |= insn.class != Class::NONE;
+        classes.push(class);
         marks |= !insn.accesses_last();
         insns.push(insn);
         match end {
@@ -456,7 +458,7 @@ pub(crate) fn lower_block(
         last_begins: l.before,
         ending,
         marks,
-        has_class,
+        classes: BlockClasses::new(classes),
         second_page: if at > in_page { second_page } else { None },
         wraps,
     })

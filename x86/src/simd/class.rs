@@ -1,10 +1,7 @@
 //! What an MMX or SSE instruction is counted as.
 
 use super::handler::of_mmx;
-use crate::{
-    insn::{Class, Insn},
-    operation::Operation as M,
-};
+use crate::{class::Class, insn::Insn, operation::Operation as M};
 
 /// The classes of a lowered instruction.
 pub(super) fn of(insn: &Insn) -> Class {

@@ -31,8 +31,7 @@ pub(crate) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Low
     if matches!(insn.op, Operation::Maskmovq | Operation::Maskmovdqu) {
         masked_store_operands(l, i, &mut insn);
     }
-    insn.class = class::of(&insn);
-    Some(Lowered { insn, end: End::Next })
+    Some(Lowered { insn, class: class::of(&insn), end: End::Next })
 }
 
 fn is_register(i: &Instruction, n: u32) -> bool {

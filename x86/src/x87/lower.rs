@@ -5,7 +5,8 @@ use iced_x86::{Instruction, MemorySize, Mnemonic, OpKind};
 use super::MemoryFormat;
 use super::exec::{POP, QUIET, TRUNCATE};
 use crate::{
-    insn::{Class, Form, Insn, Size},
+    class::Class,
+    insn::{Form, Insn, Size},
     lower::{End, Lowered, Lowering},
     mode::CodeSize,
     operation::Operation,
@@ -31,8 +32,7 @@ pub(crate) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Low
     } else {
         positions(i, &mut insn);
     }
-    insn.class = class(insn.op);
-    Some(Lowered { insn, end: End::Next })
+    Some(Lowered { insn, class: class(insn.op), end: End::Next })
 }
 
 fn class(op: Operation) -> Class {

@@ -1,7 +1,8 @@
 //! From facts to signals: what the CPU did, in the words of the PMU.
 
 use pmu_model::{Signal, SignalCounts, SignalSet};
-use x86_cpu::insn::{Class, seg};
+use x86_cpu::class::Class;
+use x86_cpu::insn::seg;
 use x86_cpu::observe::{DR0, DR1, DR2, DR3, Facts};
 
 /// How a processor was when the counted instructions began.
@@ -172,6 +173,8 @@ mod tests {
     use pmu_model::Personality;
     use x86_cpu::observe::{Accesses, Counting, Observer};
 
+    use x86_cpu::class::ClassCount;
+
     use super::*;
     use crate::engine::soft::TIER;
 
@@ -252,9 +255,11 @@ mod tests {
             (Class::SSE_PACKED_ARITHMETIC, "sse_packed_arith"),
             (Class::SSE_SCALAR_ARITHMETIC, "sse_scalar_arith"),
         ] {
-            assert_eq!(only(&|observer| observer.retired_class(class)), [signal]);
+            let class = class.0.trailing_zeros() as u16;
+            let one = [ClassCount { class, count: 1 }];
+            assert_eq!(only(&|observer| observer.retired_classes(&one)), [signal]);
         }
-        assert!(only(&|observer| observer.retired_class(Class::NONE)).is_empty());
+        assert!(only(&|observer| observer.retired_classes(&[])).is_empty());
         assert_eq!(Facts::default().of_class(Class::NONE), None);
         for (segment, signal) in [
             (seg::ES, "seg_load_es"),

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use x86_cpu::block::Block;
+use x86_cpu::class::Class;
 use x86_cpu::cpu::Cpu;
-use x86_cpu::insn::Class;
 use x86_cpu::observe::{Facts, Observer};
 use x86_cpu::operation::Operation;
 use x86_cpu::ram::Ram;

@@ -4,7 +4,9 @@ use iced_x86::code_asm::*;
 
 use super::{AF, Assemble, CF, Machine, OF, PF, SF, ZF};
 use crate::{
-    insn::{Class, Form, gpr},
+    class::Class,
+    insn::{Form, gpr},
+    lower::Lowered,
     mode::CodeSize,
     operation::Operation,
     stop::{Exec, Stop},
@@ -78,10 +80,10 @@ fn memory_operands() {
     m.exec(|a| a.sub(rax, qword_ptr(0x5000))).unwrap();
     assert_eq!(m.get(gpr::RAX), 0x11u64.wrapping_sub(0x1122_3344_5566_7799));
     let locked = m.decode(|a| a.lock().add(dword_ptr(rbx), eax));
-    let insn = m.lower(&locked).insn;
-    assert_eq!((insn.class, insn.op, insn.form), (Class::LOCKED, Operation::Add, Form::MemReg));
+    let Lowered { insn, class, .. } = m.lower(&locked);
+    assert_eq!((class, insn.op, insn.form), (Class::LOCKED, Operation::Add, Form::MemReg));
     let unlocked = m.decode(|a| a.add(dword_ptr(rbx), eax));
-    assert_eq!(m.lower(&unlocked).insn.class, Class::NONE);
+    assert_eq!(m.lower(&unlocked).class, Class::NONE);
 }
 
 /// A fault leaves registers and flags as they were: here the word at FFFFh of a 64 KiB segment.

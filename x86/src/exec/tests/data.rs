@@ -4,9 +4,10 @@ use iced_x86::{Code, code_asm::*};
 
 use super::{AF, CF, CODE, DF, Machine, OF, PF, SF, Unconnected, ZF};
 use crate::{
+    class::{Class, ClassCount},
     clock::Clock,
     handler::handler,
-    insn::{Class, Size, gpr},
+    insn::{Size, gpr},
     lower::{Lowering, lower_block},
     mode::CodeSize,
     observe::{Cx, Plain},
@@ -170,7 +171,7 @@ fn exchanges() {
     m.write_u64(0x3000, u64::MAX);
     m.exec(|a| a.xchg(dword_ptr(rbx), eax)).unwrap();
     assert_eq!((m.get(gpr::RAX), m.read_u64(0x3000)), (0xffff_ffff, 0xffff_ffff_0000_2211));
-    let class = |m: &Machine, i| m.lower(&i).insn.class;
+    let class = |m: &Machine, i| m.lower(&i).class;
     assert_eq!(class(&m, m.decode(|a| a.xchg(dword_ptr(rbx), eax))), Class::LOCKED);
     assert_eq!(class(&m, m.decode(|a| a.xchg(ecx, edx))), Class::NONE);
     m.set(gpr::RAX, 0xff);
@@ -349,7 +350,7 @@ fn hints() {
     m.exec(|a| a.prefetcht0(byte_ptr(bx))).unwrap();
     m.exec(|a| a.clflush(byte_ptr(bx))).unwrap();
     assert_eq!(m.exec(CodeAssembler::ud2), Err(Stop::UD));
-    let class = |bytes: &[u8]| m.lower(&m.decode_bytes(bytes)).insn.class;
+    let class = |bytes: &[u8]| m.lower(&m.decode_bytes(bytes)).class;
     assert_eq!(class(&[0x0f, 0x18, 0x07]), Class::PREFETCH_NTA);
     assert_eq!(class(&[0x0f, 0x18, 0x0f]), Class::PREFETCH_LOAD);
     assert_eq!(class(&[0x0f, 0x0d, 0x07]), Class::PREFETCH_LOAD);
@@ -383,10 +384,12 @@ fn prefetch_group() {
             let block = lower_block(l, &Clock::FLAT, CODE, &code, code.len(), None, 1).unwrap();
             let mut context = Cx { bus: &mut Unconnected::default(), ram: &m.ram, observer: Plain };
             let insn = block.insns[0];
-            (insn.class, handler(&insn)(&mut m.cpu, &mut context, &insn))
+            let class = block.classes.map(|classes| classes.sums().to_vec());
+            (class, handler(&insn)(&mut m.cpu, &mut context, &insn))
         };
         for (reg, want) in (0..).zip(kinds) {
-            assert_eq!(run(0x07 | reg << 3), (want, Ok(())), "/{reg}");
+            let want = ClassCount { class: want.0.trailing_zeros() as u16, count: 1 };
+            assert_eq!(run(0x07 | reg << 3), (Some(vec![want]), Ok(())), "/{reg}");
             assert_eq!(run(0xc7 | reg << 3).1, Err(Stop::UD), "/{reg}");
         }
     }

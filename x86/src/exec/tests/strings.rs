@@ -4,12 +4,7 @@
 use iced_x86::code_asm::*;
 
 use super::{CF, DF, Machine, PF, SF, ZF};
-use crate::{
-    descriptor::Segment,
-    insn::{Class, gpr},
-    mode::CodeSize,
-    stop::Stop,
-};
+use crate::{class::Class, descriptor::Segment, insn::gpr, mode::CodeSize, stop::Stop};
 
 /// 64-bit mode with RDI, RSI and RCX set.
 fn long(to: u64, from: u64, count: u64) -> Machine {
@@ -245,8 +240,8 @@ fn segments() {
     m.write_u64(0x5010, 0xabcd);
     m.exec_bytes(&[0x64, 0x48, 0xa5]).unwrap(); // MOVSQ with FS
     assert_eq!(m.read_u64(0x3000), 0xabcd);
-    let insn = m.lower(&m.decode_bytes(&[0xf3, 0xa4])).insn;
-    assert_eq!(insn.class, Class::NONE);
+    let class = m.lower(&m.decode_bytes(&[0xf3, 0xa4])).class;
+    assert_eq!(class, Class::NONE);
 }
 
 /// MOVSD and CMPSD of SSE2 have the names of string instructions and are none.

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use iced_x86::{Code, CpuidFeature, Decoder, DecoderOptions, EncodingKind, Instruction, Mnemonic};
 
 use crate::{
+    class::Class,
     cpu::Cpu,
     features::Features,
-    insn::Class,
     lower::{Lowering, lower_one},
     observe::Plain,
     operation::{Family, Operation},
@@ -137,6 +137,6 @@ fn classes() {
     ];
     for (code, class) in rows {
         let lowered = lower_one(&l, &decode(code));
-        assert_eq!(lowered.insn.class, class, "{code:x?}");
+        assert_eq!(lowered.class, class, "{code:x?}");
     }
 }
