@@ -10,7 +10,7 @@ use super::functions::Functions;
 /// An instruction in Intel's syntax; behind the target of a direct branch the function there.
 pub(super) fn text(instruction: &Instruction, functions: &Functions) -> String {
     if instruction.bytes.is_empty() {
-        return "(not fetched)".into();
+        return "(not executed)".into();
     }
     let Instruction { space, address, bits, bytes } = instruction;
     let mut decoder = Decoder::with_ip(u32::from(*bits), bytes, *address, DecoderOptions::NONE);

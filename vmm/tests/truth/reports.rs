@@ -138,7 +138,7 @@ instructions      %  loads  address   bytes           instruction
 ";
     assert_eq!(printed(&file, "--function main"), expected);
     let text = printed(&file, "--function 0xffffffff81000300");
-    assert!(text.ends_with("  0xffffffff81000310         (not fetched)\n"), "{text}");
+    assert!(text.ends_with("  0xffffffff81000310         (not executed)\n"), "{text}");
     Ok(())
 }
 
