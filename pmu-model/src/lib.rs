@@ -46,7 +46,7 @@ pub use personality::{
     Programming, Tier,
 };
 pub use pmi::Pmis;
-pub use pmu::{GpFault, MsrRead, MsrWrite, Pmu, RdpmcCaller, Reset};
+pub use pmu::{GpFault, MsrAccess, Pmu, RdpmcCaller, Reset};
 pub use register::{Access, Field, PerfctrWrite, Register, RegisterKind, Registers};
 pub use select::Select;
 pub use signal::Signal;

@@ -22,26 +22,15 @@ impl core::fmt::Display for GpFault {
 
 impl core::error::Error for GpFault {}
 
-/// Outcome of RDMSR.
+/// Outcome of RDMSR or WRMSR for one who has some of the registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MsrRead {
-    /// Not a register of this PMU.
+pub enum MsrAccess<T> {
+    /// Not a register of this one's.
     NotOurs,
-    /// The register's value.
-    Value(u64),
-    /// The register cannot be read.
-    GpFault,
-}
-
-/// Outcome of WRMSR.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MsrWrite {
-    /// Not a register of this PMU.
-    NotOurs,
-    /// Written.
-    Done,
-    /// The register cannot be written, or the value sets a bit that must not be set; nothing was
-    /// written.
+    /// It was done; a read's value.
+    Done(T),
+    /// It raises #GP(0), and nothing was written: the register cannot be read or written, or the value
+    /// has a bit that must not be set.
     GpFault,
 }
 
@@ -170,30 +159,31 @@ impl Pmu {
 
     /// RDMSR of `index` at CPL 0. Without side effects.
     #[inline]
-    pub fn read_msr(&self, index: u32) -> MsrRead {
+    pub fn read_msr(&self, index: u32) -> MsrAccess<u64> {
         match self.personality.register(index) {
-            Some(register) if register.access == Access::WriteOnly => MsrRead::GpFault,
-            Some(register) => MsrRead::Value(self.registers.get(register.kind)),
-            None => MsrRead::NotOurs,
+            Some(register) if register.access == Access::WriteOnly => MsrAccess::GpFault,
+            Some(register) => MsrAccess::Done(self.registers.get(register.kind)),
+            None => MsrAccess::NotOurs,
         }
     }
 
     /// What a WRMSR of `value` to `index` at CPL 0 would do, without doing it.
     #[inline]
-    pub fn judge_write(&self, index: u32, value: u64) -> MsrWrite {
+    pub fn judge_write(&self, index: u32, value: u64) -> MsrAccess<()> {
         match self.personality.register(index) {
-            None => MsrWrite::NotOurs,
-            Some(register) if register.access == Access::ReadOnly => MsrWrite::GpFault,
-            Some(register) if value & register.faulting != 0 => MsrWrite::GpFault,
-            Some(_) => MsrWrite::Done,
+            None => MsrAccess::NotOurs,
+            Some(register) if register.access == Access::ReadOnly => MsrAccess::GpFault,
+            Some(register) if value & register.faulting != 0 => MsrAccess::GpFault,
+            Some(_) => MsrAccess::Done(()),
         }
     }
 
     /// WRMSR of `index` at CPL 0. Bits that a register does not have are ignored, unless the
     /// personality says that they fault.
-    pub fn write_msr(&mut self, index: u32, value: u64) -> MsrWrite {
+    pub fn write_msr(&mut self, index: u32, value: u64) -> MsrAccess<()> {
         let outcome = self.judge_write(index, value);
-        let (MsrWrite::Done, Some(register)) = (outcome, self.personality.register(index)) else {
+        let (MsrAccess::Done(()), Some(register)) = (outcome, self.personality.register(index))
+        else {
             return outcome;
         };
         match register.kind {
@@ -205,7 +195,7 @@ impl Pmu {
             RegisterKind::GlobalOvfCtrl => self.registers.global_status &= !value,
             kind => self.write_control(kind, value & register.stored),
         }
-        MsrWrite::Done
+        MsrAccess::Done(())
     }
 
     /// SPFLT: sets or clears the user preference of `PERF_SPFLT_CONTROL`. Without effect where there

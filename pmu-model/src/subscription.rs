@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::counts::SignalCounts;
     use crate::personality::{CodeIndex, index_by_code};
-    use crate::pmu::{MsrWrite, Pmu};
+    use crate::pmu::{MsrAccess, Pmu};
 
     /// The whole vocabulary as one event, on any counter.
     const EVERYTHING: &[EventDef] =
@@ -208,7 +208,7 @@ mod tests {
         for (counter, cmask) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
             // CNT_MASK in 31:24; EN, OS and USR.
             let evtsel = u64::from(EVERYTHING[0].code) | cmask << 24 | 0x0043_0000;
-            assert_eq!(pmu.write_msr(0xC001_0000 + counter, evtsel), MsrWrite::Done);
+            assert_eq!(pmu.write_msr(0xC001_0000 + counter, evtsel), MsrAccess::Done(()));
         }
         pmu
     }

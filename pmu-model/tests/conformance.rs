@@ -11,9 +11,7 @@
 mod guest;
 
 use guest::Guest;
-use pmu_model::{
-    GpFault, MsrRead, MsrWrite, Pmu, PmuStateV1, RdpmcCaller, Reset, Signal, SignalSet,
-};
+use pmu_model::{GpFault, MsrAccess, Pmu, PmuStateV1, RdpmcCaller, Reset, Signal, SignalSet};
 
 /// What a WRMSR does to a register.
 #[derive(Clone, Copy, PartialEq)]
@@ -231,10 +229,10 @@ fn read_only_and_write_only_registers_fault() {
     let before = guest.pmu.clone();
     let values = (0..64).map(|bit| 1 << bit).chain([0, u64::MAX]);
     for value in values {
-        assert_eq!(guest.pmu.judge_write(0x2D, value), MsrWrite::GpFault);
-        assert_eq!(guest.pmu.write_msr(0x2D, value), MsrWrite::GpFault, "{value:#x}");
-        assert_eq!(guest.pmu.write_msr(0x2E, value), MsrWrite::Done, "{value:#x}");
-        assert_eq!(guest.pmu.read_msr(0x2E), MsrRead::GpFault);
+        assert_eq!(guest.pmu.judge_write(0x2D, value), MsrAccess::GpFault);
+        assert_eq!(guest.pmu.write_msr(0x2D, value), MsrAccess::GpFault, "{value:#x}");
+        assert_eq!(guest.pmu.write_msr(0x2E, value), MsrAccess::Done(()), "{value:#x}");
+        assert_eq!(guest.pmu.read_msr(0x2E), MsrAccess::GpFault);
     }
     assert_eq!(guest.pmu, before, "a fault changes nothing, and there was no status to clear");
 }
@@ -252,10 +250,10 @@ fn neighbours_are_not_ours() {
         strangers.retain(|&msr| part.rows.iter().all(|row| row.0 != msr));
         assert_eq!(strangers.len(), 0x1000 + 0x200 + 0x500 + 5 - part.rows.len());
         for msr in strangers {
-            assert_eq!(guest.pmu.read_msr(msr), MsrRead::NotOurs, "{} {msr:#x}", part.name);
+            assert_eq!(guest.pmu.read_msr(msr), MsrAccess::NotOurs, "{} {msr:#x}", part.name);
             for value in [0, u64::MAX] {
-                assert_eq!(guest.pmu.judge_write(msr, value), MsrWrite::NotOurs);
-                assert_eq!(guest.pmu.write_msr(msr, value), MsrWrite::NotOurs);
+                assert_eq!(guest.pmu.judge_write(msr, value), MsrAccess::NotOurs);
+                assert_eq!(guest.pmu.write_msr(msr, value), MsrAccess::NotOurs);
             }
         }
         assert_eq!(guest.pmu, before, "{}", part.name);

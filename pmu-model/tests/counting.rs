@@ -2,9 +2,7 @@
 //!
 //! Source: AMD BKDG 26094, section 10.2. Sequences and sums were worked out by hand.
 
-use pmu_model::{
-    MsrRead, MsrWrite, Personality, Pmis, Pmu, Reset, Signal, SignalCounts, SignalSet, Tier,
-};
+use pmu_model::{MsrAccess, Personality, Pmis, Pmu, Reset, Signal, SignalCounts, SignalSet, Tier};
 
 const EVTSEL: u32 = 0xC001_0000;
 const PERFCTR: u32 = 0xC001_0004;
@@ -24,22 +22,22 @@ fn cmask(n: u64) -> u64 {
 fn k8(selects: &[u64]) -> Pmu {
     let mut pmu = Pmu::new(Personality::by_name("k8").unwrap(), &SignalSet::ALL);
     for (i, &select) in (0..).zip(selects) {
-        assert_eq!(pmu.write_msr(EVTSEL + i, select), MsrWrite::Done);
+        assert_eq!(pmu.write_msr(EVTSEL + i, select), MsrAccess::Done(()));
     }
     pmu
 }
 
 fn select(pmu: &mut Pmu, counter: u32, value: u64) {
-    assert_eq!(pmu.write_msr(EVTSEL + counter, value), MsrWrite::Done);
+    assert_eq!(pmu.write_msr(EVTSEL + counter, value), MsrAccess::Done(()));
 }
 
 fn preset(pmu: &mut Pmu, counter: u32, value: u64) {
-    assert_eq!(pmu.write_msr(PERFCTR + counter, value), MsrWrite::Done);
+    assert_eq!(pmu.write_msr(PERFCTR + counter, value), MsrAccess::Done(()));
 }
 
 fn value(pmu: &Pmu, counter: u32) -> u64 {
     match pmu.read_msr(PERFCTR + counter) {
-        MsrRead::Value(value) => value,
+        MsrAccess::Done(value) => value,
         other => panic!("{other:?}"),
     }
 }
@@ -446,7 +444,7 @@ fn without_demand_only_what_is_handed_over_counts() {
     let on = 0xC0 | EN | USR | OS;
     select(&mut pmu, 0, on | INT);
     select(&mut pmu, 1, on | EDGE | cmask(1));
-    assert_eq!(pmu.read_msr(EVTSEL), MsrRead::Value(on | INT));
+    assert_eq!(pmu.read_msr(EVTSEL), MsrAccess::Done(on | INT));
     assert!(!pmu.demand().counting && pmu.demand().signals.is_empty());
     assert_eq!(pmu.headroom(Signal::InsnRetired), None);
     preset(&mut pmu, 0, 0xFFFF_FFFF_FFFE);

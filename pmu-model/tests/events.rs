@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pmu_model::{
-    Availability, EventDef, Fidelity, MsrRead, MsrWrite, Personality, Pmu, Route, Signal,
-    SignalSet, Tier, UmaskRule, nearest,
+    Availability, EventDef, Fidelity, MsrAccess, Personality, Pmu, Route, Signal, SignalSet, Tier,
+    UmaskRule, nearest,
 };
 
 /// USR, OS and EN.
@@ -24,12 +24,12 @@ fn live() -> &'static SignalSet {
 /// What counter 0 holds after one occurrence of each of `signals` under `select`.
 fn counted(select: u64, signals: &[Signal]) -> u64 {
     let mut pmu = Pmu::new(k8(), &SignalSet::ALL);
-    assert_eq!(pmu.write_msr(0xC001_0000, ON | select), MsrWrite::Done);
+    assert_eq!(pmu.write_msr(0xC001_0000, ON | select), MsrAccess::Done(()));
     for &signal in signals {
         assert!(pmu.fire(signal, 1, 0).is_empty());
     }
     match pmu.read_msr(0xC001_0004) {
-        MsrRead::Value(value) => value,
+        MsrAccess::Done(value) => value,
         other => panic!("{other:?}"),
     }
 }

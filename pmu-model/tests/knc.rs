@@ -6,7 +6,7 @@
 mod guest;
 
 use guest::Guest;
-use pmu_model::{MsrRead, MsrWrite, Personality, Reset, Signal, SignalCounts};
+use pmu_model::{MsrAccess, Personality, Reset, Signal, SignalCounts};
 
 const CTR0: u32 = 0x20;
 const CTR1: u32 = 0x21;
@@ -222,13 +222,13 @@ fn the_status_is_sticky_and_set_without_int() {
     guest.wrmsr(SPFLT_CONTROL, 0);
     guest.wrmsr(OVF_CTRL, 0);
     assert_eq!(guest.rdmsr(STATUS), 1, "only a 1 written to its bit of 2Eh clears it");
-    assert_eq!(guest.pmu.write_msr(STATUS, 0), MsrWrite::GpFault);
+    assert_eq!(guest.pmu.write_msr(STATUS, 0), MsrAccess::GpFault);
     assert_eq!(guest.rdmsr(STATUS), 1);
     guest.wrmsr(OVF_CTRL, !1);
     assert_eq!(guest.rdmsr(STATUS), 1);
     guest.wrmsr(OVF_CTRL, u64::MAX);
     assert_eq!(guest.rdmsr(STATUS), 0);
-    assert_eq!(guest.pmu.read_msr(OVF_CTRL), MsrRead::GpFault);
+    assert_eq!(guest.pmu.read_msr(OVF_CTRL), MsrAccess::GpFault);
 }
 
 /// Each bit of 2Eh clears its own bit of 2Dh, at once.

@@ -3,7 +3,7 @@
 //! Sources: AMD BKDG 26094, section 10.2.1 (41h, C3h, C6h); Intel 327357-001JA, Table 1-6 (29h).
 
 use pmu_model::{
-    Availability, EventDef, MsrWrite, Personality, Pmu, Reset, Signal, SignalCounts, SignalSet,
+    Availability, EventDef, MsrAccess, Personality, Pmu, Reset, Signal, SignalCounts, SignalSet,
     Tier,
 };
 
@@ -27,7 +27,7 @@ fn instruction_set_and(name: &str, more: &[Signal]) -> SignalSet {
 /// A K8 of which the signals `live` fire, with counter 0 on `code`.
 fn k8(live: &SignalSet, code: u64) -> Pmu {
     let mut pmu = Pmu::new(part("k8"), live);
-    assert_eq!(pmu.write_msr(K8.0, code | ON), MsrWrite::Done);
+    assert_eq!(pmu.write_msr(K8.0, code | ON), MsrAccess::Done(()));
     pmu
 }
 
@@ -53,8 +53,8 @@ fn a_signal_can_be_live_on_one_processor_and_pending_on_another() {
 
     let mut waits = Pmu::new(part("knc"), &knc_live);
     // Event select 0 and the global enable bits (sections 1.4.3.2 and 1.4.3.8).
-    assert_eq!(waits.write_msr(0x28, 0x29 | ON), MsrWrite::Done);
-    assert_eq!(waits.write_msr(0x2F, 1), MsrWrite::Done);
+    assert_eq!(waits.write_msr(0x28, 0x29 | ON), MsrAccess::Done(()));
+    assert_eq!(waits.write_msr(0x2F, 1), MsrAccess::Done(()));
     assert!(!waits.demand().signals.contains(Signal::L1dMiss));
     assert!(waits.fire(Signal::L1dMiss, 7, 0).is_empty());
     assert_eq!(counter_0(&waits), 0);

@@ -7,7 +7,7 @@
 mod guest;
 
 use guest::Guest;
-use pmu_model::{MsrRead, Signal, SignalCounts};
+use pmu_model::{MsrAccess, Signal, SignalCounts};
 
 const EVTSEL0: u32 = 0x186;
 const EVTSEL1: u32 = 0x187;
@@ -229,7 +229,7 @@ fn reserved_codes_and_later_registers() {
         }
         let guest = Guest::on(name);
         for msr in [0xC3, 0x188, 0x189, 0x1A6, 0x1A7, 0x309, 0x30A, 0x38D, 0x38E, 0x38F, 0x390] {
-            assert_eq!(guest.pmu.read_msr(msr), MsrRead::NotOurs, "{name} {msr:#x}");
+            assert_eq!(guest.pmu.read_msr(msr), MsrAccess::NotOurs, "{name} {msr:#x}");
         }
     }
 }

@@ -3,9 +3,7 @@
 //! Source: AMD BKDG 26094, sections 10.1 and 10.2; for what they leave open, the client named in
 //! the test.
 
-use pmu_model::{
-    GpFault, MsrRead, MsrWrite, Personality, Pmu, RdpmcCaller, Reset, Signal, SignalSet,
-};
+use pmu_model::{GpFault, MsrAccess, Personality, Pmu, RdpmcCaller, Reset, Signal, SignalSet};
 
 const EVTSEL: [u32; 4] = [0xC001_0000, 0xC001_0001, 0xC001_0002, 0xC001_0003];
 const PERFCTR: [u32; 4] = [0xC001_0004, 0xC001_0005, 0xC001_0006, 0xC001_0007];
@@ -16,13 +14,13 @@ fn k8() -> Pmu {
 
 fn read(pmu: &Pmu, msr: u32) -> u64 {
     match pmu.read_msr(msr) {
-        MsrRead::Value(value) => value,
+        MsrAccess::Done(value) => value,
         other => panic!("{msr:#x}: {other:?}"),
     }
 }
 
 fn write(pmu: &mut Pmu, msr: u32, value: u64) {
-    assert_eq!(pmu.write_msr(msr, value), MsrWrite::Done, "{msr:#x} := {value:#x}");
+    assert_eq!(pmu.write_msr(msr, value), MsrAccess::Done(()), "{msr:#x} := {value:#x}");
 }
 
 /// Section 10.2: 31:22 and 20:0 are R/W; 21 "should be zero" and 63:32 "RAZ".
@@ -72,8 +70,8 @@ fn neighbours_of_the_register_block_are_not_ours() {
     let mut pmu = k8();
     for msr in [0, 0x10, 0x186, 0xC1, 0xC000_FFFF, 0xC001_0008, 0xC001_0010, 0xC001_0200, u32::MAX]
     {
-        assert_eq!(pmu.read_msr(msr), MsrRead::NotOurs, "{msr:#x}");
-        assert_eq!(pmu.write_msr(msr, 0), MsrWrite::NotOurs, "{msr:#x}");
+        assert_eq!(pmu.read_msr(msr), MsrAccess::NotOurs, "{msr:#x}");
+        assert_eq!(pmu.write_msr(msr, 0), MsrAccess::NotOurs, "{msr:#x}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The state and the tables as serde sees them.
 
-use pmu_model::{MsrWrite, Personality, Pmu, PmuStateV1, Signal, SignalSet, StateError};
+use pmu_model::{MsrAccess, Personality, Pmu, PmuStateV1, Signal, SignalSet, StateError};
 use serde_json::{Value, json};
 
 fn k8() -> &'static Personality {
@@ -9,7 +9,7 @@ fn k8() -> &'static Personality {
 
 fn busy() -> Pmu {
     let mut pmu = Pmu::new(k8(), &SignalSet::ALL);
-    assert_eq!(pmu.write_msr(0xC001_0000, 0x0053_00C0), MsrWrite::Done);
+    assert_eq!(pmu.write_msr(0xC001_0000, 0x0053_00C0), MsrAccess::Done(()));
     assert!(pmu.fire(Signal::InsnRetired, 12, 3).is_empty());
     pmu
 }

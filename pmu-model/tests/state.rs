@@ -1,7 +1,7 @@
 //! Saving and restoring.
 
 use pmu_model::{
-    MsrWrite, Personality, Pmu, PmuStateV1, RdpmcCaller, Signal, SignalCounts, SignalSet,
+    MsrAccess, Personality, Pmu, PmuStateV1, RdpmcCaller, Signal, SignalCounts, SignalSet,
     StateError,
 };
 
@@ -20,7 +20,7 @@ fn busy() -> Pmu {
         (0xC001_0002, 0x0003_00C2),
         (0xC001_0003, 0x0043_0041),
     ] {
-        assert_eq!(pmu.write_msr(msr, value), MsrWrite::Done);
+        assert_eq!(pmu.write_msr(msr, value), MsrAccess::Done(()));
     }
     assert!(pmu.cycle(&one_cycle(), 0).is_empty());
     pmu

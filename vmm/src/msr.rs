@@ -1,10 +1,10 @@
 //! Model-specific registers beyond the processor core's own: who has which.
 
-use pmu_model::{MsrRead, MsrWrite, Pmu};
+use pmu_model::{MsrAccess, Pmu};
 use x86_cpu::bus::Refused;
 
 use crate::irq::lapic::Lapic;
-use crate::platform::{MsrAccess, MsrBank};
+use crate::platform::MsrBank;
 
 /// Time-stamp counter.
 pub const TSC: u32 = 0x10;
@@ -41,9 +41,9 @@ impl MsrSpace<'_> {
             _ => {}
         }
         match self.pmu.read_msr(index) {
-            MsrRead::Value(value) => return Ok(value),
-            MsrRead::GpFault => return Err(Refused),
-            MsrRead::NotOurs => {}
+            MsrAccess::Done(value) => return Ok(value),
+            MsrAccess::GpFault => return Err(Refused),
+            MsrAccess::NotOurs => {}
         }
         match self.bank.read(index) {
             MsrAccess::Done(_) if self.lacks_passcode(index, edi) => Err(Refused),
@@ -65,15 +65,13 @@ impl MsrSpace<'_> {
                 *self.tsc_offset = value.wrapping_sub(time);
                 return Ok(());
             }
-            APIC_BASE if self.lapic.has_base_msr() => {
-                return self.lapic.set_base(value).map_err(|_| Refused);
-            }
+            APIC_BASE if self.lapic.has_base_msr() => return self.lapic.set_base(value),
             _ => {}
         }
         match self.pmu.write_msr(index, value) {
-            MsrWrite::Done => return Ok(()),
-            MsrWrite::GpFault => return Err(Refused),
-            MsrWrite::NotOurs => {}
+            MsrAccess::Done(()) => return Ok(()),
+            MsrAccess::GpFault => return Err(Refused),
+            MsrAccess::NotOurs => {}
         }
         if self.lacks_passcode(index, edi) {
             return Err(Refused);

@@ -8,26 +8,13 @@ use crate::{
     features::Features,
     flags::{self, Flags, Word},
     insn::{BLOCK_BASE, GPRS, HIGH_BYTE, gpr, seg},
+    msr::CoreMsrs,
     observe::{Cx, FpKind, Observer},
     simd::Simd,
     stop::{Exec, Stop},
     tlb::Tlb,
     x87::Fpu,
 };
-
-/// Model-specific registers that belong to the processor core.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names of the manual")]
-pub struct CoreMsrs {
-    pub star: u64,
-    pub lstar: u64,
-    pub cstar: u64,
-    pub sfmask: u64,
-    pub kernel_gs_base: u64,
-    pub sysenter_cs: u64,
-    pub sysenter_esp: u64,
-    pub sysenter_eip: u64,
-}
 
 /// One logical processor.
 pub struct Cpu {

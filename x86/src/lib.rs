@@ -44,6 +44,7 @@ mod host;
 pub mod insn;
 mod lower;
 pub mod mode;
+pub mod msr;
 pub mod observe;
 pub mod operation;
 mod paging;

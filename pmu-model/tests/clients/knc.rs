@@ -1,6 +1,6 @@
 //! Clients of Knights Corner.
 
-use pmu_model::{MsrRead, MsrWrite, Signal};
+use pmu_model::{MsrAccess, Signal};
 
 use crate::guest::Guest;
 
@@ -56,8 +56,8 @@ fn linux_second_counter_never_counts() {
     guest.wrmsr(CTR0, 0x80_0000_0001);
     guest.wrmsr(EVTSEL0, 0x0053_002A);
     guest.wrmsr(CTR1, 0x80_0000_0001);
-    assert_eq!(guest.pmu.write_msr(0x2A, 0x0053_0016), MsrWrite::NotOurs);
-    assert_eq!(guest.pmu.read_msr(0x2A), MsrRead::NotOurs);
+    assert_eq!(guest.pmu.write_msr(0x2A, 0x0053_0016), MsrAccess::NotOurs);
+    assert_eq!(guest.pmu.read_msr(0x2A), MsrAccess::NotOurs);
     // enable_all.
     let ctrl = guest.rdmsr(CTRL);
     guest.wrmsr(CTRL, ctrl | 3);

@@ -1,6 +1,6 @@
 //! A guest at CPL 0, for tests: instructions that must not fault.
 
-use pmu_model::{MsrRead, MsrWrite, Personality, Pmu, RdpmcCaller, Signal, SignalSet};
+use pmu_model::{MsrAccess, Personality, Pmu, RdpmcCaller, Signal, SignalSet};
 
 /// The PMU under a guest.
 pub(crate) struct Guest {
@@ -17,7 +17,7 @@ impl Guest {
     #[track_caller]
     pub(crate) fn rdmsr(&self, msr: u32) -> u64 {
         match self.pmu.read_msr(msr) {
-            MsrRead::Value(value) => value,
+            MsrAccess::Done(value) => value,
             other => panic!("RDMSR {msr:#x}: {other:?}"),
         }
     }
@@ -25,7 +25,11 @@ impl Guest {
     /// WRMSR.
     #[track_caller]
     pub(crate) fn wrmsr(&mut self, msr: u32, value: u64) {
-        assert_eq!(self.pmu.write_msr(msr, value), MsrWrite::Done, "WRMSR {msr:#x} {value:#x}");
+        assert_eq!(
+            self.pmu.write_msr(msr, value),
+            MsrAccess::Done(()),
+            "WRMSR {msr:#x} {value:#x}"
+        );
     }
 
     /// RDPMC.

@@ -2,6 +2,7 @@
 //! Interrupt Controller"; AMD64 APM Vol. 2, chapter of the same name).
 
 use serde::{Deserialize, Serialize};
+use x86_cpu::bus::Refused;
 
 use super::lapic_registers::*;
 use super::lapic_timer::LapicTimer;
@@ -74,10 +75,6 @@ pub enum LapicOutput {
     /// A level-triggered vector ended: tell the I/O APIC.
     EndOfInterrupt(u8),
 }
-
-/// A write to IA32_APIC_BASE set a reserved bit: #GP(0).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReservedBit;
 
 /// One local APIC. All times are in cycles of virtual time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,12 +166,12 @@ impl Lapic {
     /// its registers to their power-up state.
     ///
     /// # Errors
-    /// [`ReservedBit`] if a reserved bit is set: 7:0, 9, 10 (there is no x2APIC) or a bit above the
+    /// [`Refused`] if a reserved bit is set: 7:0, 9, 10 (there is no x2APIC) or a bit above the
     /// physical address size.
-    pub fn set_base(&mut self, value: u64) -> Result<(), ReservedBit> {
+    pub fn set_base(&mut self, value: u64) -> Result<(), Refused> {
         let address = ((1_u64 << self.config.physical_bits.min(52)) - 1) & !0xFFF;
         if value & !(address | BASE_ENABLE | BASE_BSP) != 0 {
-            return Err(ReservedBit);
+            return Err(Refused);
         }
         let was_enabled = self.hardware_enabled();
         self.base = value & !BASE_BSP | self.base & BASE_BSP;

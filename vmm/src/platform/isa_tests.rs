@@ -1,5 +1,7 @@
 use super::*;
-use crate::platform::{CpuidContext, K7, K8, KNC, MsrAccess, MsrBank, P6, P55C, PII, PPRO};
+use pmu_model::MsrAccess;
+
+use crate::platform::{CpuidContext, K7, K8, KNC, MsrBank, P6, P55C, PII, PPRO};
 
 /// What `verify_cpu` of Linux 6.1 requires of an x86-64 processor: FPU 0, PSE 3, MSR 5, PAE 6, CX8
 /// 8, PGE 13, CMOV 15, FXSR 24, SSE 25, SSE2 26; and LM in the extended function.

@@ -1,6 +1,6 @@
 use super::K8;
-use crate::platform::MsrAccess::{Done, GpFault, NotOurs};
 use crate::platform::{CpuidContext, CpuidResult, MsrBank, Platform};
+use pmu_model::MsrAccess::{Done, GpFault, NotOurs};
 
 fn cpuid(function: u32) -> CpuidResult {
     K8.cpuid(function, 0, CpuidContext { apic_enabled: true, ..CpuidContext::default() })

@@ -29,7 +29,7 @@ pub use isa::Isa;
 pub use k7::K7;
 pub use k8::K8;
 pub use knc::KNC;
-pub use msr::{Check, MsrAccess, MsrBank, MsrRow};
+pub use msr::{Check, MsrBank, MsrRow};
 pub use p6::P6;
 pub use p55c::P55C;
 pub use pii::PII;

@@ -1,5 +1,7 @@
 //! A bank of model-specific registers described by a table.
 
+use pmu_model::MsrAccess;
+
 use super::Platform;
 use super::cpuid::{CpuidContext, CpuidOverride};
 
@@ -40,17 +42,6 @@ pub enum Check {
     Pat,
     /// Zero, unless `HWCR.McStatusWrEn` is set (AMD64 volume 2 section 9.3.2).
     MachineCheckStatus,
-}
-
-/// What an access did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MsrAccess<T> {
-    /// The bank has no such register.
-    NotOurs,
-    /// It was done; a read's value.
-    Done(T),
-    /// It raises #GP(0).
-    GpFault,
 }
 
 const SYSCFG: u32 = 0xC001_0010;

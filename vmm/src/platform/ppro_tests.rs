@@ -1,6 +1,6 @@
 use super::PPRO;
-use crate::platform::MsrAccess::{Done, GpFault, NotOurs};
 use crate::platform::{CpuidContext, MsrBank};
+use pmu_model::MsrAccess::{Done, GpFault, NotOurs};
 
 fn registers(function: u32, subleaf: u32) -> [u32; 4] {
     let context = CpuidContext { apic_enabled: true, ..CpuidContext::default() };

@@ -1,5 +1,5 @@
 use super::*;
-use MsrAccess::Done;
+use pmu_model::MsrAccess::{self, Done};
 use x86_cpu::features::EncodingRules;
 
 /// What the lookups rely on, and the command line.

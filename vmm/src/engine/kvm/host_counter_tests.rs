@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use pmu_model::{MsrRead, Personality, Signal};
+use pmu_model::{MsrAccess, Personality, Signal};
 use vmm_sys_util::signal::register_signal_handler;
 
 use super::*;
@@ -96,7 +96,7 @@ fn the_guests_counter_follows() {
     let mut counters = HostCounters::new(Some(WITH_TASK_CLOCK));
     let mut told = Told::default();
     let value = |pmu: &Pmu| match pmu.read_msr(PERF_CTR_0) {
-        MsrRead::Value(value) => value,
+        MsrAccess::Done(value) => value,
         other => panic!("{other:?}"),
     };
     let start = (1 << WIDTH) - PERIOD;

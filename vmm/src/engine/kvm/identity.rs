@@ -3,6 +3,7 @@
 use kvm_bindings::{CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, kvm_cpuid_entry2};
 use kvm_ioctls::{MsrFilterDefaultAction, MsrFilterRange, MsrFilterRangeFlags};
 use x86_cpu::features::Features;
+use x86_cpu::msr::CoreMsr;
 
 use crate::msr;
 use crate::platform::{CpuidContext, Platform};
@@ -34,27 +35,15 @@ pub(super) fn cpuid(platform: &Platform, id: usize) -> Option<CpuId> {
     CpuId::from_entries(&rows.collect::<Vec<_>>()).ok()
 }
 
-/// Runs of model-specific registers that stay with KVM, since they belong to the processor core:
-/// first index and number.
+/// The model-specific registers that stay with KVM: those of the processor core, the time-stamp
+/// counter, and with `apic_base` the address of a local APIC that the kernel has.
 ///
 /// Every other one ends in this process and is answered by the same tables as on the software
 /// engine: those of the PMU as well as those that KVM has opinions of its own about.
-fn core_msrs(features: &Features, apic_base: bool) -> Vec<(u32, u32)> {
-    [
-        (apic_base, (msr::APIC_BASE, 1)),
-        (features.tsc, (msr::TSC, 1)),
-        // SYSENTER_CS, SYSENTER_ESP, SYSENTER_EIP.
-        (features.sep, (0x174, 3)),
-        // EFER, STAR.
-        (features.syscall, (0xC000_0080, 2)),
-        // LSTAR, CSTAR, SFMASK.
-        (features.long_mode, (0xC000_0082, 3)),
-        // FS_BASE, GS_BASE, KERNEL_GS_BASE.
-        (features.long_mode, (0xC000_0100, 3)),
-    ]
-    .into_iter()
-    .filter_map(|(has, run)| has.then_some(run))
-    .collect()
+fn kvms_own(features: &Features, apic_base: bool) -> Vec<u32> {
+    let others = [(apic_base, msr::APIC_BASE), (features.tsc, msr::TSC)];
+    let others = others.into_iter().filter_map(|(has, index)| has.then_some(index));
+    others.chain(CoreMsr::of(features).map(|register| register.index)).collect()
 }
 
 /// Gives KVM's filter to `set`. `apic_base`: the kernel has the local APICs, and their base.
@@ -63,16 +52,17 @@ pub(super) fn with_msr_filter<T>(
     apic_base: bool,
     set: impl FnOnce(MsrFilterDefaultAction, &[MsrFilterRange<'_>]) -> T,
 ) -> T {
-    let range = |(base, msr_count)| MsrFilterRange {
+    // There are at most 13, and KVM takes 16 (`KVM_MSR_FILTER_MAX_RANGES`).
+    let range = |base| MsrFilterRange {
         flags: MsrFilterRangeFlags::READ | MsrFilterRangeFlags::WRITE,
         base,
-        msr_count,
-        bitmap: &[0xFF],
+        msr_count: 1,
+        bitmap: &[1],
     };
-    let mut ranges: Vec<_> = core_msrs(features, apic_base).into_iter().map(range).collect();
+    let mut ranges: Vec<_> = kvms_own(features, apic_base).into_iter().map(range).collect();
     if ranges.is_empty() {
         // KVM wants at least one where all is refused: refuses register 0.
-        ranges.push(MsrFilterRange { bitmap: &[0], ..range((0, 1)) });
+        ranges.push(MsrFilterRange { bitmap: &[0], ..range(0) });
     }
     set(MsrFilterDefaultAction::DENY, &ranges)
 }
@@ -112,11 +102,8 @@ mod tests {
     /// SYSENTER came with the Pentium II, SYSCALL with the K6, long mode with the K8.
     #[test]
     fn a_part_without_a_feature_does_not_have_its_registers() {
-        let has = |platform: &Platform, index: u32| {
-            core_msrs(&platform.features, false)
-                .iter()
-                .any(|&(base, count)| (base..base + count).contains(&index))
-        };
+        let has =
+            |platform: &Platform, index: u32| kvms_own(&platform.features, false).contains(&index);
         for platform in Platform::ALL {
             assert!(has(platform, 0x10), "{}", platform.name);
             for other in [0x1B, 0xC1, 0x186, 0xC001_0000, 0x11, 0x20, 0xC001_0015, 0xFE] {

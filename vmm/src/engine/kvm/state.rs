@@ -24,10 +24,11 @@ use kvm_bindings::{
     kvm_segment, kvm_sregs, kvm_vcpu_events,
 };
 use x86_cpu::control_registers::{cr0, cr4, efer};
-use x86_cpu::cpu::{CoreMsrs, Cpu, Shadow};
+use x86_cpu::cpu::{Cpu, Shadow};
 use x86_cpu::descriptor::{DescriptorTable, Segment};
 use x86_cpu::handover::DebugRegisters;
 use x86_cpu::insn::seg;
+use x86_cpu::msr::CoreMsrs;
 use x86_cpu::observe::{Cx, Observer};
 use x86_cpu::stop::{Exception, Exec, vector};
 use x86_cpu::x87::FXSAVE_SIZE;
@@ -46,18 +47,6 @@ const XMM_WORD: usize = 40;
 const XSTATE_BV_WORD: usize = 128;
 /// The bits of XSTATE_BV for x87 and SSE.
 const X87_AND_SSE: u32 = 3;
-
-/// The MSRs of [`CoreMsrs`] (AMD64 APM volume 2, appendix A).
-pub(super) const CORE_MSRS: [u32; 8] = [
-    0xC000_0081, // STAR
-    0xC000_0082, // LSTAR
-    0xC000_0083, // CSTAR
-    0xC000_0084, // SFMASK
-    0xC000_0102, // KernelGSbase
-    0x174,       // SYSENTER_CS
-    0x175,       // SYSENTER_ESP
-    0x176,       // SYSENTER_EIP
-];
 
 /// What of a state a KVM keeps, and of its promises. One with VMX or SVM beneath keeps everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,8 +87,7 @@ pub(super) struct State {
     /// The page-directory-pointer entries of legacy PAE paging; `None` where there are none.
     pub(super) pdptes: Option<[u64; 4]>,
     pub(super) debug: kvm_debugregs,
-    /// In the order of [`CORE_MSRS`].
-    pub(super) msrs: [u64; CORE_MSRS.len()],
+    pub(super) msrs: CoreMsrs,
     /// The XSAVE area (AMD64 APM volume 2, section 11.5), in 32-bit words.
     pub(super) xsave: [u32; XSAVE_WORDS],
 }
@@ -115,7 +103,7 @@ impl Default for State {
             set_tsc: None,
             pdptes: None,
             debug: kvm_debugregs::default(),
-            msrs: [0; CORE_MSRS.len()],
+            msrs: CoreMsrs::default(),
             xsave: [0; XSAVE_WORDS],
         }
     }
@@ -153,18 +141,7 @@ impl State {
             status: self.debug.dr6,
             control: self.debug.dr7,
         });
-        let [star, lstar, cstar, sfmask, kernel_gs_base, sysenter_cs, sysenter_esp, sysenter_eip] =
-            self.msrs;
-        cpu.msrs = CoreMsrs {
-            star,
-            lstar,
-            cstar,
-            sfmask,
-            kernel_gs_base,
-            sysenter_cs,
-            sysenter_esp,
-            sysenter_eip,
-        };
+        cpu.msrs = self.msrs;
         self.floating_point_to(cpu);
         cpu.set_shadow(match u32::from(self.events.interrupt.shadow) {
             0 => Shadow::None,
@@ -198,17 +175,7 @@ impl State {
         let debug = cpu.debug_registers();
         self.debug.db = debug.addresses;
         (self.debug.dr6, self.debug.dr7) = (debug.status, debug.control);
-        let m = &cpu.msrs;
-        self.msrs = [
-            m.star,
-            m.lstar,
-            m.cstar,
-            m.sfmask,
-            m.kernel_gs_base,
-            m.sysenter_cs,
-            m.sysenter_esp,
-            m.sysenter_eip,
-        ];
+        self.msrs = cpu.msrs;
         self.set_floating_point_from(cpu);
         self.events.interrupt.shadow = match cpu.shadow() {
             Shadow::None => 0,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pmu_model::MsrRead;
+use pmu_model::MsrAccess;
 
 use super::host::{Host, Lacking};
 use super::*;
@@ -301,8 +301,8 @@ fn registers_are_live_and_counters_stand_still(engine: EngineKind) -> Machine {
     let vcpu = &machine.vcpus()[0];
     let (ebx, esi) = (vcpu.cpu.gpr(3) as u32, vcpu.cpu.gpr(6) as u32);
     assert_eq!((ebx, esi), (0xFFFF_FFFF, 0xFFFF));
-    assert_eq!(vcpu.pmu.read_msr(0xC001_0000), MsrRead::Value(0x0053_00C0));
-    assert_eq!(vcpu.pmu.read_msr(0xC001_0004), MsrRead::Value(LAST));
+    assert_eq!(vcpu.pmu.read_msr(0xC001_0000), MsrAccess::Done(0x0053_00C0));
+    assert_eq!(vcpu.pmu.read_msr(0xC001_0004), MsrAccess::Done(LAST));
     let total = vcpu.pmu.counter_stats(0).unwrap().total();
     assert_eq!((total.count, total.overflows, total.pmis), (0, 0, 0));
     assert!(!vcpu.has_counters_enabled());
@@ -399,7 +399,7 @@ fn a_counter_of_the_host_overflows_into_an_nmi() {
     let total = vcpu.pmu.counter_stats(0).unwrap().total();
     assert_eq!((end, total.overflows, total.pmis), (End::Exit(1), 1, 1));
     // What comes after the overflow is the skid.
-    let MsrRead::Value(counter) = vcpu.pmu.read_msr(0xC001_0004) else { panic!("readable") };
+    let MsrAccess::Done(counter) = vcpu.pmu.read_msr(0xC001_0004) else { panic!("readable") };
     assert_eq!(total.count, PERIOD + counter);
     assert!(machine.time() > 0 && vcpu.cpu.retired() == 0);
 }

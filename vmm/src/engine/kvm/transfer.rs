@@ -17,15 +17,15 @@ use kvm_bindings::{
 use kvm_ioctls::{SyncReg, VcpuFd};
 use vmm_sys_util::ioctl::{ioctl_with_mut_ref, ioctl_with_ref};
 use vmm_sys_util::{ioctl_ior_nr, ioctl_iow_nr};
+use x86_cpu::msr::CoreMsrs;
 
-use super::state::{CORE_MSRS, Keeps, State};
+use super::state::{Keeps, State};
 use crate::error::{Error, Result};
+use crate::msr::TSC;
 
 ioctl_ior_nr!(KVM_GET_SREGS2, kvm_bindings::KVMIO, 0xcc, kvm_sregs2);
 ioctl_iow_nr!(KVM_SET_SREGS2, kvm_bindings::KVMIO, 0xcd, kvm_sregs2);
 
-/// Time-stamp counter.
-const TSC: u32 = 0x10;
 /// What the run page carries.
 const SYNCED: [SyncReg; 3] = [SyncReg::Register, SyncReg::SystemRegister, SyncReg::VcpuEvents];
 
@@ -66,14 +66,16 @@ impl State {
             xsave: vcpu.get_xsave().map_err(refused("x87 and SSE registers"))?.region,
             ..Self::default()
         };
-        let mut msrs = msrs(|_| 0, Some(0))?;
+        let mut msrs = msrs(&CoreMsrs::default(), Some(0))?;
         let got = vcpu.get_msrs(&mut msrs).map_err(refused("MSRs"))?;
-        for (value, entry) in state.msrs.iter_mut().zip(msrs.as_slice()) {
-            *value = entry.data;
+        if got < msrs.as_slice().len() {
+            return Err(Error::Host(format!("KVM gives {got} of the MSRs only")));
         }
-        match (got, msrs.as_slice().last()) {
-            (got, Some(tsc)) if got > CORE_MSRS.len() => state.tsc = tsc.data,
-            _ => return Err(Error::Host(format!("KVM gives {got} of the MSRs only"))),
+        for entry in msrs.as_slice() {
+            match entry.index {
+                TSC => state.tsc = entry.data,
+                index => state.msrs.set(index, entry.data),
+            }
         }
         if state.has_pdptes() {
             state.pdptes = Some(sregs2(vcpu)?.pdptrs);
@@ -94,7 +96,7 @@ impl State {
         // SAFETY: KVM reads as many bytes as the XSAVE features need that this process has asked the
         // host for. It has asked for none of those that take more than the 4096 bytes of `kvm_xsave`.
         unsafe { vcpu.set_xsave(&xsave) }.map_err(refused("x87 and SSE registers"))?;
-        let msrs = msrs(|n| self.msrs[n], self.set_tsc)?;
+        let msrs = msrs(&self.msrs, self.set_tsc)?;
         let set = vcpu.set_msrs(&msrs).map_err(refused("MSRs"))?;
         if let Some(entry) = msrs.as_slice().get(set) {
             let (index, value) = (entry.index, entry.data);
@@ -149,12 +151,9 @@ impl Keeps {
     }
 }
 
-/// The core's MSRs and, behind them, the time-stamp counter.
-fn msrs(value: impl Fn(usize) -> u64, tsc: Option<u64>) -> Result<Msrs> {
-    let mut entries: Vec<_> =
-        CORE_MSRS.iter().enumerate().map(|(n, &index)| (index, value(n))).collect();
-    entries.extend(tsc.map(|value| (TSC, value)));
-    list(&entries)
+/// The core's MSRs and the time-stamp counter, if that is to be among them.
+fn msrs(core: &CoreMsrs, tsc: Option<u64>) -> Result<Msrs> {
+    list(&core.entries().chain(tsc.map(|value| (TSC, value))).collect::<Vec<_>>())
 }
 
 /// MSRs and their values as KVM takes them.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pmu_model::{Demand, MsrWrite, Pmis, Pmu, RdpmcCaller, SignalCounts};
+use pmu_model::{Demand, MsrAccess, Pmis, Pmu, RdpmcCaller, SignalCounts};
 use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled};
 use x86_cpu::clock::Budget;
 use x86_cpu::observe::Facts;
@@ -186,7 +186,7 @@ impl Bus for Outside<'_, '_> {
         value: u64,
         edi: u32,
     ) -> Result<After, Refused> {
-        if self.pmu.judge_write(index, value) == MsrWrite::Done {
+        if self.pmu.judge_write(index, value) == MsrAccess::Done(()) {
             let before = self.pmu.programmings();
             self.count_programming(ends);
             self.msrs().write(time, index, value, edi)?;

@@ -1,6 +1,7 @@
 use super::super::VcpuSignal;
-use super::super::lapic::{PmiOutcome, ReservedBit};
+use super::super::lapic::PmiOutcome;
 use super::*;
+use x86_cpu::bus::Refused;
 
 const LVT_TIMER: u32 = 0x320;
 const LVT_THERMAL: u32 = 0x330;
@@ -330,8 +331,8 @@ fn apic_base() {
     let mut irq = enabled(1);
     irq.lapic_write(0, LVTPC, 0x400, 0);
     let lapic = irq.lapic_mut(0);
-    assert_eq!(lapic.set_base(0xFEE0_0C00), Err(ReservedBit));
-    assert_eq!(lapic.set_base(1 << 40 | 0xFEE0_0800), Err(ReservedBit));
+    assert_eq!(lapic.set_base(0xFEE0_0C00), Err(Refused));
+    assert_eq!(lapic.set_base(1 << 40 | 0xFEE0_0800), Err(Refused));
     assert_eq!(lapic.set_base(0xFEE0_0000), Ok(()));
     assert_eq!(lapic.base(), 0xFEE0_0100, "BSP stays");
     assert_eq!(lapic.page(), None);
