@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use vpmu::boot::memory::RamLayout;
 use vpmu::boot::{self, Payload};
-use vpmu::config::{Boot, Clock, Config, Limits};
+use vpmu::config::{Boot, Config, CycleCosts, Limits};
 use vpmu::console::Console;
 use vpmu::demo::Image;
 use vpmu::engine::{EngineKind, IrqchipKind};
@@ -34,12 +34,12 @@ pub struct Engine {
     /// Where the interrupt controllers are.
     pub irqchip: IrqchipKind,
     /// What execution takes in cycles.
-    pub clock: Clock,
+    pub cycle_costs: CycleCosts,
 }
 
 /// [`Engine::PRICED`]'s: a multiplication takes 4 cycles, another instruction with a memory operand 3,
 /// all else 1; a branch that is taken 2 more, a further iteration 2, a delivery 6.
-const PRICED: Clock = Clock {
+const PRICED: CycleCosts = CycleCosts {
     instruction: |insn| match insn.op {
         Operation::Imul => 4,
         _ if insn.mem != Mem::NONE => 3,
@@ -56,10 +56,10 @@ impl Engine {
         name: "soft",
         kind: EngineKind::Soft,
         irqchip: IrqchipKind::User,
-        clock: Clock::FLAT,
+        cycle_costs: CycleCosts::FLAT,
     };
-    /// The software engine under another clock: what is not counted in cycles is the same.
-    pub const PRICED: Self = Self { name: "priced", clock: PRICED, ..Self::SOFT };
+    /// The software engine with other cycle costs: what is not counted in cycles is the same.
+    pub const PRICED: Self = Self { name: "priced", cycle_costs: PRICED, ..Self::SOFT };
     /// KVM.
     pub const KVM: Self = Self { name: "kvm", kind: EngineKind::Kvm, ..Self::SOFT };
     /// KVM with the interrupt controllers in the host's kernel.
@@ -175,7 +175,7 @@ pub fn run(part: &Part, image: &Image) -> Outcome {
 /// If it does not end by exiting with code 0 or by switching off.
 #[must_use]
 pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
-    let &Engine { kind: engine, irqchip, clock, .. } = ENGINE.get();
+    let &Engine { kind: engine, irqchip, cycle_costs, .. } = ENGINE.get();
     let payload = Payload::Flat {
         image: boot::Image { name: "guest".into(), bytes: image.bytes.clone() },
         address: image.load_address,
@@ -187,7 +187,7 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
         skid: options.skid,
         test_device: options.test_device,
         no_cache: options.no_cache,
-        clock,
+        cycle_costs,
         engine,
         irqchip,
         limits: match engine {

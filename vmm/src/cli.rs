@@ -11,7 +11,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Kernel, LinuxEntry, Module, Payload, Room};
-use crate::config::{Boot, Clock, Config, Limits};
+use crate::config::{Boot, Config, CycleCosts, Limits};
 use crate::console::{Console, print, print_last};
 use crate::devices::rtc;
 use crate::engine::{Count, EngineKind, IrqchipKind};
@@ -535,7 +535,7 @@ fn run(
         count: args.count.into(),
         hypervisor_bit: args.hypervisor_bit,
         no_cache: args.no_cache,
-        clock: Clock::FLAT,
+        cycle_costs: CycleCosts::FLAT,
         test_device: args.test_device,
         irqchip: args.irqchip.into(),
         limits: Limits {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pmu_model::{Personality, nearest};
-pub use x86_cpu::clock::Clock;
+pub use x86_cpu::timing::CycleCosts;
 
 use crate::boot::memory::{RamLayout, host_memory, parse_size};
 use crate::boot::{Image, Payload, Room};
@@ -68,7 +68,7 @@ pub struct Config {
     /// Whether the software engine does without caches of translated code and of translations.
     pub no_cache: bool,
     /// What execution on the software engine takes in cycles.
-    pub clock: Clock,
+    pub cycle_costs: CycleCosts,
     /// Whether there is the device that kernel test suites expect.
     pub test_device: bool,
     /// Where the interrupt controllers are, if KVM executes it.
@@ -101,7 +101,7 @@ impl Config {
             count: Count::Exact,
             hypervisor_bit: false,
             no_cache: false,
-            clock: Clock::FLAT,
+            cycle_costs: CycleCosts::FLAT,
             test_device: false,
             irqchip: IrqchipKind::User,
             limits: Limits::default(),

@@ -235,7 +235,7 @@ impl Machine {
             let mut cpu = Cpu::new(platform.features);
             cpu.alignment = platform.alignment;
             cpu.uncached = config.no_cache;
-            cpu.clock = config.clock;
+            cpu.cycle_costs = config.cycle_costs;
             cpu.reset(signature);
             Vcpu::new(id, cpu, config.count.pmu(config.personality), bank.clone())
         };
@@ -247,7 +247,7 @@ impl Machine {
         }
         Ok(Self {
             board: Board::new(chipset, platform, config.skid),
-            soft: Soft::new(config.ram.size(), config.clock),
+            soft: Soft::new(config.ram.size(), config.cycle_costs),
             kvm,
             memory,
             vcpus,

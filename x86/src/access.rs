@@ -85,7 +85,7 @@ impl Cpu {
     /// The cycles of an instruction, of a repeated one with its first iteration.
     #[must_use]
     pub fn cycles_of(&self, insn: &Insn) -> u8 {
-        (self.clock.instruction)(insn)
+        (self.cycle_costs.instruction)(insn)
     }
 
     /// Linear address of the top of the stack.

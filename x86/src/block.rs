@@ -19,12 +19,12 @@ use std::{
 use crate::{
     access::OF_DEVICE,
     class::{BlockClasses, Class},
-    clock::Clock,
     handler::handler,
     insn::{Insn, Op},
     lower::LoweredBlock,
     observe::Observer,
     ram::{PAGE, Ram},
+    timing::CycleCosts,
     tlb::processor_of,
 };
 
@@ -266,7 +266,7 @@ pub struct Translations<O> {
     cost: usize,
     budget: usize,
     /// What the instructions take.
-    pub(crate) clock: Clock,
+    pub(crate) cycle_costs: CycleCosts,
     /// From RIP to block, for all processors.
     jumps: JumpCache,
     /// Serial number of the last block.
@@ -303,7 +303,7 @@ impl<O> Translations<O> {
             by_page: Map::default(),
             cost: 0,
             budget,
-            clock: Clock::FLAT,
+            cycle_costs: CycleCosts::FLAT,
             jumps: JumpCache::default(),
             translated: 0,
             overwritten: 0,
@@ -311,16 +311,16 @@ impl<O> Translations<O> {
         }
     }
 
-    /// The same under another clock than [`Clock::FLAT`]; the cache is empty.
+    /// The same with other costs than [`CycleCosts::FLAT`]; the cache is empty.
     #[must_use]
-    pub fn under(self, clock: Clock) -> Self {
-        Self { clock, ..Self::with_budget(self.budget) }
+    pub fn with_cycle_costs(self, cycle_costs: CycleCosts) -> Self {
+        Self { cycle_costs, ..Self::with_budget(self.budget) }
     }
 
     /// An empty cache for another observer, of the same size and under the same clock.
     #[must_use]
     pub fn empty<P>(&self) -> Translations<P> {
-        Translations::with_budget(self.budget).under(self.clock)
+        Translations::with_budget(self.budget).with_cycle_costs(self.cycle_costs)
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! What surrounds the processor: everything that is not its own registers or RAM.
 
-use crate::{clock::Budget, observe::Facts};
+use crate::{observe::Facts, timing::Budget};
 
 /// #GP(0): the access is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

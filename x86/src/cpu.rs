@@ -2,7 +2,6 @@
 
 use crate::{
     alignment::AlignmentRule,
-    clock::Clock,
     control_registers::cr0,
     descriptor::{DescriptorTable, Segment},
     features::Features,
@@ -12,6 +11,7 @@ use crate::{
     observe::{Cx, FpKind, Observer},
     simd::Simd,
     stop::{Exec, Stop},
+    timing::CycleCosts,
     tlb::Tlb,
     x87::Fpu,
 };
@@ -85,7 +85,7 @@ pub struct Cpu {
     pub(crate) retire_until: u64,
     /// What execution takes. A run sets it to that of its translations; who delivers an interrupt to a
     /// processor whose tiers differ sets it before.
-    pub clock: Clock,
+    pub cycle_costs: CycleCosts,
     /// Software TLBs for supervisor and user accesses.
     pub(crate) tlb: Tlb,
     /// Which of them explicit accesses use: 0 supervisor, 1 user.
@@ -180,7 +180,7 @@ impl Cpu {
             delayed_until: 0,
             deadline: 0,
             retire_until: 0,
-            clock: Clock::FLAT,
+            cycle_costs: CycleCosts::FLAT,
             tlb: Tlb::new(),
             mmu: 0,
             leave: false,
@@ -261,7 +261,7 @@ impl Cpu {
 
     /// `n` iterations of a repeated instruction are finished, and there is another.
     pub(crate) fn iterated(&mut self, n: u64) {
-        self.step_without_retiring(n, n.saturating_mul(u64::from(self.clock.iteration)));
+        self.step_without_retiring(n, n.saturating_mul(u64::from(self.cycle_costs.iteration)));
     }
 
     /// Lets `cycles` pass without an instruction: a halt.

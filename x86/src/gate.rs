@@ -150,7 +150,7 @@ impl Cpu {
             return Ok(());
         }
         self.slot = 2;
-        self.step_without_retiring(1, u64::from(self.clock.delivery));
+        self.step_without_retiring(1, u64::from(self.cycle_costs.delivery));
         match event {
             Event::Exception(_) => cx.observer.exception(),
             _ => cx.observer.interrupt(),

@@ -103,7 +103,7 @@ impl Cpu {
         let before = self.retired();
         self.deadline = u64::MAX;
         self.retire_until = before + 1;
-        self.clock = translations.clock;
+        self.cycle_costs = translations.cycle_costs;
         self.leave = false;
         self.overwrote = false;
         self.notice_code(cx, translations);

@@ -3,7 +3,6 @@
 use crate::{
     access::OF_DEVICE,
     block::{Block, Ending, Jump, Link, MAX_INSNS, Mapping, Mode, TRANSIENT, Translations},
-    clock::Budget,
     cpu::{Cpu, Shadow},
     flags,
     insn::{BLOCK_BASE, seg},
@@ -11,6 +10,7 @@ use crate::{
     observe::{Cx, Observer},
     ram::PAGE,
     stop::{Exec, Stop},
+    timing::Budget,
 };
 
 /// Why a run ended.
@@ -48,7 +48,7 @@ impl Cpu {
         }
         self.deadline = budget.until;
         self.retire_until = self.retired.saturating_add(budget.steps);
-        self.clock = translations.clock;
+        self.cycle_costs = translations.cycle_costs;
         self.leave = false;
         self.overwrote = false;
         self.paused = false;
@@ -491,7 +491,9 @@ impl Cpu {
         let mut code = vec![0; in_page.min(most * LONGEST)];
         self.fetch(cx, gpa, &mut code);
         let in_page = code.len();
-        if let Some(block) = lower_block(lowering, &self.clock, gpa, &code, in_page, None, most) {
+        if let Some(block) =
+            lower_block(lowering, &self.cycle_costs, gpa, &code, in_page, None, most)
+        {
             return Ok(Block::new(block));
         }
         let (second, _) = self.translate_second(cx, linear)?;
@@ -500,7 +502,7 @@ impl Cpu {
         let mut rest = [0; LONGEST];
         self.fetch(cx, second, &mut rest);
         code.extend_from_slice(&rest);
-        let block = lower_block(lowering, &self.clock, gpa, &code, in_page, Some(second), 1);
+        let block = lower_block(lowering, &self.cycle_costs, gpa, &code, in_page, Some(second), 1);
         block.map(Block::new).ok_or(Stop::GP0)
     }
 

@@ -309,7 +309,7 @@ impl Cpu {
     fn iterations_left(&self, insn: &Insn) -> u64 {
         let cycles = self.deadline.saturating_sub(self.now(insn));
         let steps = self.retire_until.saturating_sub(self.retired_before(insn));
-        match u64::from(self.clock.iteration) {
+        match u64::from(self.cycle_costs.iteration) {
             0 => steps,
             each => steps.min(cycles.div_ceil(each)),
         }

@@ -13,14 +13,15 @@ use self::decode::{Decoded, MAX_LENGTH, decode};
 use crate::{
     block::{Ending, Mode},
     class::{BlockClasses, Class},
-    clock::Clock,
     cpu::Cpu,
     exec,
     features::Features,
     insn::{AddrMask, BLOCK_BASE, File, Files, Form, HIGH_BYTE, Insn, Mem, Size, ZERO, seg},
     mode::CodeSize,
     operation::{Family, Operation},
-    simd, x87,
+    simd,
+    timing::CycleCosts,
+    x87,
 };
 
 /// How a lowered instruction leaves its block.
@@ -399,7 +400,7 @@ pub(crate) struct LoweredBlock {
 /// instructions or fewer. `None`: the first instruction needs bytes that are not there.
 pub(crate) fn lower_block(
     mut l: Lowering,
-    clock: &Clock,
+    cycle_costs: &CycleCosts,
     gpa: u64,
     code: &[u8],
     in_page: usize,
@@ -434,7 +435,7 @@ pub(crate) fn lower_block(
             break;
         }
         at = usize::from(insn.end).max(at + 1);
-        cycles += u32::from((clock.instruction)(&insn));
+        cycles += u32::from((cycle_costs.instruction)(&insn));
         classes.push(class);
         marks |= !insn.accesses_last();
         insns.push(insn);

@@ -59,7 +59,7 @@ fn run(code: &[u8], data: &[u8], prepare: impl FnOnce(&mut Cpu)) -> Outcome {
     let mut cx = Cx { bus: &mut bus, ram: &ram, observer: Plain };
     let mut translations = Translations::new();
     for _ in 0..10 {
-        if cpu.run(&mut cx, &mut translations, crate::clock::Budget::until(1000)) == Exit::Halt {
+        if cpu.run(&mut cx, &mut translations, crate::timing::Budget::until(1000)) == Exit::Halt {
             break;
         }
     }

@@ -5,13 +5,13 @@
 use x86_cpu::{
     block::Translations,
     bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled},
-    clock::Budget,
     cpu::Cpu,
     descriptor::{DescriptorTable, Segment},
     features::Features,
     observe::{Cx, Plain},
     ram::{Ram, Region},
     run::Exit,
+    timing::Budget,
 };
 
 use crate::{

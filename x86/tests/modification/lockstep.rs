@@ -3,12 +3,12 @@
 use x86_cpu::{
     block::Translations,
     bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled},
-    clock::Budget,
     cpu::Cpu,
     descriptor::{DescriptorTable, Segment},
     features::Features,
     observe::{Counting, Cx, Facts, Observer, Plain},
     run::Exit,
+    timing::Budget,
 };
 
 use crate::gadget::{Gadget, SERVICE_COUNT, SERVICES};

@@ -10,12 +10,12 @@
 use iced_x86::code_asm::{AsmRegister64, CodeAssembler, gpr64::*, qword_ptr};
 use x86_cpu::{
     block::Translations,
-    clock::Budget,
     cpu::Cpu,
     descriptor::Segment,
     features::Features,
     observe::{Cx, Plain},
     run::Exit,
+    timing::Budget,
 };
 
 use crate::lockstep::Device;

@@ -5,9 +5,9 @@ use iced_x86::{IcedError, code_asm::*};
 use x86_cpu::{
     alignment::AlignmentRule,
     block::Translations,
-    clock::Budget,
     observe::{Cx, Facts, Plain},
     run::Exit,
+    timing::Budget,
 };
 
 use crate::machine::*;

@@ -7,7 +7,6 @@ use iced_x86::code_asm::CodeAssembler;
 use x86_cpu::{
     block::Translations,
     bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled},
-    clock::Budget,
     cpu::Cpu,
     descriptor::{DescriptorTable, Segment},
     features::Features,
@@ -15,6 +14,7 @@ use x86_cpu::{
     observe::{Counting, Cx, Facts, Observer, Plain},
     run::Exit,
     stop::Exception,
+    timing::Budget,
     unwind::Unwound,
 };
 

@@ -4,7 +4,6 @@
 
 mod alignment;
 mod claimed;
-mod clock;
 mod code;
 mod code_limit;
 mod control;
@@ -26,6 +25,7 @@ mod real;
 mod segments;
 mod system_calls;
 mod tasks;
+mod timing;
 mod unwind;
 mod virtual_interrupts;
 mod watch;

@@ -4,13 +4,13 @@
 use iced_x86::{IcedError, code_asm::*};
 use x86_cpu::{
     block::Translations,
-    clock::Budget,
     cpu::Cpu,
     insn::Insn,
     observe::{Access, Cx, Delivery, Direction, Target, Walk},
     operation::Operation,
     ram::Ram,
     run::Exit,
+    timing::Budget,
     watch::{AccessKind, Circumstances, Fetch, Hint, Transfer, TransferKind, Watch, Watching},
 };
 

@@ -13,7 +13,7 @@
 //!   supervisor's, and "accesses made while CPL = 3 are user-mode accesses" (Intel SDM volume 3A,
 //!   "Determination of Access Rights"), which would fault on it.
 //! * Cycles pass with each retired instruction, each further iteration of a REP and each delivered
-//!   exception or interrupt, on the flat clock one each; none that count while halted.
+//!   exception or interrupt, one each by the flat costs; none that count while halted.
 
 mod outside;
 mod stretch;
@@ -22,11 +22,11 @@ mod vcpu;
 use pmu_model::{Demand, Pmis, Tier};
 use x86_cpu::block::Translations;
 use x86_cpu::bus::Bus;
-use x86_cpu::clock::{Budget, Clock};
 use x86_cpu::cpu::Cpu;
 use x86_cpu::observe::{Counting, Cx, Observer, Plain};
 use x86_cpu::ram::Ram;
 use x86_cpu::run::Exit;
+use x86_cpu::timing::{Budget, CycleCosts};
 
 use self::outside::Outside;
 pub(crate) use self::stretch::fact;
@@ -72,11 +72,11 @@ impl Soft {
     /// The code translated for plain execution takes an eighth of that in the host at most, but not
     /// less than 16 MiB and not more than 128 MiB, and that for counted execution as much again.
     #[must_use]
-    pub fn new(ram: u64, clock: Clock) -> Self {
+    pub fn new(ram: u64, cycle_costs: CycleCosts) -> Self {
         let budget = (ram / 8).clamp(16 << 20, 128 << 20) as usize;
         Self {
-            plain: Translations::with_budget(budget).under(clock),
-            counting: Translations::with_budget(budget).under(clock),
+            plain: Translations::with_budget(budget).with_cycle_costs(cycle_costs),
+            counting: Translations::with_budget(budget).with_cycle_costs(cycle_costs),
             recording: None,
             stop: None,
         }

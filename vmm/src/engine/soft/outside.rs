@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use pmu_model::{Demand, MsrAccess, Pmis, Pmu, RdpmcCaller, SignalCounts};
 use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled};
-use x86_cpu::clock::Budget;
 use x86_cpu::observe::Facts;
+use x86_cpu::timing::Budget;
 
 use super::stretch::{Circumstances, Stretch};
 use super::vcpu::{Siblings, headroom};

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use pmu_model::{Demand, Pmu, SignalCounts};
-use x86_cpu::clock::Budget;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::observe::Accesses;
+use x86_cpu::timing::Budget;
 
 use super::stretch::{Circumstances, MATCH, Most, most_per_step};
 use crate::engine::Board;

@@ -5,7 +5,6 @@ use iced_x86::{Code, code_asm::*};
 use super::{AF, CF, CODE, DF, Machine, OF, PF, SF, Unconnected, ZF};
 use crate::{
     class::{Class, ClassCount},
-    clock::Clock,
     handler::handler,
     insn::{Size, gpr},
     lower::{Lowering, lower_block},
@@ -13,6 +12,7 @@ use crate::{
     observe::{Cx, Plain},
     operation::Operation,
     stop::Stop,
+    timing::CycleCosts,
 };
 
 const LONG: CodeSize = CodeSize::Bits64;
@@ -381,7 +381,8 @@ fn prefetch_group() {
         let l = Lowering::of(&m.cpu);
         let mut run = |modrm: u8| {
             let code = [0x0f, 0x0d, modrm];
-            let block = lower_block(l, &Clock::FLAT, CODE, &code, code.len(), None, 1).unwrap();
+            let block =
+                lower_block(l, &CycleCosts::FLAT, CODE, &code, code.len(), None, 1).unwrap();
             let mut context = Cx { bus: &mut Unconnected::default(), ram: &m.ram, observer: Plain };
             let insn = block.insns[0];
             let class = block.classes.map(|classes| classes.sums().to_vec());

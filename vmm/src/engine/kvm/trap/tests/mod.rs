@@ -13,10 +13,10 @@ use std::result::Result;
 use iced_x86::code_asm::*;
 use kvm_ioctls::VmFd;
 use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled};
-use x86_cpu::clock::Budget;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::descriptor::{DescriptorTable, Segment};
 use x86_cpu::features::Features;
+use x86_cpu::timing::Budget;
 
 use super::*;
 use crate::boot::memory::RamLayout;

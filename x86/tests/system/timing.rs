@@ -1,12 +1,12 @@
-//! What execution takes under a clock that is not flat, and the budgets that end a run.
+//! What execution takes with costs that are not flat, and the budgets that end a run.
 
 use iced_x86::code_asm::*;
 use x86_cpu::block::Translations;
-use x86_cpu::clock::{Budget, Clock};
 use x86_cpu::insn::{Insn, Mem};
 use x86_cpu::observe::{Counting, Cx, Observer, Plain};
 use x86_cpu::operation::Operation;
 use x86_cpu::run::Exit;
+use x86_cpu::timing::{Budget, CycleCosts};
 
 use crate::machine::{CODE, DATA, Machine, RCX};
 
@@ -20,7 +20,7 @@ fn price(insn: &Insn) -> u8 {
     }
 }
 
-const PRICED: Clock = Clock { instruction: price, taken: 2, iteration: 5, delivery: 7 };
+const PRICED: CycleCosts = CycleCosts { instruction: price, taken: 2, iteration: 5, delivery: 7 };
 
 /// Each instruction that [`program`] executes, in turn: the cycles it takes.
 fn takes() -> Vec<u64> {
@@ -56,10 +56,10 @@ fn program(m: &mut Machine) {
     });
 }
 
-/// Runs under the clock until the budget is used up or the guest halts. Its steps are here the number
+/// Runs with these costs until the budget is used up or the guest halts. Its steps are here the number
 /// of instructions retired since power-on, for it may take several runs.
 fn run<O: Observer + Default>(m: &mut Machine, budget: Budget) -> Exit {
-    let mut translations = Translations::<O>::new().under(PRICED);
+    let mut translations = Translations::<O>::new().with_cycle_costs(PRICED);
     loop {
         let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer: O::default() };
         let left = budget.steps.saturating_sub(m.cpu.retired());
@@ -73,7 +73,7 @@ fn run<O: Observer + Default>(m: &mut Machine, budget: Budget) -> Exit {
 /// Instructions and cycles of the whole program, by hand: 3 MOV; NOP, load, IMUL, read-modify-write,
 /// DEC and JNZ, 13 + 2 for a taken branch; CALL 3, NOP 1, RET 3, NOP 1, JMP 3, HLT 1.
 #[test]
-fn instructions_take_what_the_clock_says() {
+fn instructions_take_what_the_costs_say() {
     for counted in [false, true] {
         let mut m = Machine::long();
         program(&mut m);
@@ -150,7 +150,7 @@ fn a_repeated_instruction_is_paid_by_the_element() {
     // Two MOVs, and four elements that are not the last.
     let mut m = machine();
     let start = m.cpu.time;
-    let mut translations = Translations::<Plain>::new().under(PRICED);
+    let mut translations = Translations::<Plain>::new().with_cycle_costs(PRICED);
     let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer: Plain };
     let budget = Budget { until: u64::MAX, steps: 6 };
     assert_eq!(m.cpu.run(&mut context, &mut translations, budget), Exit::Deadline);
@@ -160,14 +160,14 @@ fn a_repeated_instruction_is_paid_by_the_element() {
 /// An exception takes seven cycles to be delivered and is a step; INT n is an instruction and a taken
 /// branch.
 #[test]
-fn a_delivery_takes_what_the_clock_says() {
+fn a_delivery_takes_what_the_costs_say() {
     // UD2; INT 30h.
     for (code, retired, cycles) in [([0x0f, 0x0b], 0, 7), ([0xcd, 0x30], 1, 1 + 2)] {
         let mut m = Machine::long();
         m.write(CODE, &code);
         m.cpu.rip = CODE;
         let start = (m.cpu.retired(), m.cpu.time);
-        let mut translations = Translations::<Plain>::new().under(PRICED);
+        let mut translations = Translations::<Plain>::new().with_cycle_costs(PRICED);
         let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer: Plain };
         let budget = Budget { until: u64::MAX, steps: 1 };
         assert_eq!(m.cpu.run(&mut context, &mut translations, budget), Exit::Deadline);

@@ -5,7 +5,7 @@ use crate::insn::Insn;
 /// What a tier charges for execution. Blocks are lowered for one, so that a cache of translations
 /// ([`crate::block::Translations`]) has one for good.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct CycleCosts {
     /// Cycles of an instruction, known when it is lowered; of a repeated one with its first iteration.
     pub instruction: fn(&Insn) -> u8,
     /// Further cycles of a branch that is taken, and of a far transfer.
@@ -16,7 +16,7 @@ pub struct Clock {
     pub delivery: u8,
 }
 
-impl Clock {
+impl CycleCosts {
     /// One cycle for each instruction, each further iteration and each delivery: a clock that keeps
     /// time for devices, and no model of a processor.
     pub const FLAT: Self = Self { instruction: |_| 1, taken: 0, iteration: 1, delivery: 1 };
