@@ -619,7 +619,8 @@ impl Cpu {
         } else {
             linear & 0xffff_ffff
         };
-        // Nothing is entered into the TLB of a processor without caches, so nothing is found.
+        // Nothing is entered into the TLB while the processor is without caches; what was before is
+        // found, and holds.
         if let Some(entry) = self.tlb.find(mmu, linear)
             && (intent == Intent::Read || entry.writable)
         {

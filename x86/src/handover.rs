@@ -95,6 +95,8 @@ impl Cpu {
     }
 
     /// Executes the instruction at RIP unless it faults. The time that DELAY takes passes at once.
+    ///
+    /// It is decoded anew and not kept: `translations` only give the clock, and may be out of date.
     pub fn attempt<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
@@ -107,7 +109,9 @@ impl Cpu {
         self.leave = false;
         self.overwrote = false;
         self.notice_code(cx, translations);
+        let uncached = std::mem::replace(&mut self.uncached, true);
         let mut result = self.step(cx, translations);
+        self.uncached = uncached;
         if let Err(stop) = result
             && let Some(exception) = stop.exception()
         {

@@ -9,7 +9,7 @@
 
 #![allow(unsafe_code)]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use crate::code_log::PageLog;
 
@@ -99,6 +99,8 @@ struct Page {
     /// The software TLB of some processor may write to it on the short way. Never while it holds
     /// code, once every processor has taken notice.
     open: Cell<bool>,
+    /// It is in [`Ram::with_code`].
+    listed: Cell<bool>,
 }
 
 /// All of a machine's RAM.
@@ -112,6 +114,8 @@ pub struct Ram {
     pub(crate) overwritten: PageLog,
     /// Open pages that gained code: every processor closes its short way to them.
     pub(crate) closed: PageLog,
+    /// Numbers of all pages that hold translated code, and of some that did.
+    with_code: RefCell<Vec<usize>>,
 }
 
 impl Ram {
@@ -132,6 +136,7 @@ impl Ram {
             pages: (0..pages).map(|_| Page::default()).collect(),
             overwritten: PageLog::default(),
             closed: PageLog::default(),
+            with_code: RefCell::default(),
         }
     }
 
@@ -231,7 +236,44 @@ impl Ram {
             if page.open.replace(false) {
                 self.closed.push(gpa & !(PAGE - 1));
             }
+            if !page.listed.replace(true) {
+                self.with_code.borrow_mut().push(n);
+            }
         }
+    }
+
+    /// Guest-physical addresses of the pages that translated code was read from, in no order.
+    ///
+    /// Somebody else than the processors and the owner may only write to RAM if the owner then calls
+    /// [`Self::note_page_written`] for those of these pages that were written.
+    #[must_use]
+    pub fn code_pages(&self) -> Vec<u64> {
+        let mut numbers = self.with_code.borrow_mut();
+        numbers.retain(|&n| {
+            let page = &self.pages[n];
+            let kept = page.code.get() != 0;
+            page.listed.set(kept);
+            kept
+        });
+        numbers.iter().filter_map(|&n| self.address(n)).collect()
+    }
+
+    /// The guest-physical address of a page by its number.
+    fn address(&self, n: usize) -> Option<u64> {
+        let mut offset = n as u64 * PAGE;
+        for region in &self.regions {
+            if offset < region.len {
+                return Some(region.gpa + offset);
+            }
+            offset -= region.len;
+        }
+        None
+    }
+
+    /// Notes that somebody else than the processors, the host's processor for instance, has written
+    /// to the page of `gpa`: what was translated from it is stale. True if anything was.
+    pub fn note_page_written(&self, gpa: u64) -> bool {
+        self.note_write(gpa & !(PAGE - 1), PAGE)
     }
 
     /// Notes a write of `len` bytes (inside one page); true if it hit translated code, which then
@@ -283,4 +325,41 @@ fn lines(gpa: u64, len: u64) -> u64 {
     let first = (gpa & 0xfff) >> LINE_SHIFT;
     let last = ((gpa & 0xfff) + len.max(1) - 1).min(0xfff) >> LINE_SHIFT;
     (u64::MAX >> (63 - (last - first))) << first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Code of two lines is noted in the last page of one region and the first of the next. The pages
+    /// are listed once each, until what was translated from them is stale.
+    #[test]
+    fn pages_with_code_are_listed_until_they_are_written() {
+        let mut memory = vec![[0_u8; PAGE as usize]; 4];
+        let mut region =
+            |n: usize, gpa| Region { gpa, len: 2 * PAGE, host: memory[n].as_mut_ptr() };
+        let regions = [region(0, 0x1000), region(2, 0x8000)];
+        // SAFETY: each region is two of the four pages, which live longer and are not used otherwise.
+        let ram = unsafe { Ram::new(&regions) };
+        let listed = || {
+            let mut pages = ram.code_pages();
+            pages.sort_unstable();
+            pages
+        };
+        assert_eq!(listed(), []);
+        ram.note_code(0x2FC0, 64);
+        ram.note_code(0x2000, 1);
+        ram.note_code(0x8000, 1);
+        assert_eq!(listed(), [0x2000, 0x8000]);
+        assert!(!ram.note_page_written(0x1FFF));
+        assert!(!ram.note_page_written(0x4000), "no memory");
+        assert_eq!(ram.overwritten.count(), 0);
+        assert!(ram.note_page_written(0x2123));
+        assert_eq!(ram.overwritten.since(0).map(Iterator::collect), Some(vec![0x2000]));
+        assert!(!ram.note_page_written(0x2123), "it is stale already");
+        assert_eq!(listed(), [0x8000]);
+        ram.note_code(0x2040, 1);
+        assert!(ram.write_bytes(0x8000, &[1]));
+        assert_eq!(listed(), [0x2000]);
+    }
 }

@@ -53,6 +53,8 @@ pub enum Capability {
     IrqRouting,
     /// `KVM_CAP_SIGNAL_MSI`: messages to the kernel's local APICs.
     SignalMsi,
+    /// `KVM_CAP_MANUAL_DIRTY_LOG_PROTECT2`: which writes of the guest KVM logs.
+    ManualDirtyLogProtect,
     /// `KVM_CAP_MP_STATE`: whether a processor is halted or waits for a start-up IPI.
     MpState,
 }
@@ -103,6 +105,10 @@ impl Capability {
             Self::Irqchip => (kvm::KVM_CAP_IRQCHIP, "KVM_CAP_IRQCHIP", "2.6.20"),
             Self::IrqRouting => (kvm::KVM_CAP_IRQ_ROUTING, "KVM_CAP_IRQ_ROUTING", "2.6.30"),
             Self::SignalMsi => (kvm::KVM_CAP_SIGNAL_MSI, "KVM_CAP_SIGNAL_MSI", "3.5"),
+            Self::ManualDirtyLogProtect => {
+                let name = "KVM_CAP_MANUAL_DIRTY_LOG_PROTECT2";
+                (kvm::KVM_CAP_MANUAL_DIRTY_LOG_PROTECT2, name, "5.0")
+            }
             Self::MpState => (kvm::KVM_CAP_MP_STATE, "KVM_CAP_MP_STATE", "2.6.26"),
         }
     }
@@ -192,17 +198,21 @@ impl Host {
     /// # Errors
     /// If something is missing for that.
     pub fn check_irqchip(&self) -> Result<()> {
-        let missing = Capability::FOR_IRQCHIP.into_iter().find(|&capability| {
-            let (number, ..) = capability.row();
-            self.lacking.capability == Some(capability)
-                || self.kvm.check_extension_raw(number.into()) <= 0
-        });
+        let missing = Capability::FOR_IRQCHIP.into_iter().find(|&capability| !self.has(capability));
         missing.map_or(Ok(()), |missing| {
             let (_, what, since) = missing.row();
             Err(Error::Host(format!(
                 "KVM lacks {what}, which came with Linux {since}: use --irqchip user"
             )))
         })
+    }
+
+    /// Whether it has a capability.
+    #[must_use]
+    pub fn has(&self, capability: Capability) -> bool {
+        let (number, ..) = capability.row();
+        self.lacking.capability != Some(capability)
+            && self.kvm.check_extension_raw(number.into()) > 0
     }
 
     /// Processors that one machine can have.

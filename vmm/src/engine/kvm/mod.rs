@@ -18,6 +18,7 @@
 //! jump. The time-stamp counter is the host's, at the host's rate.
 
 mod clock;
+mod dirty_log;
 pub mod host;
 mod host_counter;
 pub mod host_events;
@@ -44,8 +45,10 @@ use kvm_bindings::{
 use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::eventfd::EventFd;
 
-use self::host::Host;
+use self::dirty_log::DirtyLog;
+use self::host::{Capability, Host};
 use self::irqchip::Irqchip;
+use self::slots::Slot;
 use self::state::Keeps;
 use self::vcpu::Thread;
 use self::world::{Shared, World};
@@ -77,6 +80,10 @@ pub struct Kvm {
     /// The host's events that count, if any do.
     host_events: Option<&'static [host_events::Row]>,
     irqchip: IrqchipKind,
+    /// The guest's RAM.
+    slots: Vec<Slot>,
+    /// KVM can log which pages of it the guest writes.
+    has_dirty_log: bool,
     vm: VmFd,
 }
 
@@ -170,7 +177,7 @@ impl Kvm {
         })
         .map_err(|e| refused("the MSR filter", &e))?;
         let (ram, rom) = memory.mappings();
-        slots::register(&vm, ram, rom)?;
+        let slots = slots::register(&vm, ram, rom)?;
         let create = |id| {
             let vcpu = host.create_vcpu(&vm, id)?;
             let cpuid = identity::cpuid(platform, id)
@@ -181,7 +188,9 @@ impl Kvm {
         let vcpus = (0..usize::from(config.cpus)).map(create).collect::<Result<_>>()?;
         let keeps = probe::keeps(host, platform)?;
         let host_events = (config.count == Count::Host).then_some(host_events::TABLE);
-        Ok(Self { vcpus, keeps, host_events, irqchip: config.irqchip, vm })
+        let has_dirty_log = host.has(Capability::ManualDirtyLogProtect);
+        let irqchip = config.irqchip;
+        Ok(Self { vcpus, keeps, host_events, irqchip, slots, has_dirty_log, vm })
     }
 
     /// What the local APICs of the machine are like.
@@ -208,7 +217,8 @@ impl Kvm {
         let to_main =
             main.try_clone().map_err(|e| Error::Host(format!("no event descriptor: {e}")))?;
         let irqchip = (self.irqchip == IrqchipKind::Kernel).then(|| Irqchip::new(&self.vm));
-        let shared = Shared::new(World::new(machine, to_main, irqchip));
+        let dirty_log = DirtyLog::new(&self.vm, &self.slots, self.has_dirty_log);
+        let shared = Shared::new(World::new(machine, to_main, irqchip, dirty_log));
         thread::scope(|scope| {
             for (id, vcpu) in self.vcpus.iter_mut().enumerate() {
                 let thread = Thread::new(id, vcpu, &shared, self.keeps, self.host_events);
@@ -300,5 +310,7 @@ fn attend(shared: &Shared<'_>, stop: &Stop, console: &mut Console, main: &EventF
     }
 }
 
+#[cfg(test)]
+mod dirty_log_tests;
 #[cfg(test)]
 mod tests;

@@ -14,11 +14,11 @@ use crate::stop::Watch;
 use crate::summary::Summary;
 
 /// Code starts in real mode there.
-const REAL: u64 = 0x7C00;
+pub(super) const REAL: u64 = 0x7C00;
 /// Code starts in 32-bit protected mode there, without an interrupt table.
-const PROTECTED: u64 = 0x10_0000;
+pub(super) const PROTECTED: u64 = 0x10_0000;
 
-fn config(code: &[u8], address: u64, cpus: u8, timeout: Option<Duration>) -> Config {
+pub(super) fn config(code: &[u8], address: u64, cpus: u8, timeout: Option<Duration>) -> Config {
     let image = Image { name: "test".into(), bytes: code.to_vec() };
     let ram = RamLayout::new(4 << 20, None).unwrap();
     let config = Config::new("k8", ram, Payload::Flat { image, address }).unwrap();
@@ -41,7 +41,7 @@ fn end_of(code: &[u8], address: u64, cpus: u8) -> End {
 }
 
 /// The same guest with the interrupt controllers in this process and in the kernel.
-fn on_both(config: &Config) -> [(Machine, End); 2] {
+pub(super) fn on_both(config: &Config) -> [(Machine, End); 2] {
     [IrqchipKind::User, IrqchipKind::Kernel]
         .map(|irqchip| run(&Config { irqchip, ..config.clone() }))
 }
@@ -273,7 +273,7 @@ fn a_processor_that_cannot_be_created_is_one_line() {
 }
 
 /// MOV ECX, `index`; MOV EAX, MOV EDX, `value`; WRMSR. In 16-bit code, 66h goes before 32-bit operands.
-fn write_msr(prefix: &[u8], index: u32, value: u64) -> Vec<u8> {
+pub(super) fn write_msr(prefix: &[u8], index: u32, value: u64) -> Vec<u8> {
     [(0xB9, index), (0xB8, value as u32), (0xBA, (value >> 32) as u32)]
         .iter()
         .flat_map(|(opcode, operand)| [prefix, &[*opcode], &operand.to_le_bytes()].concat())

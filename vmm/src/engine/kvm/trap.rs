@@ -18,7 +18,7 @@
 //!     match exit {
 //!         Debug(arch) => {
 //!             let state = State::from_kvm(&mut vcpu)?;
-//!             state.to_cpu(&mut cpu);                   // translations forgotten
+//!             state.to_cpu(&mut cpu);                   // whatever is translated
 //!             trap.stopped(arch.dr6, &state, &mut cpu, &mut cx, &mut translations);
 //!             state.set_from_cpu(&cpu);
 //!             // A KVM that does not keep a state, such as paging outside long mode, raises #GP for
@@ -127,8 +127,8 @@ impl Trap {
         Ok(())
     }
 
-    /// Goes on from a debug exit with `dr6`. The processor has the `state`, and no translations from
-    /// before. Afterwards it is where the guest goes on.
+    /// Goes on from a debug exit with `dr6`. The processor has the `state`. Afterwards it is where
+    /// the guest goes on.
     pub(super) fn stopped(
         &mut self,
         dr6: u64,

@@ -340,7 +340,6 @@ impl<'s, 'm> Thread<'s, 'm> {
         if state.take_nmi() {
             machine.board.chipset.irq.lapic_mut(id).accept_nmi();
         }
-        machine.soft.forget();
         self.state = Some(state);
         self.loaded = false;
         Ok(())
@@ -433,6 +432,8 @@ impl<'s, 'm> Thread<'s, 'm> {
         's: 'g,
     {
         world = self.gather(world)?;
+        let World { machine, dirty_log, .. } = &mut *world;
+        dirty_log.drop_stale(machine.memory.ram(), &mut machine.soft);
         let now = world.clock.now();
         world.machine.now = now;
         world.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(now));
@@ -475,6 +476,8 @@ impl<'s, 'm> Thread<'s, 'm> {
         world.machine.distribute_signals();
         let now = world.machine.now;
         world.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(now));
+        let World { machine, dirty_log, .. } = &mut *world;
+        dirty_log.begin(machine.memory.ram());
         world = self.hand_back(world)?;
         world.clock.set(now);
         let World { seats, machine, .. } = &mut *world;

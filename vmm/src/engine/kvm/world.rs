@@ -9,6 +9,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use vmm_sys_util::eventfd::EventFd;
 
 use super::clock::Clock;
+use super::dirty_log::DirtyLog;
 use super::host_counter::Told;
 use super::irqchip::Irqchip;
 use super::kick::Kicker;
@@ -41,6 +42,8 @@ pub(super) struct World<'m> {
     pub(super) conductor: Option<Conductor>,
     /// The interrupt controllers, if the kernel has them while it runs processors.
     pub(super) irqchip: Option<Irqchip<'m>>,
+    /// Which translations the guest makes stale.
+    pub(super) dirty_log: DirtyLog<'m>,
     /// When all processors were found dozing.
     roll_call: Option<Instant>,
     /// How the run has ended.
@@ -190,6 +193,7 @@ impl<'m> World<'m> {
         machine: &'m mut Machine,
         main: EventFd,
         irqchip: Option<Irqchip<'m>>,
+        dirty_log: DirtyLog<'m>,
     ) -> Self {
         Self {
             clock: Clock::new(machine.clock_hz(), machine.now),
@@ -197,6 +201,7 @@ impl<'m> World<'m> {
             machine,
             conductor: None,
             irqchip,
+            dirty_log,
             roll_call: None,
             end: None,
             main,

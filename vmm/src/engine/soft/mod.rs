@@ -115,7 +115,13 @@ impl Soft {
         Some(observed(running, &demand, UNLIMITED, pending, Plain, act).0)
     }
 
-    /// Forgets all translated code: guest memory was written by somebody else.
+    /// How many blocks of translated code it keeps.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.plain.len() + self.counting.len()
+    }
+
+    /// Forgets all translated code: guest memory was written by somebody else, nobody knows where.
     pub fn forget(&mut self) {
         self.plain.forget();
         self.counting.forget();

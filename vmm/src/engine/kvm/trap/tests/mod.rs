@@ -301,7 +301,6 @@ impl Guest {
                 state.drop_exception();
             }
             state.to_cpu(&mut self.cpu);
-            self.translations.forget();
             let ram = self.memory.ram();
             let mut context = Cx { bus: &mut self.outside, ram, observer: Plain };
             let (cpu, translations) = (&mut self.cpu, &mut self.translations);
