@@ -61,8 +61,8 @@ pub enum PmiOutcome {
     Init,
     /// An SMI; dropped, since there is no SMM.
     Smi,
-    /// The interrupt controllers are elsewhere, and are told.
-    Elsewhere,
+    /// The in-kernel irqchip has the controllers' state, and is told.
+    InKernel,
     /// Fixed with a vector below 16, or a reserved delivery mode: recorded in ESR if a vector.
     Illegal,
 }

@@ -71,7 +71,7 @@ impl Pending {
     }
 }
 
-/// What interrupt controllers that are elsewhere have to be told.
+/// What the in-kernel irqchip has to be told while it has the controllers' state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wire {
     /// The line of a device has changed.
@@ -101,7 +101,7 @@ pub struct Interrupts {
     /// Those that are held high whatever the devices do.
     held: u32,
     /// The host's kernel has the controllers: nothing happens here.
-    away: bool,
+    in_kernel: bool,
     wires: Vec<Wire>,
     /// What processors send each other takes its time.
     delayed: bool,
@@ -122,7 +122,7 @@ impl Interrupts {
             lines: 0,
             driven: 0,
             held: 0,
-            away: false,
+            in_kernel: false,
             wires: Vec::new(),
             delayed: false,
             flight: Flight::default(),
@@ -265,9 +265,9 @@ impl Interrupts {
 
     /// A performance counter of `vcpu` overflowed.
     pub fn pmi(&mut self, vcpu: usize) -> PmiOutcome {
-        if self.away {
+        if self.in_kernel {
             self.wires.push(Wire::Pmi(vcpu));
-            return PmiOutcome::Elsewhere;
+            return PmiOutcome::InKernel;
         }
         let outcome = self.lapics[vcpu].pmi();
         if outcome == PmiOutcome::Init {
@@ -332,7 +332,7 @@ impl Interrupts {
         let asserted = (self.driven | self.held) & bit != 0;
         let before = self.lines;
         self.lines = if asserted { before | bit } else { before & !bit };
-        if self.away {
+        if self.in_kernel {
             if self.lines != before {
                 self.wires.push(Wire::Line { gsi, asserted });
             }
@@ -377,7 +377,7 @@ impl Interrupts {
 
     /// What `vcpu` would take next. A few loads: asked before every block.
     pub fn pending(&self, vcpu: usize) -> Pending {
-        if self.away {
+        if self.in_kernel {
             return Pending::default();
         }
         let lapic = &self.lapics[vcpu];
@@ -408,7 +408,7 @@ impl Interrupts {
 
     /// Brings the timers of all local APICs up to `now`.
     pub fn advance(&mut self, now: u64) {
-        if self.away {
+        if self.in_kernel {
             return;
         }
         for lapic in &mut self.lapics {
@@ -418,15 +418,15 @@ impl Interrupts {
 
     /// The next time at which a local APIC timer expires.
     pub fn next_deadline(&self) -> Option<u64> {
-        if self.away {
+        if self.in_kernel {
             return None;
         }
         self.lapics.iter().filter_map(Lapic::next_deadline).min()
     }
 
-    /// Whether the controllers are elsewhere.
-    pub fn is_away(&self) -> bool {
-        self.away
+    /// Whether the in-kernel irqchip has the controllers' state.
+    pub fn is_in_kernel(&self) -> bool {
+        self.in_kernel
     }
 
     /// The levels of the devices' lines, a bit each.
@@ -434,21 +434,22 @@ impl Interrupts {
         self.lines
     }
 
-    /// The controllers go elsewhere: what they are beyond the local APICs. From now on lines and PMIs
-    /// are kept for [`Self::take_wires`].
-    pub fn leave(&mut self) -> SharedRegisters {
-        self.away = true;
+    /// Makes the in-kernel irqchip responsible, and returns the registers that the processors share, for
+    /// it to be set to. From now on changes of lines and PMIs are kept for [`Self::take_wires`].
+    pub fn move_to_kernel(&mut self) -> SharedRegisters {
+        self.in_kernel = true;
         SharedRegisters { ioapic: self.ioapic.registers(), pic: self.pic.registers() }
     }
 
-    /// What happened since the last call, in order, while the controllers are elsewhere.
+    /// What happened on the wires since the last call, in order, while the in-kernel irqchip has the
+    /// controllers' state.
     pub fn take_wires(&mut self) -> Vec<Wire> {
         std::mem::take(&mut self.wires)
     }
 
-    /// The controllers are back. The local APICs have been set already.
-    pub fn come_back(&mut self, shared: &SharedRegisters) {
-        self.away = false;
+    /// Takes the shared registers from the in-kernel irqchip. The local APICs have been set already.
+    pub fn move_from_kernel(&mut self, shared: &SharedRegisters) {
+        self.in_kernel = false;
         self.pic.set_registers(&shared.pic);
         self.intr = self.pic.intr();
         let intr = u32::from(self.intr) << IOAPIC_PIN_INTR;

@@ -5,7 +5,7 @@
 //! when all processors have left the guest and before the software CPU goes on.
 //!
 //! KVM logs writes to a page by protecting it from them, so the first one of each page takes a fault.
-//! To spare the guest all those that do not matter, the log is told by hand which pages to protect
+//! To spare the guest faults that do not matter, the log is told explicitly which pages to protect
 //! (`KVM_CAP_MANUAL_DIRTY_LOG_PROTECT2`): the bits of pages without translated code stay set, which
 //! costs nothing and means nothing. Logging begins when the software engine gives the processors back
 //! for the first time, since a host maps logged memory in pages of 4 KiB only.
@@ -26,14 +26,14 @@ use crate::engine::soft::Soft;
 pub(super) struct DirtyLog<'m> {
     vm: &'m VmFd,
     slots: &'m [Slot],
-    phase: Phase,
+    availability: Availability,
     /// Scratch: a bit a page of one slot.
     bitmap: Vec<u64>,
 }
 
 /// Whether the log says anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum Availability {
     /// It has not been begun: all pages may have been written.
     Off,
     /// It has all writes to pages with translated code since [`DirtyLog::begin`].
@@ -45,19 +45,19 @@ enum Phase {
 impl<'m> DirtyLog<'m> {
     /// The log of these `slots`, all that the guest can write; `has` says whether the host has one.
     pub(super) fn new(vm: &'m VmFd, slots: &'m [Slot], has: bool) -> Self {
-        let phase = if has { Phase::Off } else { Phase::Unavailable };
-        Self { vm, slots, phase, bitmap: Vec::new() }
+        let availability = if has { Availability::Off } else { Availability::Unavailable };
+        Self { vm, slots, availability, bitmap: Vec::new() }
     }
 
     /// Has KVM log writes to the pages that hold translated code. Called before the first processor
     /// enters the guest after the software CPU had them.
     pub(super) fn begin(&mut self, ram: &Ram) {
-        if self.phase == Phase::Off {
-            self.phase = Phase::On;
+        if self.availability == Availability::Off {
+            self.availability = Availability::On;
             let started = self.start();
             self.give_up_on(started);
         }
-        if self.phase == Phase::On {
+        if self.availability == Availability::On {
             let protected = self.protect(&ram.code_pages());
             self.give_up_on(protected);
         }
@@ -66,19 +66,20 @@ impl<'m> DirtyLog<'m> {
     /// Drops the translations of pages that the guest has written since [`Self::begin`]. Called when no
     /// processor is in the guest any more, before the software CPU executes any translation.
     pub(super) fn drop_stale(&mut self, ram: &Ram, soft: &mut Soft) {
-        let pages = if self.phase == Phase::On { ram.code_pages() } else { Vec::new() };
+        let pages =
+            if self.availability == Availability::On { ram.code_pages() } else { Vec::new() };
         let marked = self.mark_written(ram, &pages);
         self.give_up_on(marked);
-        if self.phase != Phase::On {
+        if self.availability != Availability::On {
             soft.forget();
         }
     }
 
     fn start(&self) -> errno::Result<()> {
-        let by_hand = KVM_DIRTY_LOG_MANUAL_PROTECT_ENABLE | KVM_DIRTY_LOG_INITIALLY_SET;
+        let manual_protect = KVM_DIRTY_LOG_MANUAL_PROTECT_ENABLE | KVM_DIRTY_LOG_INITIALLY_SET;
         self.vm.enable_cap(&kvm_enable_cap {
             cap: KVM_CAP_MANUAL_DIRTY_LOG_PROTECT2,
-            args: [by_hand.into(), 0, 0, 0],
+            args: [manual_protect.into(), 0, 0, 0],
             ..Default::default()
         })?;
         self.slots.iter().try_for_each(|slot| slot.start_log(self.vm))
@@ -121,7 +122,7 @@ impl<'m> DirtyLog<'m> {
     fn give_up_on(&mut self, result: errno::Result<()>) {
         if let Err(error) = result {
             log::warn!("KVM does not log writes ({error}): code is translated anew each time");
-            self.phase = Phase::Unavailable;
+            self.availability = Availability::Unavailable;
         }
     }
 }

@@ -182,7 +182,7 @@ impl HostCounters {
     ///
     /// # Errors
     /// If the host refuses.
-    pub(super) fn settle(
+    pub(super) fn collect(
         &mut self,
         pmu: &mut Pmu,
         told: &mut Told,

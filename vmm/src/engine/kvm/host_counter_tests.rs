@@ -105,8 +105,8 @@ fn the_guests_counter_follows() {
     counters.follow(&pmu, &mut told).unwrap();
     let mut asserted = 0;
     burn(|| {
-        let settled = counters.settle(&mut pmu, &mut told, |pmis| asserted += pmis.count());
-        settled.unwrap();
+        let collected = counters.collect(&mut pmu, &mut told, |pmis| asserted += pmis.count());
+        collected.unwrap();
         value(&pmu) < start
     });
     assert_eq!(asserted, 1);
@@ -117,7 +117,7 @@ fn the_guests_counter_follows() {
     pmu.write_msr(PERF_EVT_SEL_0, 0);
     counters.follow(&pmu, &mut told).unwrap();
     let end = value(&pmu);
-    counters.settle(&mut pmu, &mut told, |_| {}).unwrap();
+    counters.collect(&mut pmu, &mut told, |_| {}).unwrap();
     assert_eq!(value(&pmu), end);
     assert!(told.0.is_empty(), "{told:?}");
 }

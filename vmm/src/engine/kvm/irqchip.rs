@@ -1,4 +1,4 @@
-//! Interrupt controllers in the host's kernel.
+//! The in-kernel irqchip: KVM's interrupt controllers.
 //!
 //! With `--irqchip kernel` the local APICs, the I/O APIC and the 8259A pair are KVM's while KVM runs
 //! the guest: HLT, INIT and start-up IPIs and the ends of interrupts do not leave the kernel. Devices
@@ -6,7 +6,8 @@
 //! the controllers too, register by register, and gives them back the same way.
 //!
 //! A local APIC can be moved while no processor executes anything that could send it an interrupt;
-//! so this takes turns (see `rounds.rs`): all stop, each gives what it has, each gets it back.
+//! so it is done in phases (see `stop_the_world.rs`): all processors stop, each thread saves its
+//! local APIC, and later each restores it.
 //!
 //! One of the modules with `unsafe`: KVM's structure for the controllers is a union.
 
@@ -110,7 +111,7 @@ impl<'m> Irqchip<'m> {
 
     /// Moves the controllers to this process. The local APICs have been moved, all lines have been set.
     pub(super) fn take(&self, irq: &mut Interrupts) -> Result<()> {
-        irq.come_back(&self.read()?);
+        irq.move_from_kernel(&self.read()?);
         Ok(())
     }
 
@@ -121,7 +122,8 @@ impl<'m> Irqchip<'m> {
         self.write(shared)
     }
 
-    /// Tells KVM the levels of lines that have changed elsewhere; nothing comes of it.
+    /// Tells KVM the levels of lines that changed while this process had the controllers. All interrupts
+    /// are masked meanwhile, so that none is delivered twice.
     fn assume_lines(&mut self, lines: u32) -> Result<()> {
         if lines == self.lines {
             return Ok(());
@@ -253,11 +255,11 @@ pub(super) fn set_activity(vcpu: &VcpuFd, activity: Activity) -> Result<()> {
     vcpu.set_mp_state(kvm_mp_state { mp_state }).map_err(refused("a processor's activity"))
 }
 
-/// What the processor does, and the registers of its local APIC, which nobody sends anything to, as
-/// far as its timer has come. What the last exit began is completed.
-pub(super) fn settled(vcpu: &mut VcpuFd) -> Result<(Activity, LapicPage)> {
+/// What the processor does, and the registers of its local APIC, with an interrupt of its timer that is
+/// due. The last exit is completed first. No processor may send it interrupts meanwhile.
+pub(super) fn save_lapic(vcpu: &mut VcpuFd) -> Result<(Activity, LapicPage)> {
     // An INIT that waits takes effect now, and must not be overtaken by the end of an exit.
-    settle_registers(vcpu)?;
+    complete_exit(vcpu)?;
     let activity = activity(vcpu)?;
     let before = lapic_page(vcpu)?;
     if !page::timer_runs(&before) {
@@ -268,15 +270,16 @@ pub(super) fn settled(vcpu: &mut VcpuFd) -> Result<(Activity, LapicPage)> {
     if activity == Activity::Runs {
         set_activity(vcpu, Activity::Halted)?;
     }
-    kick::turn_back(vcpu)?;
+    kick::run_until_entry(vcpu)?;
     set_activity(vcpu, activity)?;
     let mut page = lapic_page(vcpu)?;
     page::complete_timer(&before, &mut page);
     Ok((activity, page))
 }
 
-/// Has KVM complete what the last exit began and take the registers that it is to have.
-pub(super) fn settle_registers(vcpu: &mut VcpuFd) -> Result<()> {
+/// Has KVM complete the last exit and take the registers that wait in the run page, without entering
+/// the guest.
+pub(super) fn complete_exit(vcpu: &mut VcpuFd) -> Result<()> {
     vcpu.set_kvm_immediate_exit(1);
     let entered = run_page::enter(vcpu).map(drop);
     vcpu.set_kvm_immediate_exit(0);

@@ -102,7 +102,7 @@ fn registers(irq: &Interrupts) -> (Vec<LapicPage>, SharedRegisters, Vec<u32>, Ve
     let mut pages: Vec<_> = vcpus.clone().map(|n| irq.lapic(n).page_registers(0)).collect();
     let counts = pages.iter_mut().map(|page| std::mem::take(&mut page[CURRENT_COUNT])).collect();
     let pending = vcpus.map(|n| irq.pending(n).interrupt).collect();
-    (pages, irq.clone().leave(), counts, pending)
+    (pages, irq.clone().move_to_kernel(), counts, pending)
 }
 
 /// Moved there and back, every register is as it was; the timers have gone on.
@@ -125,7 +125,7 @@ fn nothing_is_lost_on_the_way() {
         levels += before.1.ioapic.levels.count_ones();
         cascades += u32::from(before.1.pic[0].irr & 4 != 0);
 
-        let (shared, lines) = (irq.leave(), irq.lines());
+        let (shared, lines) = (irq.move_to_kernel(), irq.lines());
         for (id, vcpu) in vcpus.iter().enumerate() {
             set_lapic(vcpu, irq.lapic(id), 0).unwrap();
         }
@@ -133,11 +133,11 @@ fn nothing_is_lost_on_the_way() {
 
         // To controllers that are in another state; the lines are the devices'.
         let mut irq = random_controllers(&mut random);
-        irq.leave();
+        irq.move_to_kernel();
         (0..24).for_each(|line| irq.set_gsi(line, lines >> line & 1 != 0));
         irq.take_wires();
         for (id, vcpu) in vcpus.iter_mut().enumerate() {
-            let (activity, page) = settled(vcpu).unwrap();
+            let (activity, page) = save_lapic(vcpu).unwrap();
             assert_eq!(activity, Activity::Runs, "state {n}");
             let base = vcpu.sync_regs().sregs.apic_base;
             assert_eq!(base, irq.lapic(id).base());
@@ -177,7 +177,7 @@ fn a_timer_that_expires_on_the_way_is_seen_once() {
     irq.lapic_write(0, 0x380, ONE_MILLISECOND, 0);
     set_lapic(vcpu, irq.lapic(0), 0).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(3));
-    let (_, page) = settled(vcpu).unwrap();
+    let (_, page) = save_lapic(vcpu).unwrap();
     assert_eq!(irr(&page), 1);
 
     let base = irq.lapic(0).base();
@@ -188,7 +188,7 @@ fn a_timer_that_expires_on_the_way_is_seen_once() {
     assert_eq!(irq.lapic_read(0, 0x380, 0), ONE_MILLISECOND);
     set_lapic(vcpu, irq.lapic(0), 0).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(3));
-    let (_, page) = settled(vcpu).unwrap();
+    let (_, page) = save_lapic(vcpu).unwrap();
     assert_eq!(irr(&page), 0);
     irq.lapic_mut(0).set_page_registers(&page, base, 0);
     assert_eq!((irq.pending(0).interrupt, irq.next_deadline()), (false, None));

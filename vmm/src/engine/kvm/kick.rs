@@ -76,14 +76,14 @@ impl Kicker {
         }
     }
 
-    /// The kick has been felt, or is wanted for the thread itself.
+    /// Sets or clears `immediate_exit` as the thread itself: clears it when a kick has been noticed.
     pub(super) fn set_immediate_exit(&self, value: bool) {
         // SAFETY: as above.
         unsafe { (*self.immediate_exit).store(value.into(), Ordering::Relaxed) }
     }
 }
 
-/// Has `vcpu` take all signals while it is in `KVM_RUN`, for [`turn_back`].
+/// Has `vcpu` take all signals while it is in `KVM_RUN`, for [`run_until_entry`].
 ///
 /// # Errors
 /// If the host refuses.
@@ -99,14 +99,14 @@ pub(super) fn take_signals_in_guest(vcpu: &VcpuFd) -> Result<()> {
     Ok(())
 }
 
-/// Goes up to the guest's door and no further: what the last exit began is completed, and interrupts
-/// of the kernel's local APIC timer that wait for the processor are in its registers.
+/// `KVM_RUN` with a signal pending: it completes the last exit, moves pending interrupts of the in-kernel
+/// local APIC's timer into its registers, and exits without executing an instruction of the guest.
 ///
-/// `immediate_exit` would turn back earlier.
+/// With `immediate_exit` it would exit before it looks at the timer.
 ///
 /// # Errors
 /// If the host refuses, or KVM wants something else.
-pub(super) fn turn_back(vcpu: &mut VcpuFd) -> Result<()> {
+pub(super) fn run_until_entry(vcpu: &mut VcpuFd) -> Result<()> {
     let failed =
         |e: &dyn std::fmt::Display| Error::Host(format!("cannot hold signal {}: {e}", SIGRTMIN()));
     block_signal(SIGRTMIN()).map_err(|e| failed(&e))?;
@@ -114,8 +114,8 @@ pub(super) fn turn_back(vcpu: &mut VcpuFd) -> Result<()> {
     unsafe { libc::pthread_kill(libc::pthread_self(), SIGRTMIN()) };
     let ran = match vcpu.run() {
         Err(e) if e.errno() == libc::EINTR => Ok(()),
-        Err(e) => Err(Error::Host(format!("KVM cannot settle a processor: {e}"))),
-        Ok(exit) => Err(Error::Host(format!("KVM wants more before it settles: {exit:?}"))),
+        Err(e) => Err(Error::Host(format!("KVM cannot complete an exit: {e}"))),
+        Ok(exit) => Err(Error::Host(format!("KVM needs more to complete an exit: {exit:?}"))),
     };
     unblock_signal(SIGRTMIN()).map_err(|e| failed(&e))?;
     ran

@@ -14,7 +14,7 @@
 //! # Time
 //!
 //! Devices go by the host's monotonic clock, in cycles of the personality's clock; while the
-//! software engine has the guest, by its virtual time. Neither change of hands makes device time
+//! software engine has the guest, by its virtual time. Neither change of engine makes device time
 //! jump. The time-stamp counter is the host's, at the host's rate.
 
 mod clock;
@@ -49,7 +49,7 @@ use self::dirty_log::DirtyLog;
 use self::host::{Capability, Host};
 use self::irqchip::Irqchip;
 use self::slots::Slot;
-use self::state::Keeps;
+use self::state::Support;
 use self::vcpu::Thread;
 use self::world::{Shared, World};
 use super::{ASKED_FOR, Choice, Count, EngineKind, IrqchipKind};
@@ -68,15 +68,16 @@ use crate::wait;
 const TSS_ADDRESS: usize = 0xFFFB_D000;
 /// The main thread looks around at least so often.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// No processor is in the guest for longer without somebody looking where its handlers are.
-const VISIT: Duration = Duration::from_millis(20);
+/// No processor is in the guest for longer than twice this without a look where its exception handlers
+/// are.
+const HANDLER_CHECK_PERIOD: Duration = Duration::from_millis(20);
 /// How often it looks at the console while there is something to print: 200 times a second.
 const PRINTING: Duration = Duration::from_millis(5);
 
 /// The processors of a machine, in the host's KVM.
 pub struct Kvm {
     vcpus: Vec<VcpuFd>,
-    keeps: Keeps,
+    support: Support,
     /// The host's events that count, if any do.
     host_events: Option<&'static [host_events::Row]>,
     irqchip: IrqchipKind,
@@ -186,11 +187,11 @@ impl Kvm {
             Ok(vcpu)
         };
         let vcpus = (0..usize::from(config.cpus)).map(create).collect::<Result<_>>()?;
-        let keeps = probe::keeps(host, platform)?;
+        let support = probe::support(host, platform)?;
         let host_events = (config.count == Count::Host).then_some(host_events::TABLE);
         let has_dirty_log = host.has(Capability::ManualDirtyLogProtect);
         let irqchip = config.irqchip;
-        Ok(Self { vcpus, keeps, host_events, irqchip, slots, has_dirty_log, vm })
+        Ok(Self { vcpus, support, host_events, irqchip, slots, has_dirty_log, vm })
     }
 
     /// What the local APICs of the machine are like.
@@ -221,7 +222,7 @@ impl Kvm {
         let shared = Shared::new(World::new(machine, to_main, irqchip, dirty_log));
         thread::scope(|scope| {
             for (id, vcpu) in self.vcpus.iter_mut().enumerate() {
-                let thread = Thread::new(id, vcpu, &shared, self.keeps, self.host_events);
+                let thread = Thread::new(id, vcpu, &shared, self.support, self.host_events);
                 let spawned = thread::Builder::new()
                     .name(format!("vcpu {id}"))
                     .spawn_scoped(scope, || thread.run());
@@ -246,13 +247,13 @@ impl Kvm {
 /// The main thread: the console, the stop, and the devices while all processors are busy or asleep.
 fn attend(shared: &Shared<'_>, stop: &Stop, console: &mut Console, main: &EventFd) -> Result<End> {
     wait::be_punctual();
-    let mut visited = Instant::now();
+    let mut last_handler_check = Instant::now();
     loop {
         let mut world = shared.lock();
         // While the software engine has the machine, the devices are its own business.
-        let native = world.conductor.is_none_or(|conductor| !conductor.takes_all());
+        let native = world.coordinator.is_none_or(|coordinator| !coordinator.takes_all());
         if native {
-            world.settle();
+            world.update_devices();
         }
         let printing = world.machine.board.chipset.serial.has_output();
         world.machine.exchange(console)?;
@@ -262,7 +263,7 @@ fn attend(shared: &Shared<'_>, stop: &Stop, console: &mut Console, main: &EventF
         world.has_input = world.machine.can_be_typed_at(console);
         // What was typed may have raised an interrupt.
         if native {
-            world.settle();
+            world.update_devices();
         } else {
             world.wake_all();
         }
@@ -295,12 +296,12 @@ fn attend(shared: &Shared<'_>, stop: &Stop, console: &mut Console, main: &EventF
         if printing {
             until = until.min(now.saturating_add(world.clock.cycles(PRINTING)));
         }
-        if visited.elapsed() >= VISIT {
-            visited = Instant::now();
-            world.visit();
+        if last_handler_check.elapsed() >= HANDLER_CHECK_PERIOD {
+            last_handler_check = Instant::now();
+            world.kick_long_runs();
         }
         if !asleep {
-            let left = VISIT.saturating_sub(visited.elapsed());
+            let left = HANDLER_CHECK_PERIOD.saturating_sub(last_handler_check.elapsed());
             until = until.min(now.saturating_add(world.clock.cycles(left)));
         }
         world.main_until = until;

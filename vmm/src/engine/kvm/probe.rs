@@ -4,7 +4,7 @@
 //! for the host's own processor: kernels that look for features then find the wrong ones. Two
 //! instructions, run at CPL 0 and at CPL 3 on a machine of their own, show it. So do two for RDPMC,
 //! which a KVM with a PMU for its guests executes. The former kind falls short in other respects as
-//! well, which `Keeps` lists.
+//! well, which `Support` lists.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use super::host::Host;
 use super::identity;
 use super::run_page::{self, Exit};
 use super::slots;
-use super::state::{Keeps, State};
+use super::state::{State, Support};
 use crate::boot::memory::{GuestRam, MINIMUM, RamLayout};
 use crate::error::{Error, Result};
 use crate::platform::{CpuidContext, CpuidResult, Platform};
@@ -139,17 +139,17 @@ pub(super) fn leaks(host: &Host, platform: &Platform) -> Result<Vec<Leak>> {
     Ok(leaks)
 }
 
-/// What `host` keeps of a state and of its promises.
+/// Which parts of a processor's state `host` supports, found by trying.
 ///
 /// # Errors
 /// If the host refuses, or cannot even run this.
-pub(super) fn keeps(host: &Host, platform: &Platform) -> Result<Keeps> {
+pub(super) fn support(host: &Host, platform: &Platform) -> Result<Support> {
     let (mut vcpu, vm, _memory) = machine(host, platform, &OPEN_WINDOW)?;
     let interrupt_window = has_interrupt_window(&mut vcpu)?;
-    Keeps::of(&host.create_vcpu(&vm, 1)?, interrupt_window)
+    Support::of(&host.create_vcpu(&vm, 1)?, interrupt_window)
 }
 
-/// Whether KVM, if it is asked for the interrupt window, comes back at CPL 0 when STI has opened it.
+/// Whether KVM, if it is asked for the interrupt window, exits at CPL 0 when STI has opened it.
 /// The processor is of a machine with [`OPEN_WINDOW`].
 fn has_interrupt_window(vcpu: &mut VcpuFd) -> Result<bool> {
     let mut state = State::from_kvm(vcpu)?;

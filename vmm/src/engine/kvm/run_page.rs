@@ -81,7 +81,7 @@ enum Reason {
     InternalError,
 }
 
-/// Runs the guest until KVM comes back.
+/// Runs the guest until `KVM_RUN` returns.
 ///
 /// # Errors
 /// What the host's KVM cannot do.

@@ -8,7 +8,7 @@
 //! state.deliver(&mut cpu, &mut cx)?;               // what KVM was about to deliver
 //! ... the software CPU runs ...
 //! state.set_from_cpu(&cpu);
-//! if keeps.holds(&cpu) {                           // else the software CPU goes on
+//! if support.holds(&cpu) {                           // else the software CPU goes on
 //!     state.to_kvm(&mut vcpu)?;                    // takes effect with the next KVM_RUN
 //! }
 //! ```
@@ -48,20 +48,21 @@ const XSTATE_BV_WORD: usize = 128;
 /// The bits of XSTATE_BV for x87 and SSE.
 const X87_AND_SSE: u32 = 3;
 
-/// What of a state a KVM keeps, and of its promises. One with VMX or SVM beneath keeps everything.
+/// Which parts of a processor's state this host's KVM can hold, and whether it reports the interrupt
+/// window. A KVM that uses VMX or SVM has all of it; one without them lacks some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Keeps {
+pub(super) struct Support {
     /// CR0.PG outside long mode.
     pub legacy_paging: bool,
     /// RFLAGS.VM.
     pub virtual_8086: bool,
     /// A value written to the time-stamp counter.
     pub time_stamp_counter: bool,
-    /// That `KVM_RUN` comes back as soon as an interrupt can be taken, if it is asked to.
+    /// `KVM_RUN` exits as soon as an interrupt can be taken, if `request_interrupt_window` is set.
     pub interrupt_window: bool,
 }
 
-impl Keeps {
+impl Support {
     /// Whether such a KVM can hold the processor's state. One that it cannot hold has to stay on the
     /// software CPU.
     pub(super) fn holds(self, cpu: &Cpu) -> bool {
@@ -188,8 +189,9 @@ impl State {
     }
 
     /// Delivers in the software CPU what KVM was in the middle of delivering, if anything: after
-    /// that it is no longer pending. Instructions that the guest may not have deserved an exception for
-    /// are left to be executed again; the software CPU raises those that it has.
+    /// that it is no longer pending. An exception that may be spurious, raised by KVM and not by the
+    /// guest's processor, is dropped: the instruction is executed again, on the software CPU, which raises
+    /// it if the guest's processor does.
     ///
     /// # Errors
     /// A triple fault.

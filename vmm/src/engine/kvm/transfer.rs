@@ -1,4 +1,4 @@
-//! A processor's state on its way into KVM and out of it.
+//! Saving a processor's state from KVM, and restoring it.
 //!
 //! One of the modules with `unsafe`: `kvm-ioctls` has no safe way to set the XSAVE area, and none at
 //! all to the page-directory-pointer entries.
@@ -19,7 +19,7 @@ use vmm_sys_util::ioctl::{ioctl_with_mut_ref, ioctl_with_ref};
 use vmm_sys_util::{ioctl_ior_nr, ioctl_iow_nr};
 use x86_cpu::msr::CoreMsrs;
 
-use super::state::{Keeps, State};
+use super::state::{State, Support};
 use crate::error::{Error, Result};
 use crate::msr::TSC;
 
@@ -38,7 +38,7 @@ impl State {
     /// IN read are in their registers, RIP is behind the instruction. The vCPU keeps its state.
     ///
     /// `kvm_run.immediate_exit` is set meanwhile and then as before; one that a signal handler sets
-    /// in between may be lost, so whoever kicks keeps a note of his own.
+    /// in between may be lost, so the kicking thread has to remember it as well.
     ///
     /// # Errors
     /// If KVM refuses, or the exit needs more than to be completed (a string of I/O or MMIO does).
@@ -119,8 +119,8 @@ impl State {
     }
 }
 
-impl Keeps {
-    /// Tries out what it keeps on a vCPU that is there for nothing else: the pagetable kind of KVM
+impl Support {
+    /// Tries out what KVM supports on a vCPU that is there for nothing else: the pagetable kind of KVM
     /// cannot run it after that. Whether there is an `interrupt_window` is known already.
     ///
     /// # Errors

@@ -20,13 +20,13 @@ pub(in crate::engine::kvm) fn vcpu() -> (VmFd, VcpuFd) {
     (vm, vcpu)
 }
 
-/// What this KVM keeps, by vCPUs of its own.
-pub(in crate::engine::kvm) fn keeps() -> Keeps {
-    probe::keeps(&Host::open().unwrap(), &crate::platform::K8).unwrap()
+/// What this KVM supports, tried out on vCPUs made for that.
+pub(in crate::engine::kvm) fn support() -> Support {
+    probe::support(&Host::open().unwrap(), &crate::platform::K8).unwrap()
 }
 
-/// What each KVM keeps: what runs in real mode and in long mode.
-const LEAST: Keeps = Keeps {
+/// What each KVM supports: what runs in real mode and in long mode.
+const LEAST: Support = Support {
     legacy_paging: false,
     virtual_8086: false,
     time_stamp_counter: false,
@@ -77,7 +77,7 @@ fn a_vcpu_keeps_every_bit() {
     ignore = "KVM had neither VMX nor SVM when this was built"
 )]
 fn a_vcpu_keeps_legacy_paging_and_virtual_8086_mode() {
-    assert!(keeps().legacy_paging && keeps().virtual_8086);
+    assert!(support().legacy_paging && support().virtual_8086);
     assert!(assert_every_bit_is_kept(|cpu| !LEAST.holds(cpu)) >= 100);
 }
 
@@ -87,13 +87,13 @@ fn a_vcpu_keeps_legacy_paging_and_virtual_8086_mode() {
 fn the_time_stamp_counter_goes_on() {
     const AHEAD: u64 = 1 << 61;
     let (_vm, mut vcpu) = vcpu();
-    let keeps = keeps();
+    let support = support();
     let mut state = State::from_kvm(&mut vcpu).unwrap();
     let first = state.tsc;
     state.set_tsc = Some(AHEAD);
     state.to_kvm(&mut vcpu).unwrap();
     let mut state = State::from_kvm(&mut vcpu).unwrap();
-    assert_eq!(state.tsc >= AHEAD, keeps.time_stamp_counter, "{first:#x}, {:#x}", state.tsc);
+    assert_eq!(state.tsc >= AHEAD, support.time_stamp_counter, "{first:#x}, {:#x}", state.tsc);
     let second = state.tsc;
     state.set_tsc = None;
     state.to_kvm(&mut vcpu).unwrap();

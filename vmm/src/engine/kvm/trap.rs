@@ -1,11 +1,11 @@
-//! Exceptions that the guest does not deserve.
+//! Spurious exceptions: those that KVM raises and the guest's processor would not.
 //!
 //! KVM raises #GP for RDPMC where it has no PMU of its own to offer, #UD for SPFLT and DELAY, which no
 //! other processor has, and for whatever else its host does not do. None of these comes out of
 //! `KVM_RUN`. So a breakpoint of ours is on the first instruction of the guest's own #GP and #UD
 //! handlers, found through its interrupt table. When a vCPU stops there, the frame on its stack leads
 //! back to the instruction that faulted. If the software CPU does not fault on it in the same state,
-//! the exception was undeserved: the instruction has been executed, the frame is gone, and the guest
+//! the exception was spurious: the instruction has been executed, the frame is gone, and the guest
 //! goes on behind it. Else the exception is the guest's, and the first instruction of the handler is
 //! executed in KVM's stead, which would stop at it again.
 //!
@@ -22,7 +22,7 @@
 //!             trap.stopped(arch.dr6, &state, &mut cpu, &mut cx, &mut translations);
 //!             state.set_from_cpu(&cpu);
 //!             // A KVM that does not keep a state, such as paging outside long mode, raises #GP for
-//!             // the instruction that leads to it: !keeps.holds(&cpu) says that the guest is to stay
+//!             // the instruction that leads to it: !support.holds(&cpu) says that the guest is to stay
 //!             // on the software CPU from here on, until a state fits again.
 //!             state.to_kvm(&mut vcpu)?;
 //!         }
@@ -149,10 +149,10 @@ impl Trap {
         }
         let memory = Linear::new(cx.ram, &state.sregs);
         for n in hits {
-            let undeserved = cpu
+            let spurious = cpu
                 .unwind(cx, VECTORS[n])
                 .is_some_and(|fault| fault.proven || is_unknown_to_kvm(cpu, &memory));
-            if undeserved {
+            if spurious {
                 let attempt = cpu.attempt(cx, translations);
                 if !matches!(attempt, Attempt::Faulted(_)) {
                     return attempt;
@@ -163,7 +163,7 @@ impl Trap {
         execute(cpu, cx, translations)
     }
 
-    /// Makes way for a guest with breakpoints of its own, and comes back after it.
+    /// Removes our breakpoints while the guest has enabled some of its own: KVM has four for both.
     pub(super) fn note_guest_breakpoints(&mut self, used: bool) {
         if used && !self.yielded {
             log::warn!(
@@ -176,8 +176,7 @@ impl Trap {
         self.yielded = used;
     }
 
-    /// Whether the guest uses breakpoints of its own: in KVM it would see exceptions that it does not
-    /// deserve.
+    /// Whether the guest uses breakpoints of its own: in KVM it would see spurious exceptions.
     pub(super) fn has_yielded(&self) -> bool {
         self.yielded
     }
@@ -200,8 +199,8 @@ pub(super) fn execute(
     }
 }
 
-/// Goes on from a triple fault: a guest without handlers comes to that by the same exceptions that it
-/// does not deserve. A deserved one ends on the software CPU as well. Not all KVMs leave the processor
+/// Goes on from a triple fault: a guest without handlers comes to that by the same spurious exceptions.
+/// One of the guest's own ends on the software CPU as well. Not all KVMs leave the processor
 /// where it was: with SVM beneath they reset it.
 pub(super) fn shut_down(
     cpu: &mut Cpu,

@@ -11,15 +11,15 @@ use super::host_events::Row;
 use super::irqchip::{self, Activity};
 use super::kick::{self, Kicker};
 use super::run_page::{self, Exit};
-use super::state::{Keeps, State};
+use super::state::{State, Support};
 use super::trap::{self, Trap};
-use super::world::{Conductor, Guard, Shared, Task, World};
+use super::world::{Coordinator, Guard, Phase, Shared, World};
 use crate::error::{Error, Result};
 use crate::machine::End;
 use crate::turns::Slice;
 
-#[path = "rounds.rs"]
-mod rounds;
+#[path = "stop_the_world.rs"]
+mod stop_the_world;
 
 /// One processor, on its thread.
 pub(super) struct Thread<'s, 'm> {
@@ -30,30 +30,31 @@ pub(super) struct Thread<'s, 'm> {
     loaded: bool,
     /// KVM waits for what the last exit asked for, and may go on asking.
     unfinished: bool,
-    /// On its way, with what only KVM has in it. There since the first move.
+    /// The state as it was when it left KVM, with the parts that the software CPU does not have, while
+    /// KVM has not got it back. `None` before the first move.
     state: Option<Box<State>>,
-    /// Where exceptions are caught that the guest does not deserve.
+    /// Catches spurious exceptions, which KVM raises and the guest's processor would not.
     trap: Trap,
-    /// What of a state this KVM keeps.
-    keeps: Keeps,
-    /// What has to be done on the software CPU before anything else, if the kernel has the interrupt
-    /// controllers: they have to be moved first.
-    owed: Option<Next>,
+    /// Which parts of a processor's state this KVM supports.
+    support: Support,
+    /// What the last exit left to be executed on the software CPU. With in-kernel interrupt controllers it
+    /// waits until these have been moved to this process.
+    deferred: Option<Next>,
     /// The host's counters that count for it.
     counters: HostCounters,
 }
 
-/// Ends the run if the thread panics: nobody else would.
+/// Ends the run if the thread panics: the other threads would wait for it for ever.
 struct Watch<'s, 'm>(&'s Shared<'m>, usize);
 
 impl Drop for Watch<'_, '_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let mut world = self.0.lock();
-            if let Some(seat) = world.seats.get_mut(self.1) {
-                seat.kicker = None;
-                seat.inside = None;
-                seat.parked = true;
+            if let Some(slot) = world.vcpu_slots.get_mut(self.1) {
+                slot.kicker = None;
+                slot.in_guest = None;
+                slot.parked = true;
             }
             world.finish(Err(World::broken(self.1)));
             self.0.unlock(world);
@@ -67,7 +68,7 @@ impl<'s, 'm> Thread<'s, 'm> {
         id: usize,
         fd: &'s mut VcpuFd,
         shared: &'s Shared<'m>,
-        keeps: Keeps,
+        support: Support,
         host_events: Option<&'static [Row]>,
     ) -> Self {
         let trap = Trap::new(fd);
@@ -80,8 +81,8 @@ impl<'s, 'm> Thread<'s, 'm> {
             unfinished: false,
             state: None,
             trap,
-            keeps,
-            owed: None,
+            support,
+            deferred: None,
             counters,
         }
     }
@@ -92,7 +93,7 @@ impl<'s, 'm> Thread<'s, 'm> {
         let kicker = Kicker::here(self.fd);
         let _watch = Watch(shared, self.id);
         let mut world = shared.lock();
-        world.seats[self.id].kicker = Some(kicker);
+        world.vcpu_slots[self.id].kicker = Some(kicker);
         if world.irqchip.is_some()
             && let Err(error) = kick::take_signals_in_guest(self.fd)
         {
@@ -115,8 +116,8 @@ impl<'s, 'm> Thread<'s, 'm> {
         if let Err(error) = self.save(&mut world) {
             log::debug!("processor {}: {error}", self.id);
         }
-        world.seats[self.id].kicker = None;
-        world.seats[self.id].parked = true;
+        world.vcpu_slots[self.id].kicker = None;
+        world.vcpu_slots[self.id].parked = true;
         world.announce();
         shared.unlock(world);
     }
@@ -128,7 +129,7 @@ impl<'s, 'm> Thread<'s, 'm> {
     {
         let (id, shared) = (self.id, self.shared);
         // Before anything else moves the state, which is void.
-        if std::mem::take(&mut world.seats[id].initialised) {
+        if std::mem::take(&mut world.vcpu_slots[id].initialised) {
             self.finish(&mut world)?;
             self.loaded = false;
         }
@@ -144,8 +145,8 @@ impl<'s, 'm> Thread<'s, 'm> {
         if !in_kernel && world.machine.vcpus[id].waits_for_startup {
             return Ok(shared.wait(world, id));
         }
-        world.settle();
-        if world.end.is_some() || world.seats[id].initialised {
+        world.update_devices();
+        if world.end.is_some() || world.vcpu_slots[id].initialised {
             return Ok(world);
         }
         if in_kernel {
@@ -163,35 +164,35 @@ impl<'s, 'm> Thread<'s, 'm> {
         if self.trap.has_yielded() {
             return self.count(world);
         }
-        if self.fd.get_kvm_run().request_interrupt_window != 0 && !self.keeps.interrupt_window {
+        if self.fd.get_kvm_run().request_interrupt_window != 0 && !self.support.interrupt_window {
             // There are two: this one is taken along to where the other is not missed.
             self.fd.set_kvm_immediate_exit(1);
         }
         let World { machine, told, .. } = &mut *world;
         self.counters.follow(&machine.vcpus[id].pmu, told)?;
         let pending = world.machine.board.chipset.irq.pending(id);
-        world.seats[id].enter(pending);
+        world.vcpu_slots[id].enter(pending);
         shared.unlock(world);
         let task_priority = self.fd.get_kvm_run().cr8;
         // Whatever comes of it, the lock is needed before anything else is done.
         let entered = run_page::enter(self.fd);
         let mut world = shared.lock();
-        let seat = &mut world.seats[id];
-        seat.inside = None;
-        if let Some(kicker) = &seat.kicker {
+        let slot = &mut world.vcpu_slots[id];
+        slot.in_guest = None;
+        if let Some(kicker) = &slot.kicker {
             kicker.set_immediate_exit(false);
         }
         let World { machine, told, .. } = &mut *world;
         let (vcpu, irq) = (&mut machine.vcpus[id], &mut machine.board.chipset.irq);
-        self.counters.settle(&mut vcpu.pmu, told, |pmis| {
+        self.counters.collect(&mut vcpu.pmu, told, |pmis| {
             pmis.iter().for_each(|_| _ = irq.pmi(id));
         })?;
         let entered = entered?;
         let nothing = matches!(entered, Exit::Nothing);
         let next = dispatch(id, entered, &mut world, &mut self.unfinished);
         if in_kernel {
-            let dozing = nothing && irqchip::activity(self.fd)? != Activity::Runs;
-            world.seats[id].dozing = dozing;
+            let idle_in_kernel = nothing && irqchip::activity(self.fd)? != Activity::Runs;
+            world.vcpu_slots[id].idle_in_kernel = idle_in_kernel;
         } else {
             self.note_task_priority(&mut world, task_priority);
         }
@@ -203,7 +204,7 @@ impl<'s, 'm> Thread<'s, 'm> {
     where
         's: 'g,
     {
-        if world.seats[self.id].initialised {
+        if world.vcpu_slots[self.id].initialised {
             // The processor that it was about is no more.
             return Ok(world);
         }
@@ -211,7 +212,7 @@ impl<'s, 'm> Thread<'s, 'm> {
             Next::GoOn => {}
             Next::Halted => {
                 let enabled = self.fd.get_kvm_run().if_flag != 0;
-                world.seats[self.id].halted = Some(enabled);
+                world.vcpu_slots[self.id].halted = Some(enabled);
                 // There may be nothing left that could happen.
                 let (asleep, dead) = world.asleep();
                 if dead || asleep && world.machine.next_event().is_none() {
@@ -219,7 +220,7 @@ impl<'s, 'm> Thread<'s, 'm> {
                 }
             }
             Next::Shutdown | Next::Emulate | Next::Stopped(_) if world.irqchip.is_some() => {
-                self.owed = Some(next);
+                self.deferred = Some(next);
             }
             Next::Shutdown | Next::Emulate | Next::Stopped(_) => return self.on_soft(world, next),
         }
@@ -239,20 +240,20 @@ impl<'s, 'm> Thread<'s, 'm> {
     /// then.
     fn offer_interrupts(&mut self, world: &mut World<'_>) -> Result<bool> {
         let id = self.id;
-        let seat = &mut world.seats[id];
+        let slot = &mut world.vcpu_slots[id];
         let irq = &mut world.machine.board.chipset.irq;
         let refused = |e| Error::Host(format!("KVM refuses an NMI: {e}"));
         let nmi_blocked = |fd: &VcpuFd| match fd.get_vcpu_events() {
             Ok(events) => events.nmi.masked != 0,
             Err(_) => false,
         };
-        if irq.pending(id).nmi && !(seat.halted.is_some() && nmi_blocked(self.fd)) {
+        if irq.pending(id).nmi && !(slot.halted.is_some() && nmi_blocked(self.fd)) {
             irq.take_nmi(id);
             match run_page::events_to_come(self.fd) {
                 Some(events) => events.nmi.pending = 1,
                 None => self.fd.nmi().map_err(refused)?,
             }
-            seat.halted = None;
+            slot.halted = None;
         }
         let run = self.fd.get_kvm_run();
         run.request_interrupt_window = 0;
@@ -260,7 +261,7 @@ impl<'s, 'm> Thread<'s, 'm> {
             if run.ready_for_interrupt_injection != 0 && run.if_flag != 0 {
                 run.ready_for_interrupt_injection = 0;
                 let vector = irq.acknowledge(id);
-                seat.halted = None;
+                slot.halted = None;
                 match run_page::events_to_come(self.fd) {
                     Some(events) => (events.interrupt.injected, events.interrupt.nr) = (1, vector),
                     None => run_page::interrupt(self.fd, vector)?,
@@ -270,12 +271,12 @@ impl<'s, 'm> Thread<'s, 'm> {
             self.fd.get_kvm_run().request_interrupt_window = more.into();
         }
         self.fd.get_kvm_run().cr8 = irq.lapic(id).cr8().into();
-        Ok(seat.halted.is_none())
+        Ok(slot.halted.is_none())
     }
 
     /// Whether an interrupt waits for IF on a KVM that would not say when it is set.
     fn would_miss_interrupt(&mut self, world: &World<'_>) -> bool {
-        if self.keeps.interrupt_window || world.seats[self.id].halted.is_some() {
+        if self.support.interrupt_window || world.vcpu_slots[self.id].halted.is_some() {
             return false;
         }
         let run = self.fd.get_kvm_run();
@@ -330,7 +331,7 @@ impl<'s, 'm> Thread<'s, 'm> {
         }
         let now = world.clock.now();
         let id = self.id;
-        let halted = world.seats[id].halted.is_some();
+        let halted = world.vcpu_slots[id].halted.is_some();
         let machine = &mut *world.machine;
         let vcpu = &mut machine.vcpus[id];
         state.to_cpu(&mut vcpu.cpu);
@@ -383,8 +384,8 @@ impl<'s, 'm> Thread<'s, 'm> {
         };
         let vcpu = &world.machine.vcpus[self.id];
         let cpu = &vcpu.cpu;
-        let retimed = std::mem::take(&mut world.seats[self.id].retimed);
-        state.set_tsc = retimed.then(|| cpu.time.wrapping_add(vcpu.tsc_offset));
+        let tsc_is_stale = std::mem::take(&mut world.vcpu_slots[self.id].tsc_is_stale);
+        state.set_tsc = tsc_is_stale.then(|| cpu.time.wrapping_add(vcpu.tsc_offset));
         state.set_from_cpu(cpu);
         if world.irqchip.is_some() {
             let lapic = world.machine.board.chipset.irq.lapic_mut(self.id);
@@ -393,7 +394,7 @@ impl<'s, 'm> Thread<'s, 'm> {
         }
         state.to_kvm(self.fd)?;
         self.trap.note_guest_breakpoints(trap::has_breakpoints(cpu));
-        world.seats[self.id].halted = cpu.halted.then_some(cpu.interrupts_enabled());
+        world.vcpu_slots[self.id].halted = cpu.halted.then_some(cpu.interrupts_enabled());
         // KVM says so at each exit only.
         let run = self.fd.get_kvm_run();
         run.if_flag = cpu.interrupts_enabled().into();
@@ -402,19 +403,20 @@ impl<'s, 'm> Thread<'s, 'm> {
         Ok(())
     }
 
-    /// Stops for another thread that needs the machine for itself.
+    /// Does this thread's part of the coordinator's phase, and stays out of the guest until the
+    /// coordinator lets all threads go on.
     fn park<'g>(&mut self, mut world: Guard<'g, 'm>) -> Result<Guard<'g, 'm>>
     where
         's: 'g,
     {
         let id = self.id;
-        if let Some(Conductor { task, .. }) = world.conductor {
-            self.perform(task, &mut world)?;
+        if let Some(Coordinator { phase, .. }) = world.coordinator {
+            self.perform(phase, &mut world)?;
         }
-        world.seats[id].parked = true;
+        world.vcpu_slots[id].parked = true;
         world.announce();
-        // The next conductor may want more than this one.
-        while world.seats[id].parked && world.end.is_none() {
+        // `run_phase` unparks it for the next phase.
+        while world.vcpu_slots[id].parked && world.end.is_none() {
             world = self.shared.wait(world, id);
         }
         Ok(world)
@@ -422,7 +424,7 @@ impl<'s, 'm> Thread<'s, 'm> {
 
     /// Whether KVM can have the processor: it holds the state, and the breakpoints are ours.
     fn fits(&self, cpu: &Cpu) -> bool {
-        self.keeps.holds(cpu) && !trap::has_breakpoints(cpu)
+        self.support.holds(cpu) && !trap::has_breakpoints(cpu)
     }
 
     /// A counter is enabled, or KVM cannot have what a processor has come to, or a local APIC hides
@@ -431,7 +433,7 @@ impl<'s, 'm> Thread<'s, 'm> {
     where
         's: 'g,
     {
-        world = self.gather(world)?;
+        world = self.stop_the_world(world)?;
         let World { machine, dirty_log, .. } = &mut *world;
         dirty_log.drop_stale(machine.memory.ram(), &mut machine.soft);
         let now = world.clock.now();
@@ -459,7 +461,8 @@ impl<'s, 'm> Thread<'s, 'm> {
             let irq = &machine.board.chipset.irq;
             let held = machine.vcpus.iter().enumerate().all(|(id, vcpu)| {
                 let waits = || irq.pending(id).interrupt && !takes_interrupts(&vcpu.cpu);
-                self.fits(&vcpu.cpu) && (self.keeps.interrupt_window || vcpu.cpu.halted || !waits())
+                self.fits(&vcpu.cpu)
+                    && (self.support.interrupt_window || vcpu.cpu.halted || !waits())
             });
             // KVM gives all processors the same memory.
             let held = held && !machine.hides_memory();
@@ -478,14 +481,14 @@ impl<'s, 'm> Thread<'s, 'm> {
         world.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(now));
         let World { machine, dirty_log, .. } = &mut *world;
         dirty_log.begin(machine.memory.ram());
-        world = self.hand_back(world)?;
+        world = self.restore_irqchip(world)?;
         world.clock.set(now);
-        let World { seats, machine, .. } = &mut *world;
-        for (seat, vcpu) in seats.iter_mut().zip(&machine.vcpus) {
+        let World { vcpu_slots, machine, .. } = &mut *world;
+        for (slot, vcpu) in vcpu_slots.iter_mut().zip(&machine.vcpus) {
             // The state that counts is with the software CPU already.
-            seat.initialised = false;
-            seat.retimed = true;
-            seat.halted = vcpu.cpu.halted.then_some(vcpu.cpu.interrupts_enabled());
+            slot.initialised = false;
+            slot.tsc_is_stale = true;
+            slot.halted = vcpu.cpu.halted.then_some(vcpu.cpu.interrupts_enabled());
         }
         world.release();
         Ok(world)
@@ -498,25 +501,25 @@ impl<'s, 'm> Thread<'s, 'm> {
     {
         // The state first: an INIT that comes while others are waited for finds it.
         self.move_out(&mut world, next.is_failure())?;
-        // Whoever is the conductor, nobody goes into the guest as long as there is one, and nobody
-        // has the machine but who has the lock. Another conductor may have finished meanwhile.
-        let mine = Conductor { id: self.id, task: Task::Stop };
+        // No thread enters the guest while there is a coordinator, whichever thread that is, and the
+        // lock protects the machine. Another coordinator may have finished while this thread waited.
+        let mine = Coordinator { id: self.id, phase: Phase::Stop };
         while world.end.is_none() {
-            if world.conductor.is_none() {
-                world.conductor = Some(mine);
+            if world.coordinator.is_none() {
+                world.coordinator = Some(mine);
                 world.announce();
             }
-            if world.seats.iter().all(|seat| seat.inside.is_none()) {
+            if world.vcpu_slots.iter().all(|slot| slot.in_guest.is_none()) {
                 break;
             }
             world = self.shared.wait(world, self.id);
         }
-        if !world.seats[self.id].initialised && world.end.is_none() {
+        if !world.vcpu_slots[self.id].initialised && world.end.is_none() {
             self.act(&mut world, |trap, state, cpu, cx, translations| {
                 next.execute(trap, state, cpu, cx, translations)
             });
         }
-        if world.conductor == Some(mine) {
+        if world.coordinator == Some(mine) {
             world.release();
         }
         Ok(world)

@@ -1,6 +1,9 @@
-//! What the threads of a run share: the machine, behind one lock, and who does what in it.
+//! What the threads of a run share, behind one lock: the machine, and the state of each vCPU thread.
 //!
-//! A processor's thread holds the lock at all times but while it is in the guest or has to wait.
+//! Each processor has a thread. It holds the lock at all times but while it is in the guest (`KVM_RUN`)
+//! or waits on its condition variable. A thread that needs the machine for itself stops the others:
+//! it becomes the coordinator, kicks them out of the guest, and has each of them do a [`Phase`] of the
+//! work before it parks (`stop_the_world.rs`).
 
 use std::mem;
 use std::time::{Duration, Instant};
@@ -20,8 +23,8 @@ use crate::machine::{End, Machine};
 /// How long output may wait for the main thread, in fractions of a second: 5 ms.
 const OUTPUT_PATIENCE: u64 = 200;
 
-/// How often to ask all processors at once whether they sleep for good.
-const ROLL_CALL: Duration = Duration::from_millis(500);
+/// How often all processors, halted in the kernel, are stopped to see whether anything can wake them.
+const IDLE_CHECK_PERIOD: Duration = Duration::from_millis(500);
 
 /// The lock and what wakes those who wait for something behind it.
 ///
@@ -33,19 +36,19 @@ pub(super) struct Shared<'m> {
     changed: Vec<Condvar>,
 }
 
-/// The machine and who does what in it.
+/// All that the lock protects: the machine, and what its vCPU threads are doing.
 pub(super) struct World<'m> {
     pub(super) machine: &'m mut Machine,
     pub(super) clock: Clock,
-    pub(super) seats: Vec<Seat>,
-    /// The processor whose thread has stopped all others.
-    pub(super) conductor: Option<Conductor>,
-    /// The interrupt controllers, if the kernel has them while it runs processors.
+    pub(super) vcpu_slots: Vec<VcpuSlot>,
+    /// The thread that has stopped all others, if one has.
+    pub(super) coordinator: Option<Coordinator>,
+    /// The in-kernel interrupt controllers, with `--irqchip kernel`.
     pub(super) irqchip: Option<Irqchip<'m>>,
     /// Which translations the guest makes stale.
     pub(super) dirty_log: DirtyLog<'m>,
-    /// When all processors were found dozing.
-    roll_call: Option<Instant>,
+    /// When all processors were last stopped because they were idle in the kernel.
+    last_idle_check: Option<Instant>,
     /// How the run has ended.
     pub(super) end: Option<Result<End>>,
     /// Wakes the main thread.
@@ -60,73 +63,74 @@ pub(super) struct World<'m> {
     pub(super) told: Told,
 }
 
-/// A thread that has stopped all others.
+/// The thread that has stopped all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Conductor {
+pub(super) struct Coordinator {
     /// Its processor.
     pub(super) id: usize,
-    /// What the others do before they stop.
-    pub(super) task: Task,
+    /// What the others do before they park.
+    pub(super) phase: Phase,
 }
 
-/// What all threads do when one of them wants it.
+/// A phase of stopping the world: what each thread does, the coordinator first, before it parks. The next
+/// phase begins when all have parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Task {
+pub(super) enum Phase {
     /// Nothing but to leave the guest.
     Stop,
     /// Give the processor's state to the software CPU.
     Save,
-    /// The same, and its local APIC, which the kernel has.
-    Take,
-    /// What is left to do on the software CPU.
-    Act,
-    /// Give state and local APIC back to the kernel.
-    Give,
+    /// The same, and its in-kernel local APIC's.
+    SaveWithLapic,
+    /// Execute what was deferred until the software engine has all interrupt controllers.
+    Execute,
+    /// Give the processor's and its local APIC's state back to the kernel.
+    Restore,
 }
 
-impl Conductor {
-    /// Whether the software engine has the machine.
+impl Coordinator {
+    /// Whether the software engine is to run all processors, not just single instructions.
     pub(super) fn takes_all(self) -> bool {
-        self.task != Task::Stop
+        self.phase != Phase::Stop
     }
 }
 
-/// One processor's thread.
+/// The state of one vCPU's thread.
 #[derive(Debug, Default)]
-pub(super) struct Seat {
-    /// There while the thread is.
+pub(super) struct VcpuSlot {
+    /// Kicks the thread out of the guest; there while the thread runs.
     pub(super) kicker: Option<Kicker>,
-    /// It is in the guest, and entered it knowing of these interrupts.
-    pub(super) inside: Option<Pending>,
-    /// It has been in there since the main thread looked last.
-    seen_inside: bool,
-    /// It has been kicked and is on its way out.
+    /// It is in the guest; these interrupts were pending when it entered.
+    pub(super) in_guest: Option<Pending>,
+    /// It was in the guest at the last call of [`World::kick_long_runs`], and has been since.
+    seen_in_guest: bool,
+    /// It has been kicked since it entered the guest.
     pub(super) kicked: bool,
-    /// It waits for a change.
+    /// It waits on its condition variable.
     pub(super) waiting: bool,
-    /// It has stopped for the conductor.
+    /// It has done the coordinator's phase and stays out of the guest.
     pub(super) parked: bool,
     /// HLT has been executed; whether maskable interrupts end it.
     pub(super) halted: Option<bool>,
-    /// INIT: the state that KVM has of it is void.
+    /// INIT has reset the processor: the state that KVM has of it is out of date.
     pub(super) initialised: bool,
-    /// The kernel, which has the local APIC, has found it halted or waiting for a start-up IPI.
-    pub(super) dozing: bool,
+    /// With an in-kernel local APIC: `KVM_RUN` found it halted or waiting for a start-up IPI.
+    pub(super) idle_in_kernel: bool,
     /// A PMI is to be raised in the kernel's local APIC.
     pub(super) pmi: bool,
-    /// The time-stamp counter has been elsewhere.
-    pub(super) retimed: bool,
+    /// The time-stamp counter that KVM has is out of date: the software engine ran the processor.
+    pub(super) tsc_is_stale: bool,
 }
 
 pub(super) type Guard<'g, 'm> = MutexGuard<'g, World<'m>>;
 
 impl<'m> Shared<'m> {
     pub(super) fn new(world: World<'m>) -> Self {
-        let changed = world.seats.iter().map(|_| Condvar::new()).collect();
+        let changed = world.vcpu_slots.iter().map(|_| Condvar::new()).collect();
         Self { world: Mutex::new(world), changed }
     }
 
-    /// Takes the lock. After a panic of another thread the world is only looked at to end it.
+    /// Takes the lock. After a panic of another thread it is taken only to end the run.
     pub(super) fn lock(&self) -> Guard<'_, 'm> {
         self.world.lock()
     }
@@ -146,10 +150,10 @@ impl<'m> Shared<'m> {
 
     /// Waits as processor `id` until something has changed.
     pub(super) fn wait<'g>(&'g self, mut world: Guard<'g, 'm>, id: usize) -> Guard<'g, 'm> {
-        world.seats[id].waiting = true;
+        world.vcpu_slots[id].waiting = true;
         self.wake(mem::take(&mut world.wake));
         self.changed[id].wait(&mut world);
-        world.seats[id].waiting = false;
+        world.vcpu_slots[id].waiting = false;
         world
     }
 
@@ -162,22 +166,22 @@ impl<'m> Shared<'m> {
     }
 }
 
-impl Seat {
-    /// The thread enters the guest, knowing of these interrupts.
+impl VcpuSlot {
+    /// The thread enters the guest with these interrupts pending.
     pub(super) fn enter(&mut self, pending: Pending) {
-        self.inside = Some(pending);
-        self.seen_inside = false;
+        self.in_guest = Some(pending);
+        self.seen_in_guest = false;
         self.kicked = false;
     }
 
-    /// Nobody is in it yet, and its processor's time-stamp counter is to be set.
+    /// The slot of a vCPU whose thread has not started, and whose time-stamp counter KVM has not.
     pub(super) fn new() -> Self {
-        Self { retimed: true, ..Self::default() }
+        Self { tsc_is_stale: true, ..Self::default() }
     }
 
     /// Takes the thread out of the guest.
     fn kick(&mut self) {
-        if self.inside.is_some()
+        if self.in_guest.is_some()
             && !self.kicked
             && let Some(kicker) = &self.kicker
         {
@@ -188,7 +192,7 @@ impl Seat {
 }
 
 impl<'m> World<'m> {
-    /// The world before any thread is there. `main` wakes the main thread.
+    /// The state before any vCPU thread has started. `main` wakes the main thread.
     pub(super) fn new(
         machine: &'m mut Machine,
         main: EventFd,
@@ -197,12 +201,12 @@ impl<'m> World<'m> {
     ) -> Self {
         Self {
             clock: Clock::new(machine.clock_hz(), machine.now),
-            seats: machine.vcpus.iter().map(|_| Seat::new()).collect(),
+            vcpu_slots: machine.vcpus.iter().map(|_| VcpuSlot::new()).collect(),
             machine,
-            conductor: None,
+            coordinator: None,
             irqchip,
             dirty_log,
-            roll_call: None,
+            last_idle_check: None,
             end: None,
             main,
             main_until: 0,
@@ -212,23 +216,23 @@ impl<'m> World<'m> {
         }
     }
 
-    /// Tells all others that the roles have changed: takes them out of the guest, wakes them up.
+    /// Has all threads look at what has changed: kicks those in the guest, wakes those that wait.
     pub(super) fn announce(&mut self) {
-        self.seats.iter_mut().for_each(Seat::kick);
+        self.vcpu_slots.iter_mut().for_each(VcpuSlot::kick);
         self.wake_all();
     }
 
     /// Wakes those who wait: they are to look again.
     pub(super) fn wake_all(&mut self) {
-        for (id, _) in self.seats.iter().enumerate().filter(|(_, seat)| seat.waiting) {
+        for (id, _) in self.vcpu_slots.iter().enumerate().filter(|(_, slot)| slot.waiting) {
             self.wake |= 1 << id;
         }
     }
 
-    /// Nobody is the conductor any more.
+    /// Lets all threads go on: there is no coordinator any more.
     pub(super) fn release(&mut self) {
-        self.conductor = None;
-        self.seats.iter_mut().for_each(|seat| seat.parked = false);
+        self.coordinator = None;
+        self.vcpu_slots.iter_mut().for_each(|slot| slot.parked = false);
         self.announce();
     }
 
@@ -241,17 +245,17 @@ impl<'m> World<'m> {
         self.announce();
     }
 
-    /// Brings the devices up to now, and to the processors what concerns them. Called after anything
-    /// that may have changed what they see.
-    pub(super) fn settle(&mut self) {
+    /// Brings the devices up to the present and makes the processors take the interrupts, INITs and
+    /// end of the run that result. Called after anything that may have changed a device.
+    pub(super) fn update_devices(&mut self) {
         let now = self.clock.now();
         self.machine.now = now;
         let next = self.machine.board.catch_up(now);
         if self.machine.board.chipset.irq.has_signals() {
             for id in self.machine.distribute_signals() {
-                if let Some(seat) = self.seats.get_mut(id) {
-                    seat.initialised = true;
-                    seat.halted = None;
+                if let Some(slot) = self.vcpu_slots.get_mut(id) {
+                    slot.initialised = true;
+                    slot.halted = None;
                 }
             }
             self.announce();
@@ -263,22 +267,22 @@ impl<'m> World<'m> {
         }
         self.forward();
         self.hurry_main(now, next);
-        for (id, seat) in self.seats.iter_mut().enumerate() {
+        for (id, slot) in self.vcpu_slots.iter_mut().enumerate() {
             let pending = self.machine.board.chipset.irq.pending(id);
-            if let Some(known) = seat.inside
+            if let Some(known) = slot.in_guest
                 && (pending.nmi && !known.nmi || pending.interrupt && !known.interrupt)
             {
-                seat.kick();
+                slot.kick();
             }
-            if seat.waiting
-                && seat.halted.is_some_and(|enabled| pending.nmi || pending.interrupt && enabled)
+            if slot.waiting
+                && slot.halted.is_some_and(|enabled| pending.nmi || pending.interrupt && enabled)
             {
                 self.wake |= 1 << id;
             }
         }
     }
 
-    /// Tells the controllers in the kernel what has happened on their wires.
+    /// Passes changes of interrupt lines and PMIs on to the in-kernel interrupt controllers.
     pub(super) fn forward(&mut self) {
         let Some(irqchip) = &mut self.irqchip else { return };
         for wire in self.machine.board.chipset.irq.take_wires() {
@@ -289,46 +293,45 @@ impl<'m> World<'m> {
                     }
                 }
                 Wire::Pmi(id) => {
-                    if let Some(seat) = self.seats.get_mut(id) {
-                        seat.pmi = true;
-                        seat.kick();
+                    if let Some(slot) = self.vcpu_slots.get_mut(id) {
+                        slot.pmi = true;
+                        slot.kick();
                     }
                 }
             }
         }
     }
 
-    /// Whether all processors have been found dozing in the kernel, so that it is time to see whether
-    /// anything could wake one.
-    pub(super) fn is_roll_call_due(&mut self) -> bool {
-        let due = self.seats.iter().all(|seat| seat.dozing)
-            && self.roll_call.is_none_or(|last| last.elapsed() >= ROLL_CALL);
+    /// Whether all processors are idle in the kernel and it is time to see whether anything can wake one.
+    pub(super) fn is_idle_check_due(&mut self) -> bool {
+        let due = self.vcpu_slots.iter().all(|slot| slot.idle_in_kernel)
+            && self.last_idle_check.is_none_or(|last| last.elapsed() >= IDLE_CHECK_PERIOD);
         if due {
-            self.roll_call = Some(Instant::now());
+            self.last_idle_check = Some(Instant::now());
         }
         due
     }
 
     /// Whether a thread other than that of processor `id` has stopped all others.
     pub(super) fn is_stopped_for(&self, id: usize) -> bool {
-        self.conductor.is_some_and(|conductor| conductor.id != id)
+        self.coordinator.is_some_and(|coordinator| coordinator.id != id)
     }
 
     /// Whether no processor executes anything until something comes from outside; whether, beyond
     /// that, no maskable interrupt can change it.
     pub(super) fn asleep(&self) -> (bool, bool) {
         if self.irqchip.is_some() {
-            // Only a roll call can tell.
+            // The kernel knows; see `is_idle_check_due`.
             return (false, false);
         }
         let irq = &self.machine.board.chipset.irq;
         let (mut asleep, mut masked) = (true, true);
-        for (id, (seat, vcpu)) in self.seats.iter().zip(&self.machine.vcpus).enumerate() {
+        for (id, (slot, vcpu)) in self.vcpu_slots.iter().zip(&self.machine.vcpus).enumerate() {
             if vcpu.waits_for_startup {
                 continue;
             }
             let pending = irq.pending(id);
-            match seat.halted {
+            match slot.halted {
                 Some(enabled) if !(pending.nmi || pending.interrupt && enabled) => {
                     masked &= !enabled;
                 }
@@ -338,18 +341,18 @@ impl<'m> World<'m> {
         (asleep, asleep && masked)
     }
 
-    /// Gets those out of the guest that have been in there since the last call: they are to look
-    /// where the guest's exception handlers are now.
-    pub(super) fn visit(&mut self) {
-        for seat in self.seats.iter_mut().filter(|seat| seat.inside.is_some()) {
-            if seat.seen_inside {
-                seat.kick();
+    /// Kicks the threads that have been in the guest since the last call: each looks on its way out
+    /// where the guest's exception handlers are now (`trap.rs`).
+    pub(super) fn kick_long_runs(&mut self) {
+        for slot in self.vcpu_slots.iter_mut().filter(|slot| slot.in_guest.is_some()) {
+            if slot.seen_in_guest {
+                slot.kick();
             }
-            seat.seen_inside = true;
+            slot.seen_in_guest = true;
         }
     }
 
-    /// Makes the main thread look at the world.
+    /// Makes the main thread look at the machine.
     pub(super) fn wake_main(&mut self) {
         self.main_until = 0;
         // It cannot fail but for a full counter, which wakes as well.

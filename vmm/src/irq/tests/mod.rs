@@ -1,7 +1,7 @@
 //! The interrupt controllers, driven through their registers.
 
-mod away;
 mod flight;
+mod in_kernel;
 mod ioapic;
 mod lapic;
 mod pic;

@@ -48,7 +48,7 @@ fn what_kvm_cannot_emulate() {
 #[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn paging_that_kvm_refuses() {
     let mut guest = Guest::protected();
-    let keeps = keeps();
+    let support = support();
     // One to one, but for 0070_0000h, which is the 4 MiB page at zero as well.
     guest.write(TABLES, &0x87_u32.to_le_bytes());
     guest.write(TABLES + 4, &0x87_u32.to_le_bytes());
@@ -66,7 +66,7 @@ fn paging_that_kvm_refuses() {
     });
     guest.run();
     assert_eq!((guest.cpu.gpr(6), guest.count(vector::GP)), (0x5678, 0));
-    assert_eq!(guest.left_kvm, !keeps.legacy_paging);
+    assert_eq!(guest.left_kvm, !support.legacy_paging);
 }
 
 /// INT n at privilege 3, through a gate that lets it, in 64-bit mode.

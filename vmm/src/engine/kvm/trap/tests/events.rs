@@ -35,7 +35,7 @@ fn an_nmi_in_between() {
 
 /// What KVM was in the middle of delivering when the state was taken is delivered by the software CPU:
 /// an exception with its error code, an interrupt, an NMI. INT n is executed again, and so is what
-/// raised #UD or #GP(0): the guest may not deserve them.
+/// raised #UD or #GP(0): they may be spurious.
 #[test]
 #[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
 fn what_kvm_was_about_to_deliver() {

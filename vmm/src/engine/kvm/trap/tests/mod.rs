@@ -22,7 +22,7 @@ use super::*;
 use crate::boot::memory::RamLayout;
 use crate::engine::kvm::run_page::{self, Exit};
 use crate::engine::kvm::slots;
-use crate::engine::kvm::transfer::tests::{keeps, vcpu};
+use crate::engine::kvm::transfer::tests::{support, vcpu};
 use crate::memory::Memory;
 
 const GDT: u64 = 0x1000;
@@ -269,7 +269,7 @@ impl Guest {
 
     /// The same; `between` may look at each exit and act on the vCPU.
     fn run_with(&mut self, mut between: impl FnMut(&mut Self, u32)) {
-        let keeps = keeps();
+        let support = support();
         let mut state = State::from_kvm(&mut self.vcpu).unwrap();
         state.set_from_cpu(&self.cpu);
         state.to_kvm(&mut self.vcpu).unwrap();
@@ -325,7 +325,7 @@ impl Guest {
                 other => panic!("{other:?} at {:#x}", self.cpu.rip),
             }
             state.set_from_cpu(&self.cpu);
-            if !keeps.holds(&self.cpu) {
+            if !support.holds(&self.cpu) {
                 self.left_kvm = true;
                 let exit =
                     self.cpu.run(&mut context, &mut self.translations, Budget::until(u64::MAX));

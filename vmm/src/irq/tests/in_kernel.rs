@@ -1,4 +1,4 @@
-//! Controllers that are elsewhere, and their way back.
+//! Controllers whose state the in-kernel irqchip has, and moving it back.
 
 use super::*;
 use crate::irq::lapic::PmiOutcome;
@@ -14,7 +14,7 @@ const CURRENT_COUNT: usize = 0x39;
 /// IRR of vectors 40h to 5Fh.
 const IRR_40: usize = 0x22;
 
-/// While they are away nothing happens here, and what happens on the wires is kept in order.
+/// While the kernel has them nothing happens here, and what happens on the wires is kept in order.
 #[test]
 fn what_happens_meanwhile_is_kept() {
     let mut irq = enabled(2);
@@ -24,10 +24,10 @@ fn what_happens_meanwhile_is_kept() {
     irq.set_gsi(gsi::SERIAL, true);
     assert!(irq.next_deadline().is_some());
 
-    irq.leave();
+    irq.move_to_kernel();
     irq.set_gsi(gsi::SERIAL, true); // No change.
     irq.set_gsi(gsi::PIT, true);
-    assert_eq!(irq.pmi(1), PmiOutcome::Elsewhere);
+    assert_eq!(irq.pmi(1), PmiOutcome::InKernel);
     irq.set_gsi(gsi::PIT, false);
     irq.set_gsi(gsi::SERIAL, false);
     irq.advance(1_000_000);
@@ -55,10 +55,10 @@ fn the_8259a_pair_goes_on() {
     irq.set_gsi(gsi::SERIAL, true);
     let mut other = irq.clone();
     let page = irq.lapic(0).page_registers(0);
-    let shared = irq.leave();
-    other.leave();
+    let shared = irq.move_to_kernel();
+    other.move_to_kernel();
     other.lapic_mut(0).set_page_registers(&page, 0xFEE0_0900, 0);
-    other.come_back(&shared);
+    other.move_from_kernel(&shared);
     assert!(other.pending(0).interrupt);
     // The slave's IRQ8 by IR2 of the master goes before IRQ4, which waits for its end.
     assert_eq!(other.acknowledge(0), 0x38);
@@ -78,10 +78,10 @@ fn a_level_is_delivered_again() {
     irq.set_gsi(gsi::SCI, true);
     assert_eq!(irq.acknowledge(0), 0x51);
     let page = irq.lapic(0).page_registers(0);
-    let shared = irq.leave();
+    let shared = irq.move_to_kernel();
     assert_eq!(shared.ioapic.levels, 1 << PIN);
     irq.lapic_mut(0).set_page_registers(&page, 0xFEE0_0900, 0);
-    irq.come_back(&shared);
+    irq.move_from_kernel(&shared);
     assert!(!irq.pending(0).interrupt);
     irq.lapic_write(0, EOI, 0, 0);
     assert_eq!(irq.acknowledge(0), 0x51);
