@@ -9,6 +9,10 @@ use std::path::Path;
 
 use super::error::{BootError, Result};
 
+/// Size of an entry's header.
+const HEADER: usize = 110;
+/// The bits of a mode that say what kind of file it is.
+const TYPE: u32 = 0o170_000;
 const DIRECTORY: u32 = 0o040_000;
 const REGULAR: u32 = 0o100_000;
 const SYMLINK: u32 = 0o120_000;
@@ -133,7 +137,7 @@ fn relative(path: &str) -> &str {
 
 /// The 110-byte header: magic and 13 numbers in hexadecimal, then the name, padded to 4 bytes.
 fn header(out: &mut Vec<u8>, inode: u32, mode: u32, size: u32, device: (u32, u32), name: &str) {
-    let links = if mode & 0o170_000 == DIRECTORY { 2 } else { 1 };
+    let links = if mode & TYPE == DIRECTORY { 2 } else { 1 };
     let name_size = name.len() as u32 + 1;
     let (major, minor) = device;
     out.extend(b"070701");
@@ -145,6 +149,44 @@ fn header(out: &mut Vec<u8>, inode: u32, mode: u32, size: u32, device: (u32, u32
     out.extend(name.as_bytes());
     out.push(0);
     out.resize(out.len().next_multiple_of(4), 0);
+}
+
+/// The regular files of an archive, or of several behind each other, in order: path without leading
+/// slash, and content. Reading ends with the archives, or at what is none, such as compressed data.
+#[must_use]
+pub fn files(mut archive: &[u8]) -> Vec<(String, &[u8])> {
+    let mut files = Vec::new();
+    while let Some((name, mode, content, rest)) = entry(archive) {
+        archive = rest;
+        if name == "TRAILER!!!" {
+            // Up to the next archive there are zeros.
+            let zeros = archive.iter().position(|byte| *byte != 0).unwrap_or(archive.len());
+            archive = &archive[zeros..];
+        } else if mode & TYPE == REGULAR {
+            files.push((name.trim_start_matches('/').into(), content));
+        }
+    }
+    files
+}
+
+/// Name, mode and content of the first entry, and what follows it.
+fn entry(archive: &[u8]) -> Option<(String, u32, &[u8], &[u8])> {
+    let header = archive.get(..HEADER)?;
+    // The second magic is that of entries with a checksum.
+    if ![b"070701", b"070702"].iter().any(|magic| header.starts_with(*magic)) {
+        return None;
+    }
+    let field = |index: usize| {
+        let digits = std::str::from_utf8(&header[6 + 8 * index..14 + 8 * index]).ok()?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let (mode, size, name_size) = (field(1)?, field(6)? as usize, field(11)? as usize);
+    let name = archive.get(HEADER..HEADER.checked_add(name_size)?)?.split(|byte| *byte == 0);
+    let name = String::from_utf8_lossy(name.into_iter().next()?).into_owned();
+    let content = (HEADER + name_size).next_multiple_of(4);
+    let end = content.checked_add(size)?;
+    let rest = archive.get(end.next_multiple_of(4)..).unwrap_or_default();
+    Some((name, mode, archive.get(content..end)?, rest))
 }
 
 /// A reader written from the format's description, for the tests of what this package writes.
@@ -202,6 +244,25 @@ mod tests {
             assert_eq!((row.0.as_str(), row.1, row.2.as_slice(), row.3), want);
         }
         assert_eq!(bytes, archive.clone().bytes().unwrap());
+    }
+
+    /// Two archives, with zeros between them and other data behind them, as distributions have them.
+    #[test]
+    fn the_files_of_all_archives_are_listed() {
+        let mut first = Archive::new();
+        first.file("/usr/bin/x", 0o755, b"12345".to_vec());
+        first.symlink("/bin", "usr/bin");
+        let mut second = Archive::new();
+        second.file("/init", 0o755, vec![]);
+        let mut bytes = first.bytes().unwrap();
+        bytes.extend([0; 512]);
+        bytes.extend(second.bytes().unwrap());
+        bytes.extend(b"\x28\xB5\x2F\xFD");
+        let expected = [("usr/bin/x".to_owned(), &b"12345"[..]), ("init".to_owned(), b"")];
+        assert_eq!(files(&bytes), expected);
+        for damaged in [&b"07070"[..], b"070701zz", &bytes[..600], &bytes[..111]] {
+            assert!(files(damaged).len() <= 1);
+        }
     }
 
     #[test]
