@@ -166,7 +166,7 @@ pub fn flat(text: &str, ram: &RamLayout) -> Result<Payload> {
 }
 
 /// A number, decimal or, with 0x, hexadecimal.
-fn parse_number(text: &str) -> Option<u64> {
+pub(crate) fn parse_number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),

@@ -22,6 +22,7 @@ pub mod platform;
 pub mod reference;
 pub mod stop;
 pub mod summary;
+pub mod symbols;
 pub mod terminal;
 pub mod truth;
 mod turns;

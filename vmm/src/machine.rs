@@ -277,6 +277,11 @@ impl Machine {
         self.vcpus.iter().map(|vcpu| vcpu.cpu.time).max().unwrap_or(0)
     }
 
+    /// Reads RAM at a guest-physical address as it is now; false if any of it is not RAM.
+    pub fn read_physical(&self, address: u64, out: &mut [u8]) -> bool {
+        self.memory.ram().read_bytes(address, out)
+    }
+
     /// Cycles in a second of virtual time.
     #[must_use]
     pub fn clock_hz(&self) -> u64 {
