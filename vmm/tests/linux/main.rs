@@ -14,6 +14,7 @@ mod multiboot;
 mod perf;
 mod program;
 mod sampling;
+mod symbols;
 mod trace;
 
 use std::process::ExitCode;
@@ -27,5 +28,6 @@ fn main() -> ExitCode {
         ("perf", perf::TESTS),
         ("program", program::TESTS),
         ("sampling", sampling::TESTS),
+        ("symbols", symbols::TESTS),
     ])
 }
