@@ -16,6 +16,7 @@
 //! * [`block`], `run.rs`: the cache of translated blocks and the loop that runs them.
 //! * `segment.rs`, `far.rs`, `gate.rs`, `task.rs`: protection.
 //! * [`handover`], [`unwind`]: taking over from another engine in the middle of a guest.
+//! * [`effects`]: what an instruction does, for readers of lowered code.
 //! * [`observe`]: what can be seen, as a generic parameter of all handlers.
 //! * [`bus`]: all that is outside.
 
@@ -29,6 +30,7 @@ pub mod control_registers;
 pub mod cpu;
 mod debug;
 pub mod descriptor;
+pub mod effects;
 mod exec;
 mod facts;
 mod far;

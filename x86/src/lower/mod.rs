@@ -364,6 +364,15 @@ fn faulting(op: Operation, insn: Insn) -> Lowered {
     Lowered { insn: Insn { op, ..insn }, class: Class::NONE, end: End::Fall }
 }
 
+/// The instruction that `bytes` begin with, as the decoder has it and lowered; `None` if there is none.
+#[cfg(test)]
+pub(crate) fn lower_bytes(l: &Lowering, bytes: &[u8]) -> Option<(Instruction, Insn)> {
+    let Decoded::Whole(i) = decode(&l.features, l.code, bytes, 0) else { return None };
+    let mut l = *l;
+    l.bytes[..i.len()].copy_from_slice(&bytes[..i.len()]);
+    Some((i, lower_one(&l, &i).insn))
+}
+
 /// Whether an instruction is the only one of its block: it looks at counters or programs them, or it
 /// accesses a port and memory, of which a port cannot be accessed again.
 fn is_alone(op: Operation) -> bool {
