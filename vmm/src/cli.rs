@@ -23,8 +23,11 @@ use crate::platform::Isa;
 use crate::reference::Page;
 use crate::stop::{Stop, Watch};
 use crate::summary::Summary;
+use crate::symbols::{self, GuestMemory, Sources, SymbolFile};
 use crate::terminal::RawMode;
+use crate::truth::Truth;
 use crate::truth::command::TruthArgs;
+use crate::truth::record::{DEFAULT_EVENTS, Recorder};
 use crate::{config, demo, events, exec, explain};
 
 /// Exit statuses, for `--help`.
@@ -170,6 +173,19 @@ struct MachineArgs {
     /// Write the statistics there and not to standard output.
     #[arg(long, value_name = "FILE")]
     stats_file: Option<PathBuf>,
+    /// Write there what the guest really executed: exact counts for each instruction address, and who
+    /// called whom; see `vpmu truth`. The software engine only.
+    #[arg(long, value_name = "FILE")]
+    truth: Option<PathBuf>,
+    /// What --truth counts, beside what the guest programs its counters to: instructions, cycles,
+    /// branches, taken-branches, loads, stores, signals and events, separated by commas.
+    #[arg(long, value_name = "LIST", default_value = DEFAULT_EVENTS, hide_default_value = true,
+          requires = "truth")]
+    truth_events: String,
+    /// Names for the addresses in the truth: an ELF file, found by its code or loaded at ADDRESS, or a
+    /// System.map, moved by ADDRESS. Kernels bring their own, and so do the files packed by `exec`.
+    #[arg(long, value_name = "FILE[@ADDRESS]", requires = "truth")]
+    symbols: Vec<String>,
     /// Stop after this many seconds of real time, from the start of the command.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
@@ -544,10 +560,14 @@ fn run(
         },
     };
     // A file that cannot be written is better known before a long run than after it.
-    if let Some(path) = &args.stats_file {
+    for path in args.stats_file.iter().chain(&args.truth) {
         check_writable(path)?;
     }
+    let symbols = symbols::read_all(&args.symbols)?;
     let mut machine = Machine::new(&config)?;
+    if args.truth.is_some() {
+        machine.record(Recorder::new(personality, &args.truth_events)?)?;
+    }
     if let Some(text) = config.isa.announcement(platform) {
         say(&text, stop);
     }
@@ -564,6 +584,9 @@ fn run(
     let end = end?;
     if let Some(text) = end.message() {
         say(&text, stop);
+    }
+    if let (Some(path), Some(truth)) = (&args.truth, machine.recorded()) {
+        write_truth(path, truth, &symbols, &machine, &config)?;
     }
     let mut lost = console.lost();
     let summary = Summary::new(personality, &machine, end);
@@ -591,6 +614,23 @@ fn run(
     }
     say(&lost, stop);
     Ok(cut_off)
+}
+
+/// Writes what was recorded, with the names of what was executed.
+fn write_truth(
+    path: &Path,
+    mut truth: Truth,
+    files: &[SymbolFile],
+    machine: &Machine,
+    config: &Config,
+) -> Result<()> {
+    let ram = machine.ram();
+    let ranges = config.ram.ranges();
+    let read = |address: u64, bytes: &mut [u8]| ram.read_bytes(address, bytes);
+    let memory = GuestMemory { ranges: &ranges, read: &read };
+    let payload = Some(&config.payload);
+    symbols::attach(&mut truth, &Sources { memory: Some(memory), payload, files })?;
+    truth.write(path)
 }
 
 /// The folder must be there and the file, if there, writable. A pipe or a device is not opened: its

@@ -15,6 +15,7 @@ use x86_cpu::control_registers::efer;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::descriptor::{DescriptorTable, Segment};
 use x86_cpu::insn::seg;
+use x86_cpu::ram::Ram;
 
 use crate::boot::entry::{self, Entry};
 use crate::boot::{self, layout};
@@ -310,6 +311,11 @@ impl Machine {
         }
         self.soft.record(recorder);
         Ok(())
+    }
+
+    /// Its memory.
+    pub fn ram(&self) -> &Ram {
+        self.memory.ram()
     }
 
     /// What was recorded, if it was; nothing is from now on.

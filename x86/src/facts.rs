@@ -316,7 +316,7 @@ impl Counting {
         &mut self.facts
     }
 
-    /// The accesses that are not yet in [`Counting::facts`], for which looking costs next to nothing.
+    /// The accesses that are not yet in the facts, for which looking costs next to nothing.
     #[inline(always)]
     #[must_use]
     pub fn recent(&self) -> Mark {

@@ -113,6 +113,13 @@ impl RamLayout {
         Ok(range)
     }
 
+    /// Where it is.
+    pub fn ranges(&self) -> Vec<Range<u64>> {
+        let regions = self.regions();
+        let range = |(start, size): &(GuestAddress, usize)| start.0..start.0 + *size as u64;
+        regions.iter().map(range).collect()
+    }
+
     /// Reserves the host memory. The host gives a page when the guest first writes to it; that it
     /// may not have them all is said in the log.
     ///

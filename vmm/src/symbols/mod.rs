@@ -97,6 +97,14 @@ pub fn attach(truth: &mut Truth, sources: &Sources<'_>) -> Result<()> {
     Ok(())
 }
 
+/// The files that the user names, each as `FILE[@ADDRESS]`.
+///
+/// # Errors
+/// If one cannot be read, or what should be the address is no number.
+pub fn read_all(arguments: &[String]) -> Result<Vec<SymbolFile>> {
+    arguments.iter().map(|argument| SymbolFile::read(argument)).collect()
+}
+
 /// The kernel's names: those that it has in memory, else those of its file.
 fn kernel(sources: &Sources<'_>, supervisor: &Code<'_>) -> Option<Module> {
     let tables = sources.memory.iter().flat_map(kallsyms::find).map(|rows| kallsyms::text(&rows));

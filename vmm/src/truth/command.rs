@@ -13,6 +13,7 @@ use crate::console::print;
 use crate::error::{Error, Result};
 use crate::file;
 use crate::output::say_at_most_briefly;
+use crate::symbols::{self, Sources};
 
 /// Lines of a table, unless the command line says how many.
 const LINES: usize = 20;
@@ -44,6 +45,10 @@ pub struct TruthArgs {
     /// with 0x.
     #[arg(long, value_name = "NAME|CR3")]
     space: Option<String>,
+    /// Further names: an ELF file, found by its code or loaded at ADDRESS, or a System.map, moved by
+    /// ADDRESS.
+    #[arg(long, value_name = "FILE[@ADDRESS]")]
+    symbols: Vec<String>,
     /// As JSON.
     #[arg(long)]
     json: bool,
@@ -64,7 +69,11 @@ impl TruthArgs {
     /// # Errors
     /// The file cannot be read or has nothing of that name, or the host refuses to write.
     pub fn run(&self) -> Result<()> {
-        let truth = Truth::read(&self.file)?;
+        let files = symbols::read_all(&self.symbols)?;
+        let mut truth = Truth::read(&self.file)?;
+        if !files.is_empty() {
+            symbols::attach(&mut truth, &Sources { files: &files, ..Sources::default() })?;
+        }
         let event = self.event(&truth)?;
         let mut functions = Functions::new(&truth);
         if truth.flattened > 0 && (self.callgrind.is_some() || self.folded.is_some()) {

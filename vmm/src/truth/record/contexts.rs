@@ -53,12 +53,23 @@ struct Stack {
 #[derive(Default)]
 pub(super) struct Contexts {
     contexts: Vec<Known>,
-    children: HashMap<(Option<ContextId>, u64, u64, Entered, u32, u8), ContextId>,
+    children: HashMap<Way, ContextId>,
     processors: Vec<Processor>,
     /// Stacks that no processor is on, by the slot of their innermost frame.
     left: HashMap<Slot, Stack>,
     /// Calls that got no context of their own.
     pub(super) flattened: u64,
+}
+
+/// What tells one context from another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Way {
+    parent: Option<ContextId>,
+    entered: Entered,
+    site: u64,
+    entry: u64,
+    space: u32,
+    cpl: u8,
 }
 
 struct Known {
@@ -203,7 +214,7 @@ impl Contexts {
         space: u32,
         cpl: u8,
     ) -> ContextId {
-        let key = (parent, site, entry, entered, space, cpl);
+        let key = Way { parent, entered, site, entry, space, cpl };
         if let Some(&known) = self.children.get(&key) {
             return known;
         }
