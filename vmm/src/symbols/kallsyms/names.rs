@@ -33,8 +33,9 @@ impl Names {
                 // What comes behind the last marker may look like another.
                 let counts = [markers.len(), markers.len().saturating_sub(1)];
                 counts.iter().find_map(|&count| {
-                    let markers = markers.get(..count)?;
-                    (count > 0).then(|| Self::ahead(bytes, start, markers, word)).flatten()
+                    // A single zero is no reason to believe anything, and no kernel has so few names.
+                    let markers = markers.get(..count).filter(|markers| markers.len() > 1)?;
+                    Self::ahead(bytes, start, markers, word)
                 })
             })
         })
