@@ -10,8 +10,11 @@ use vpmu::boot::{self, Payload};
 use vpmu::config::{Boot, Config, CycleCosts, Limits};
 use vpmu::console::Console;
 use vpmu::demo::Image;
+use vpmu::engine::soft::Vcpu;
 use vpmu::engine::{EngineKind, IrqchipKind};
 use vpmu::machine::{End, Machine};
+use vpmu::truth::Truth;
+use vpmu::truth::record::{DEFAULT_EVENTS, Recorder};
 use x86_cpu::insn::Mem;
 use x86_cpu::operation::Operation;
 
@@ -35,6 +38,8 @@ pub struct Engine {
     pub irqchip: IrqchipKind,
     /// What execution takes in cycles.
     pub cycle_costs: CycleCosts,
+    /// Whether all that is executed is recorded, and the record checked.
+    pub records: bool,
 }
 
 /// [`Engine::PRICED`]'s: a multiplication takes 4 cycles, another instruction with a memory operand 3,
@@ -57,17 +62,21 @@ impl Engine {
         kind: EngineKind::Soft,
         irqchip: IrqchipKind::User,
         cycle_costs: CycleCosts::FLAT,
+        records: false,
     };
     /// The software engine with other cycle costs: what is not counted in cycles is the same.
     pub const PRICED: Self = Self { name: "priced", cycle_costs: PRICED, ..Self::SOFT };
+    /// The software engine with the truth recorder: the guest sees no
+    /// difference, and what was recorded is what was counted.
+    pub const RECORDED: Self = Self { name: "recorded", records: true, ..Self::SOFT };
     /// KVM.
     pub const KVM: Self = Self { name: "kvm", kind: EngineKind::Kvm, ..Self::SOFT };
     /// KVM with the interrupt controllers in the host's kernel.
     pub const KVM_IRQCHIP: Self =
         Self { name: "kvm_irqchip", irqchip: IrqchipKind::Kernel, ..Self::KVM };
     /// All of them.
-    pub const ALL: [&'static Self; 4] =
-        [&Self::SOFT, &Self::PRICED, &Self::KVM, &Self::KVM_IRQCHIP];
+    pub const ALL: [&'static Self; 5] =
+        [&Self::SOFT, &Self::PRICED, &Self::RECORDED, &Self::KVM, &Self::KVM_IRQCHIP];
 }
 
 impl PartialEq for Engine {
@@ -107,12 +116,20 @@ pub struct Options {
     pub test_device: bool,
     /// Whether the software engine does without caches.
     pub no_cache: bool,
+    /// Whether the software engine records what was executed.
+    pub recorded: bool,
 }
 
 impl Options {
-    /// One processor, no skid, no boot ROM.
-    pub const DEFAULT: Self =
-        Self { cpus: 1, skid: 0, boot: Boot::Direct, test_device: false, no_cache: false };
+    /// One processor, no skid, no boot ROM, no record.
+    pub const DEFAULT: Self = Self {
+        cpus: 1,
+        skid: 0,
+        boot: Boot::Direct,
+        test_device: false,
+        no_cache: false,
+        recorded: false,
+    };
 }
 
 impl Default for Options {
@@ -129,6 +146,8 @@ pub struct Outcome {
     pub serial: String,
     /// The machine afterwards, for its statistics.
     pub machine: Machine,
+    /// What was executed, if that was recorded.
+    pub truth: Option<Truth>,
 }
 
 impl Outcome {
@@ -175,7 +194,7 @@ pub fn run(part: &Part, image: &Image) -> Outcome {
 /// If it does not end by exiting with code 0 or by switching off.
 #[must_use]
 pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
-    let &Engine { kind: engine, irqchip, cycle_costs, .. } = ENGINE.get();
+    let &Engine { kind: engine, irqchip, cycle_costs, records, .. } = ENGINE.get();
     let payload = Payload::Flat {
         image: boot::Image { name: "guest".into(), bytes: image.bytes.clone() },
         address: image.load_address,
@@ -197,6 +216,10 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
         ..Config::new(part.name, ram, payload).expect("a known processor")
     };
     let mut machine = Machine::new(&config).expect("a machine");
+    if records || options.recorded {
+        let recorder = Recorder::new(config.personality, DEFAULT_EVENTS).expect("known events");
+        machine.record(recorder).expect("the software engine");
+    }
     let sink = Sink::default();
     let mut console = Console::to("test".into(), Box::new(sink.clone()));
     let end = machine.run(config.limits, &mut console).expect("a run");
@@ -204,7 +227,30 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
     // Code 0 at the debug-exit port is status 1.
     let good = matches!(end, End::Exit(1) | End::PowerOff);
     assert!(good, "the guest ended with {end:?} and wrote:\n{serial}");
-    Outcome { end, serial, machine }
+    let truth = machine.recorded().expect("room for the record");
+    if let Some(truth) = &truth {
+        check_sums(truth, &machine);
+    }
+    Outcome { end, serial, machine, truth }
+}
+
+/// What was recorded is what was executed: by instruction as well as by context.
+fn check_sums(truth: &Truth, machine: &Machine) {
+    truth.check().expect("a truth in order");
+    let retired: u64 = machine.vcpus().iter().map(|vcpu| vcpu.cpu.retired()).sum();
+    let running = |vcpu: &Vcpu| vcpu.cpu.time - vcpu.halted_cycles;
+    let cycles: u64 = machine.vcpus().iter().map(running).sum();
+    for (n, event) in truth.events.iter().enumerate() {
+        let rows: u64 = truth.rows.iter().map(|row| row.counts[n]).sum();
+        let contexts: u64 = truth.contexts.iter().map(|context| context.own[n]).sum();
+        assert_eq!(rows, contexts, "{}: by instruction and by context", event.name);
+        let all = match event.name.as_str() {
+            "instructions" => retired,
+            "cycles" => cycles,
+            _ => continue,
+        };
+        assert_eq!(rows, all, "{}: recorded and executed", event.name);
+    }
 }
 
 /// The serial port's other end.

@@ -585,7 +585,7 @@ fn run(
     if let Some(text) = end.message() {
         say(&text, stop);
     }
-    if let (Some(path), Some(truth)) = (&args.truth, machine.recorded()) {
+    if let (Some(path), Some(truth)) = (&args.truth, machine.recorded()?) {
         write_truth(path, truth, &symbols, &machine, &config)?;
     }
     let mut lost = console.lost();
@@ -624,9 +624,8 @@ fn write_truth(
     machine: &Machine,
     config: &Config,
 ) -> Result<()> {
-    let ram = machine.ram();
     let ranges = config.ram.ranges();
-    let read = |address: u64, bytes: &mut [u8]| ram.read_bytes(address, bytes);
+    let read = |address: u64, bytes: &mut [u8]| machine.read_physical(address, bytes);
     let memory = GuestMemory { ranges: &ranges, read: &read };
     let payload = Some(&config.payload);
     symbols::attach(&mut truth, &Sources { memory: Some(memory), payload, files })?;

@@ -15,7 +15,6 @@ use x86_cpu::control_registers::efer;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::descriptor::{DescriptorTable, Segment};
 use x86_cpu::insn::seg;
-use x86_cpu::ram::Ram;
 
 use crate::boot::entry::{self, Entry};
 use crate::boot::{self, layout};
@@ -313,15 +312,13 @@ impl Machine {
         Ok(())
     }
 
-    /// Its memory.
-    pub fn ram(&self) -> &Ram {
-        self.memory.ram()
-    }
-
     /// What was recorded, if it was; nothing is from now on.
-    pub fn recorded(&mut self) -> Option<Truth> {
+    ///
+    /// # Errors
+    /// If it was more than there is room for.
+    pub fn recorded(&mut self) -> Result<Option<Truth>> {
         let vcpus = self.vcpus.len();
-        self.soft.recorded().map(|recorder| recorder.finish(vcpus))
+        self.soft.recorded().map(|recorder| recorder.finish(vcpus)).transpose()
     }
 
     /// Runs until the guest ends or is cut off.

@@ -304,12 +304,6 @@ impl Counting {
             }
         }
     }
-    /// Adds accesses that were kept apart in [`Facts::inner`] to the sums, now that they belong there.
-    pub fn add_inner(&mut self, inner: Accesses) {
-        self.facts.stores += inner.stores;
-        self.facts.misaligned += inner.misaligned;
-    }
-
     /// All facts so far, those of recent accesses as well.
     pub fn complete(&mut self) -> &mut Facts {
         self.commit();

@@ -117,6 +117,7 @@ const LATE: &str = "not every KVM takes its own local APIC's interrupts at once"
 
 const FLAT_CYCLES: &str = "counts cycles of the flat clock";
 
+const NOT_RECORDED: &str = "the software engine records";
 const KVMS_CPUID: &str = "KVM's CPUID is set once";
 
 /// Topics that make no sense on one of the engines.
@@ -131,6 +132,10 @@ const OF_OTHER_ENGINES: &[(&str, &Engine, &str)] = &[
     ("smp::exceptions_of_the_host_at_once", &Engine::SOFT, "no host raises exceptions for it"),
     ("cpuid_features::cpuid_says_what_was_written", &Engine::KVM, KVMS_CPUID),
     ("cpuid_features::cpuid_says_what_was_written", &Engine::KVM_IRQCHIP, KVMS_CPUID),
+    ("engines_agree", &Engine::RECORDED, "KVM is compared with the software engine"),
+    ("smp::exceptions_of_the_host_at_once", &Engine::RECORDED, "no host raises exceptions for it"),
+    ("truth", &Engine::KVM, NOT_RECORDED),
+    ("truth", &Engine::KVM_IRQCHIP, NOT_RECORDED),
     ("engines_agree", &Engine::PRICED, "KVM is compared with the software engine"),
     ("smp::exceptions_of_the_host_at_once", &Engine::PRICED, "no host raises exceptions for it"),
     ("cycles::halted_cycles_do_not_count", &Engine::PRICED, FLAT_CYCLES),

@@ -69,6 +69,7 @@ files!(
     there_and_back,
     threads,
     transfers,
+    truth,
 );
 
 /// Why a test on KVM is ignored that applies.

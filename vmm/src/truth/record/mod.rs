@@ -19,7 +19,7 @@ use self::contexts::{Call, ContextId, Contexts, Return, Slot};
 use self::records::{Counted, Records, Where};
 use super::{Entered, Instruction, Row, Space, Truth};
 use crate::engine::soft::fact;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 pub use self::columns::DEFAULT as DEFAULT_EVENTS;
 
@@ -29,8 +29,8 @@ pub use self::columns::DEFAULT as DEFAULT_EVENTS;
 pub struct Recorder {
     personality: &'static Personality,
     columns: Vec<Column>,
-    /// Of the columns that a guest's programming has added: what there was before, by row.
-    before: HashMap<usize, BTreeMap<(Instruction, Where), u64>>,
+    /// What there was when each column was added: of those that were asked for, nothing.
+    before: Vec<Before>,
     /// All facts of the run so far.
     counting: Counting,
     /// What of them was lent to whoever counts for the performance counters,
@@ -53,6 +53,9 @@ pub struct Recorder {
     /// What the last transfer to an inner level pushed on each processor, for the first instruction
     /// there.
     inner: Vec<Accesses>,
+    /// The sum of what was pushed so before instructions that have begun. For the performance counters
+    /// the engine adds it.
+    entered_with: Accesses,
 }
 
 /// Where the processor is, as long as that stays the same.
@@ -92,6 +95,13 @@ struct Running {
     last_cell: Option<usize>,
     /// The processor's context, if it is known.
     context: Option<ContextId>,
+}
+
+/// What had been counted before a column was there, by cell and by interrupted instruction.
+#[derive(Default)]
+struct Before {
+    cells: Vec<u64>,
+    deliveries: BTreeMap<(Where, u64, u8), u64>,
 }
 
 /// What deliveries did at one address.
@@ -139,9 +149,9 @@ impl Recorder {
         let columns = columns::parse(events, personality)?;
         Ok(Self {
             personality,
+            before: columns.iter().map(|_| Before::default()).collect(),
             shared_out: vec![0; columns.len()],
             columns,
-            before: HashMap::new(),
             counting: Counting::default(),
             lent: Facts::default(),
             seen_by_lender: Facts::default(),
@@ -155,6 +165,7 @@ impl Recorder {
             instructions: 0,
             cycles: 0,
             inner: Vec::new(),
+            entered_with: Accesses::default(),
         })
     }
 
@@ -199,19 +210,23 @@ impl Recorder {
         self.cycles += time.saturating_sub(self.running.counted_time);
         self.running.counted_time = time;
         let Some(context) = self.running.context else { return };
-        self.commit_recent();
+        let totals = self.totals();
         let own = self.contexts.own(context);
         own.resize(self.columns.len(), 0);
-        let facts = self.counting.complete();
         for ((column, shared), own) in self.columns.iter().zip(&mut self.shared_out).zip(own) {
-            let total = column.sum(|signal| match signal {
-                Signal::InsnRetired => self.instructions,
-                Signal::CyclesUnhalted => self.cycles,
-                _ => fact(facts, signal).map_or(0, |fact| *fact),
-            });
+            let total = totals.of(column);
             *own += total - *shared;
             *shared = total;
         }
+    }
+
+    /// All that was executed so far.
+    fn totals(&mut self) -> Sums {
+        self.commit_recent();
+        let mut facts = *self.counting.complete();
+        facts.stores += self.entered_with.stores;
+        facts.misaligned += self.entered_with.misaligned;
+        Sums { executions: self.instructions, cycles: self.cycles, facts }
     }
 
     /// Takes the accesses of the running instruction so far out of where the next may be counted.
@@ -369,63 +384,76 @@ impl Recorder {
             if self.columns.iter().any(|known| known.signals == column.signals) {
                 continue;
             }
-            let before = self.sums();
-            let before = before.into_iter().map(|(at, sums)| (at, sums.of(&column)));
-            self.before.insert(self.columns.len(), before.filter(|(_, n)| *n != 0).collect());
-            let facts = self.counting.complete();
-            self.running.mark = 0;
-            self.shared_out.push(column.sum(|signal| match signal {
-                Signal::InsnRetired => self.instructions,
-                Signal::CyclesUnhalted => self.cycles,
-                _ => fact(facts, signal).map_or(0, |fact| *fact),
-            }));
+            let instructions = self.records.instructions();
+            let cells = instructions.map(|counted| Sums::of_instruction(&counted).of(&column));
+            let cells = cells.collect();
+            let deliveries = self.deliveries.iter();
+            let deliveries =
+                deliveries.map(|(&at, delivered)| (at, Sums::of_delivery(delivered).of(&column)));
+            self.before.push(Before { cells, deliveries: deliveries.collect() });
+            let total = self.totals().of(&column);
+            self.shared_out.push(total);
             self.columns.push(column);
         }
     }
 
-    /// All that was counted, by instruction and place.
-    fn sums(&mut self) -> BTreeMap<(Instruction, Where), Sums> {
-        let mut all: BTreeMap<(Instruction, Where), Sums> = BTreeMap::new();
-        for counted in self.records.instructions() {
+    /// The counts of all columns, by instruction and place.
+    fn counts(&mut self) -> BTreeMap<(Instruction, Where), Vec<u64>> {
+        type Counts = BTreeMap<(Instruction, Where), Vec<u64>>;
+        let mut all = Counts::new();
+        let add = |all: &mut Counts, at: (Instruction, Where), counts: Vec<u64>| {
+            if counts.iter().any(|&count| count != 0) {
+                let sums = all.entry(at).or_insert_with(|| vec![0; counts.len()]);
+                sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+            }
+        };
+        for (cell, counted) in self.records.instructions().enumerate() {
             let Counted { place, linear: address, bits, bytes, .. } = counted;
             let instruction =
                 Instruction { space: place.space, address, bits, bytes: bytes.to_vec() };
             let sums = Sums::of_instruction(&counted);
-            if sums != Sums::default() {
-                all.entry((instruction, place)).or_default().add(&sums);
-            }
-        }
-        for (&(place, address, bits), delivered) in &self.deliveries {
-            let space = place.space;
-            let bare = Instruction { space, address, bits, bytes: Vec::new() };
-            let is_there = |(at, _): &(Instruction, Where)| {
-                (at.space, at.address, at.bits) == (space, address, bits)
+            let columns = self.columns.iter().zip(&self.before);
+            let count = |(column, before): (&Column, &Before)| {
+                sums.of(column) - before.cells.get(cell).copied().unwrap_or(0)
             };
-            let first = (bare.clone(), Where { vcpu: 0, cpl: 0, space: 0 });
-            let known = all.range(first..).next().map(|(key, _)| key.clone()).filter(is_there);
-            let instruction = known.map_or(bare, |(instruction, _)| instruction);
-            let Delivered { facts, cycles } = delivered;
-            let sums = Sums { executions: 0, cycles: *cycles, facts: *facts };
-            all.entry((instruction, place)).or_default().add(&sums);
+            add(&mut all, (instruction, place), columns.map(count).collect());
+        }
+        for (&key, delivered) in &self.deliveries {
+            let (place, address, bits) = key;
+            let sums = Sums::of_delivery(delivered);
+            let columns = self.columns.iter().zip(&self.before);
+            let count = |(column, before): (&Column, &Before)| {
+                sums.of(column) - before.deliveries.get(&key).copied().unwrap_or(0)
+            };
+            let space = place.space;
+            let counts: Vec<u64> = columns.map(count).collect();
+            let bare = Instruction { space, address, bits, bytes: Vec::new() };
+            let from = (bare.clone(), Where { vcpu: 0, cpl: 0, space: 0 });
+            let next = all.range(from..).next().map(|((instruction, _), _)| instruction);
+            let is_there = |known: &&Instruction| {
+                (known.space, known.address, known.bits) == (space, address, bits)
+            };
+            let instruction = next.filter(is_there).cloned().unwrap_or(bare);
+            add(&mut all, (instruction, place), counts);
         }
         all
     }
 
     /// What the run was.
-    #[must_use]
-    pub fn finish(mut self, vcpus: usize) -> Truth {
-        let sums = self.sums();
+    ///
+    /// # Errors
+    /// If there was more of it than there is room for.
+    pub fn finish(mut self, vcpus: usize) -> Result<Truth> {
+        if self.records.full {
+            return Err(Error::Host(
+                "--truth: the guest executed more than a million different blocks of code, for which \
+                 there is no room"
+                    .into(),
+            ));
+        }
         let mut instructions: Vec<Instruction> = Vec::new();
         let mut rows = Vec::new();
-        for ((instruction, place), sums) in sums {
-            let counts = self.columns.iter().enumerate().map(|(n, column)| {
-                let before = self
-                    .before
-                    .get(&n)
-                    .and_then(|before| before.get(&(instruction.clone(), place)).copied());
-                sums.of(column) - before.unwrap_or(0)
-            });
-            let counts: Vec<u64> = counts.collect();
+        for ((instruction, place), counts) in self.counts() {
             if instructions.last() != Some(&instruction) {
                 instructions.push(instruction);
             }
@@ -433,7 +461,7 @@ impl Recorder {
             rows.push(Row { instruction, vcpu: place.vcpu, cpl: place.cpl, counts });
         }
         let spaces = self.spaces.all.iter().map(|&cr3| Space { cr3, name: None });
-        Truth {
+        Ok(Truth {
             personality: self.personality.name.to_owned(),
             vcpus: vcpus as u32,
             events: self.columns.iter().map(Column::event).collect(),
@@ -443,7 +471,7 @@ impl Recorder {
             flattened: self.contexts.flattened,
             contexts: self.contexts.finish(self.columns.len()),
             modules: Vec::new(),
-        }
+        })
     }
 }
 
@@ -473,10 +501,8 @@ impl Sums {
         Self { executions, cycles, facts }
     }
 
-    fn add(&mut self, other: &Self) {
-        self.executions += other.executions;
-        self.cycles += other.cycles;
-        self.facts.add(&other.facts);
+    fn of_delivery(delivered: &Delivered) -> Self {
+        Self { executions: 0, cycles: delivered.cycles, facts: delivered.facts }
     }
 
     fn of(&self, column: &Column) -> u64 {
@@ -545,7 +571,8 @@ impl Observer for Box<Recorder> {
             let cell = &mut self.records.cells[first];
             cell.stores += inner.stores;
             cell.misaligned += inner.misaligned;
-            self.counting.add_inner(inner);
+            self.entered_with.stores += inner.stores;
+            self.entered_with.misaligned += inner.misaligned;
         }
     }
 

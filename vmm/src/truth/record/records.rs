@@ -75,6 +75,9 @@ pub(super) struct Record {
     pub(super) len: u8,
 }
 
+/// Most records: a guest that writes its code anew all the time would fill the host's memory.
+const MOST_RECORDS: usize = 1 << 20;
+
 /// The records of a run.
 #[derive(Default)]
 pub(super) struct Records {
@@ -85,6 +88,8 @@ pub(super) struct Records {
     pub(super) statics: Vec<Static>,
     /// Facts that are in no cell, by cell.
     pub(super) others: BTreeMap<usize, Box<Facts>>,
+    /// There were more blocks than there is room for, which were counted where they do not belong.
+    pub(super) full: bool,
     /// By the block's place in its cache: which block, where it was executed, and its record.
     known: Vec<Known>,
 }
@@ -144,6 +149,10 @@ impl Records {
         let key = Key { place, linear, bits: cpu.code_size().bits(), code, len };
         if let Some(&record) = self.index.get(&key) {
             return record;
+        }
+        if self.records.len() >= MOST_RECORDS {
+            self.full = true;
+            return 0;
         }
         let record = u32::try_from(self.records.len()).unwrap_or(u32::MAX);
         let first = self.cells.len();
