@@ -140,6 +140,12 @@ impl<O> Block<O> {
         }
     }
 
+    /// What it is found by as long as it is there.
+    #[inline(always)]
+    pub(crate) fn id(&self) -> BlockId {
+        BlockId { place: self.place, serial: self.serial }
+    }
+
     /// A number that no other block of its cache has or had.
     #[inline(always)]
     #[must_use]
@@ -328,28 +334,21 @@ impl<O> Translations<O> {
         &self.blocks[place as usize]
     }
 
-    /// The block at a place, with its serial number.
+    /// A block, if it is still there.
     #[inline(always)]
-    pub(crate) fn id(&self, place: u32) -> BlockId {
-        BlockId { place, serial: self.block(place).serial }
-    }
-
-    /// The place of a block, if it is still there.
-    #[inline(always)]
-    pub(crate) fn place_of(&self, id: BlockId) -> Option<u32> {
-        let block = self.blocks.get(id.place as usize)?;
-        (block.serial == id.serial).then_some(id.place)
+    pub(crate) fn get(&self, id: BlockId) -> Option<&Block<O>> {
+        self.blocks.get(id.place as usize).filter(|block| block.serial == id.serial)
     }
 
     /// The place of the block that the jump cache has for an address.
     #[inline(always)]
     pub(crate) fn find_jump(&self, from: &Jump, epochs: [u64; 2]) -> Option<u32> {
-        self.jumps.find(from, epochs).and_then(|id| self.place_of(id))
+        self.get(self.jumps.find(from, epochs)?).map(|block| block.place)
     }
 
     /// Enters the block at a place into the jump cache.
     pub(crate) fn insert_jump(&mut self, from: Jump, place: u32) {
-        let to = self.id(place);
+        let to = self.block(place).id();
         self.jumps.insert(from, to);
     }
 

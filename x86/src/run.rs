@@ -171,9 +171,9 @@ impl Cpu {
         cx: &mut Cx<'_, O>,
         translations: &mut Translations<O>,
     ) -> Exec<()> {
-        let mut id = self.lookup(cx, translations)?;
+        let first = self.lookup(cx, translations)?;
+        let mut block = translations.block(first);
         loop {
-            let block = translations.block(id);
             let count = block.ops.len();
             let limited = self.code_is_limited(block);
             if self.time + u64::from(block.last_begins) >= self.deadline
@@ -194,10 +194,10 @@ impl Cpu {
             let slot = if block.ending == Ending::Through { 0 } else { self.slot as usize };
             if slot < 2 {
                 let link = block.links[slot].get();
-                if let Some(next) = translations.place_of(link.target)
+                if let Some(next) = translations.get(link.target)
                     && link.mapping.is_none_or(|mapping| mapping == self.mapping())
                 {
-                    id = next;
+                    block = next;
                     continue;
                 }
             } else if self.system_flags & (flags::TF | flags::RF) != 0 {
@@ -207,17 +207,16 @@ impl Cpu {
             if self.is_spent() {
                 return Ok(());
             }
-            let from = translations.id(id);
-            id = self.lookup(cx, translations)?;
+            let from = block.id();
+            let next = self.lookup(cx, translations)?;
+            block = translations.block(next);
             if slot < 2
-                && id != TRANSIENT
-                && let Some(from) = translations.place_of(from).filter(|&from| from != TRANSIENT)
+                && block.place != TRANSIENT
+                && let Some(from) = translations.get(from).filter(|from| from.place != TRANSIENT)
+                && block.mode == from.mode
             {
-                let (from, to) = (translations.block(from), translations.block(id));
-                if to.mode == from.mode {
-                    let mapping = (!self.stays_in_page(from, slot, to)).then(|| self.mapping());
-                    from.links[slot].set(Link { target: translations.id(id), mapping });
-                }
+                let mapping = (!self.stays_in_page(from, slot, block)).then(|| self.mapping());
+                from.links[slot].set(Link { target: block.id(), mapping });
             }
         }
     }
