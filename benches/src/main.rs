@@ -106,18 +106,23 @@ fn column(measured: Option<Result<f64>>) -> String {
 /// Millions of instructions a second of small programs.
 fn loops() -> Result<()> {
     let (qemu, bochs) = (qemu::find(), bochs::find());
-    println!("| loop | vpmu, MIPS | counting exact events | ratio | QEMU TCG | Bochs |");
-    println!("|---|---|---|---|---|---|");
+    println!(
+        "| loop | vpmu, MIPS | counting exact events | ratio | counting and --truth | ratio to counting \
+         | QEMU TCG | Bochs |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
     for load in Load::ALL {
         // About a second of vpmu.
         let n = load.iterations();
-        let speed = |workload| -> Result<f64> {
+        type RunIt = fn(Workload, u64) -> Result<soft::Run>;
+        let speed = |workload, run: RunIt| -> Result<f64> {
             let instructions = soft::instructions(workload, n)?;
-            let time = further(n, |n| soft::run(workload, n).map(|run| run.time))?;
+            let time = further(n, |n| run(workload, n).map(|run| run.time))?;
             Ok(mips(instructions, time))
         };
-        let plain = speed(Workload { load, counted: false })?;
-        let counted = speed(Workload { load, counted: true })?;
+        let plain = speed(Workload { load, counted: false }, soft::run)?;
+        let counted = speed(Workload { load, counted: true }, soft::run)?;
+        let recorded = speed(Workload { load, counted: true }, soft::run_recorded)?;
         let workload = Workload { load, counted: false };
         // So many that the start of a process does not matter.
         let peer = |times: f64, run: &dyn Fn(u64) -> Result<Duration>| -> Result<f64> {
@@ -127,9 +132,10 @@ fn loops() -> Result<()> {
         let tcg = qemu.as_ref().map(|qemu| peer(8.0, &|n| qemu.run(workload, n)));
         let bochs = bochs.as_ref().map(|bochs| peer(1.0, &|n| bochs.run(workload, n)));
         println!(
-            "| {} | {plain:.0} | {counted:.0} | {:.0} % | {} | {} |",
+            "| {} | {plain:.0} | {counted:.0} | {:.0} % | {recorded:.0} | {:.0} % | {} | {} |",
             load.name(),
             counted / plain * 100.0,
+            recorded / counted * 100.0,
             column(tcg),
             column(bochs),
         );

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use vpmu::boot::Payload;
-use vpmu::config::Limits;
+use vpmu::config::{self, Limits};
 use vpmu::machine::End;
+use vpmu::truth::record::{DEFAULT_EVENTS, Recorder};
 
 use crate::Result;
 use crate::clock;
@@ -20,15 +21,34 @@ pub(crate) struct Run {
 
 /// Runs `payload` to its end on one K8 processor with `ram` bytes.
 pub(crate) fn time(payload: Payload, ram: u64) -> Result<(Run, End)> {
+    time_of(payload, ram, false)
+}
+
+/// The same, and records what is executed if that is wanted.
+fn time_of(payload: Payload, ram: u64, recorded: bool) -> Result<(Run, End)> {
     let started = clock::own()?;
     let mut machine = Setup::k8(ram).machine(payload)?;
+    if recorded {
+        let (personality, _) = config::personality("k8")?;
+        machine.record(Recorder::new(personality, DEFAULT_EVENTS)?)?;
+    }
     let end = machine::run(&mut machine, Limits::default())?;
     Ok((Run { time: clock::own()?.saturating_sub(started), instructions: machine.retired() }, end))
 }
 
 /// Runs a workload.
 pub(crate) fn run(workload: Workload, iterations: u64) -> Result<Run> {
-    match time(machine::flat(guest::assemble(workload, iterations)?), 16 << 20)? {
+    run_of(workload, iterations, false)
+}
+
+/// Runs a workload and records what is executed.
+pub(crate) fn run_recorded(workload: Workload, iterations: u64) -> Result<Run> {
+    run_of(workload, iterations, true)
+}
+
+fn run_of(workload: Workload, iterations: u64, recorded: bool) -> Result<Run> {
+    let payload = machine::flat(guest::assemble(workload, iterations)?);
+    match time_of(payload, 16 << 20, recorded)? {
         (run, End::Exit(_)) => Ok(run),
         (_, end) => Err(format!("the guest ended with {end:?}").into()),
     }
