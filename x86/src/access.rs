@@ -1,8 +1,8 @@
 //! Memory as an instruction sees it: from an operand to bytes.
 //!
-//! The short way is one compare in the software TLB and a host load or store. Everything else
+//! The fast path is one compare in the software TLB and a host load or store. Everything else
 //! (misses, page crossings, MMIO, pages with translated code, watched pages, accesses that have to
-//! be aligned) takes the long way.
+//! be aligned) takes the slow path.
 
 use crate::{
     cpu::Cpu,
@@ -498,8 +498,8 @@ impl Cpu {
         Ok(())
     }
 
-    /// What a write to a page off the short way brings with it: stale translations, devices,
-    /// breakpoints.
+    /// What a write on the slow path has to do besides storing: drop blocks translated from the bytes,
+    /// let the owner look after a write to a device, look for data breakpoints.
     fn wrote<O: Observer>(&mut self, cx: &mut Cx<'_, O>, linear: u64, place: Place, bytes: u64) {
         if place.host.is_none() {
             self.leave_soon();

@@ -35,8 +35,8 @@ impl Cpu {
         self.cpl == 3 && self.cr0 & cr0::AM != 0 && self.system_flags & flags::AC != 0
     }
 
-    /// Closes or opens the short way of user accesses, which does not look at alignment. What goes
-    /// on at inner privileges in between leaves it as it is.
+    /// Closes or opens the fast path of user accesses, which does not check alignment. At privilege
+    /// levels 0 to 2 nothing changes: they use the supervisor's TLB.
     pub(crate) fn refresh_alignment(&mut self) {
         if self.cpl == 3 {
             self.tlb.close_user(self.checks_alignment());

@@ -78,7 +78,7 @@ impl Cpu {
             }
         }
         if watch.data != 0 || self.watch.data != 0 {
-            // Pages with a watched address must not be reached by the short way.
+            // Pages with a watched address must not be reached on the fast path.
             self.tlb.flush_all();
         }
         self.watch = watch;

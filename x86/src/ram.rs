@@ -96,8 +96,8 @@ impl HostPage {
 struct Page {
     /// Which of its 64-byte lines translated code was read from.
     code: Cell<u64>,
-    /// The software TLB of some processor may write to it on the short way. Never while it holds
-    /// code, once every processor has taken notice.
+    /// The software TLB of some processor may have the fast path for writes to it. None has while the
+    /// page holds translated code and every processor has looked at [`Ram::closed`].
     open: Cell<bool>,
     /// It is in [`Ram::with_code`].
     listed: Cell<bool>,
@@ -112,7 +112,8 @@ pub struct Ram {
     pages: Vec<Page>,
     /// Pages whose translated code was overwritten: every cache of blocks drops theirs.
     pub(crate) overwritten: PageLog,
-    /// Open pages that gained code: every processor closes its short way to them.
+    /// Open pages that gained translated code: every processor closes its fast path for writes to
+    /// them.
     pub(crate) closed: PageLog,
     /// Numbers of all pages that hold translated code, and of some that did.
     with_code: RefCell<Vec<usize>>,
@@ -215,8 +216,8 @@ impl Ram {
         }
     }
 
-    /// Whether a processor may write to the page of `gpa` on the short way from now on: it holds no
-    /// translated code.
+    /// Whether a processor may write to the page of `gpa` on the fast path from now on: the page
+    /// holds no translated code.
     pub(crate) fn open(&self, gpa: u64) -> bool {
         let Some((_, n)) = self.find(gpa) else { return false };
         let page = &self.pages[n];
@@ -244,8 +245,9 @@ impl Ram {
 
     /// Guest-physical addresses of the pages that translated code was read from, in no order.
     ///
-    /// Somebody else than the processors and the owner may only write to RAM if the owner then calls
-    /// [`Self::note_page_written`] for those of these pages that were written.
+    /// Writers other than the processors and the owner, such as the host's processor under KVM, may
+    /// only write to RAM if the owner then calls [`Self::note_page_written`] for those of these pages
+    /// that were written.
     #[must_use]
     pub fn code_pages(&self) -> Vec<u64> {
         let mut numbers = self.with_code.borrow_mut();
@@ -270,8 +272,8 @@ impl Ram {
         None
     }
 
-    /// Notes that somebody else than the processors, the host's processor for instance, has written
-    /// to the page of `gpa`: what was translated from it is stale. True if anything was.
+    /// Notes that a writer other than these processors, such as the host's processor under KVM, has
+    /// written to the page of `gpa`: blocks translated from it are stale. True if there are any.
     pub fn note_page_written(&self, gpa: u64) -> bool {
         self.note_write(gpa & !(PAGE - 1), PAGE)
     }

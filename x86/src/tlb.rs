@@ -29,7 +29,7 @@ const NO_PAGE: u64 = 1;
 /// A translation for one privilege.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// Linear page that reads may go to straight away, or [`NO_PAGE`].
+    /// Linear page that reads reach on the fast path, or [`NO_PAGE`].
     pub(crate) read: u64,
     /// The same for writes: the page is writable, dirty, holds no translated code, is not watched.
     pub(crate) write: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Entry {
     pub(crate) host: HostPage,
     /// Its guest-physical address.
     pub(crate) gpa: u64,
-    /// Linear page this entry describes for the slow way, or [`NO_PAGE`].
+    /// Linear page this entry describes for the slow path, or [`NO_PAGE`].
     page: u64,
     /// Survives a load of CR3.
     global: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Tlb {
     /// Changes whenever a translation may have gone. The first counts all such events, the second
     /// only those that reach global pages as well.
     pub(crate) epochs: [u64; 2],
-    /// The short ways of user accesses are closed: each has its alignment looked at.
+    /// User accesses take the slow path, which checks their alignment.
     user_closed: bool,
     /// How much of [`Ram::closed`] has been taken notice of.
     closed_seen: u64,
@@ -122,7 +122,7 @@ impl Tlb {
         (entry.page == linear & !(PAGE - 1)).then_some(entry)
     }
 
-    /// Enters a translation. `fast_read` and `fast_write` open the short ways.
+    /// Enters a translation, with the fast path for the accesses that `access` allows it for.
     pub(crate) fn insert(
         &mut self,
         mmu: usize,
@@ -133,10 +133,10 @@ impl Tlb {
     ) {
         let page = linear & !(PAGE - 1);
         let closed = mmu == USER && self.user_closed;
-        let short = |open: bool| if open && host.is_some() && !closed { page } else { NO_PAGE };
+        let fast = |open: bool| if open && host.is_some() && !closed { page } else { NO_PAGE };
         self.data[mmu & 1][slot(linear)] = Entry {
-            read: short(access.fast_read),
-            write: short(access.fast_write),
+            read: fast(access.fast_read),
+            write: fast(access.fast_write),
             host: host.unwrap_or(HostPage::NONE),
             gpa: gpa & !(PAGE - 1),
             page,
@@ -202,7 +202,7 @@ impl Tlb {
         self.epochs[1] += 1;
     }
 
-    /// Sends all user accesses the long way, or no longer.
+    /// Makes all user accesses take the slow path, or no longer.
     pub(crate) fn close_user(&mut self, close: bool) {
         if self.user_closed != close {
             self.user_closed = close;
@@ -210,7 +210,7 @@ impl Tlb {
         }
     }
 
-    /// Closes the short way for writes to the pages that have gained translated code.
+    /// Closes the fast path of writes to the pages that have gained translated code.
     #[inline]
     pub(crate) fn notice_code(&mut self, ram: &Ram) {
         if ram.closed.count() != self.closed_seen {
@@ -239,9 +239,9 @@ impl Tlb {
 /// What a translation allows.
 #[derive(Clone, Copy)]
 pub(crate) struct Access {
-    /// Plain reads may go straight to host memory.
+    /// Reads may take the fast path.
     pub(crate) fast_read: bool,
-    /// Plain writes may go straight to host memory.
+    /// Writes may take the fast path.
     pub(crate) fast_write: bool,
     /// Survives a load of CR3.
     pub(crate) global: bool,

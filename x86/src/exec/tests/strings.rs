@@ -12,7 +12,7 @@ fn long(to: u64, from: u64, count: u64) -> Machine {
     m.set(gpr::RDI, to);
     m.set(gpr::RSI, from);
     m.set(gpr::RCX, count);
-    // The translations are there, as after an access: so the short way is open.
+    // The software TLB has the translations, as after an access, so that the fast path is open.
     for page in 0..32 {
         let at = page * 0x1000;
         m.set(gpr::RBX, at);
