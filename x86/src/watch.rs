@@ -1,10 +1,11 @@
-//! An observer that is told what execution does once it is certain: the ground for models of caches,
-//! predictors and pipelines.
+//! An observer that is told what execution does once it is certain: the base for models of caches,
+//! branch predictors and pipelines.
 //!
-//! [`Watching`] is the tier, [`Watch`] what a model implements. What an instruction did is reported when
-//! it retires, what it did in finished iterations also when it stops between two, and what it did before
-//! it faulted never; so a model has nothing to take back. The order is that of execution: the fetch, page
-//! walks and accesses, the branch, the retirement, and what has changed for what follows.
+//! [`Watching`] is the observer, [`Watch`] what a model implements. What an instruction did is
+//! reported when it retires, what it did in finished iterations also when it stops between two, and
+//! what it did before it faulted never; so a model never has to undo anything. The order is that of
+//! execution: the fetch, page walks and accesses, the branch, the retirement, and what has changed
+//! for what follows.
 
 use crate::{
     block::Block,
@@ -18,9 +19,10 @@ use crate::{
     ram::Ram,
 };
 
-/// A model of what lies behind the instruction set.
+/// A model of microarchitecture: what it is told, instruction by instruction.
 pub trait Watch {
-    /// Whether it is told of accesses and page walks; nothing is paid for them where it is not.
+    /// Whether it is told of accesses and page walks. A model without need for them says `false`, and
+    /// execution then spends no time on reporting them.
     const SEES_ADDRESSES: bool = true;
 
     /// A block is entered: straight-line code, of which every instruction is fetched unless an earlier
@@ -43,8 +45,8 @@ pub trait Watch {
     /// An exception or interrupt was delivered, from the linear address of the interrupted program to
     /// that of the handler.
     fn delivered(&mut self, _delivery: Delivery, _from: u64, _to: u64) {}
-    /// What follows runs under other circumstances.
-    fn changed(&mut self, _now: &Circumstances) {}
+    /// What follows runs in another context than what went before.
+    fn changed(&mut self, _now: &ExecutionContext) {}
 }
 
 /// Bytes of code that were fetched.
@@ -126,9 +128,9 @@ pub enum TransferKind {
     Far,
 }
 
-/// What code runs under.
+/// What code is executed under: the state that decides how it is decoded, translated and protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Circumstances {
+pub struct ExecutionContext {
     /// Privilege level.
     pub cpl: u8,
     /// CR3; `None` while paging is off.
@@ -137,7 +139,7 @@ pub struct Circumstances {
     pub code: CodeSize,
 }
 
-impl Circumstances {
+impl ExecutionContext {
     fn of(cpu: &Cpu) -> Self {
         let cr3 = cpu.paging().then(|| cpu.cr3());
         Self { cpl: cpu.cpl(), cr3, code: cpu.code_size() }
@@ -150,7 +152,7 @@ enum Pending {
     Walk(Walk),
 }
 
-/// The tier of a model: counts the facts, and tells the model what is certain.
+/// The observer that runs a model: counts the facts, and tells the model what is certain.
 pub struct Watching<W> {
     /// The model.
     pub watch: W,
@@ -161,7 +163,7 @@ pub struct Watching<W> {
     /// The block that is executed, and which of its instructions are locked: bit n, the n-th.
     entered: Fetch,
     locked: u64,
-    circumstances: Option<Circumstances>,
+    context: Option<ExecutionContext>,
     /// Where the program was interrupted.
     interrupted_at: u64,
     /// Taken branches so far.
@@ -169,7 +171,7 @@ pub struct Watching<W> {
 }
 
 impl<W: Watch> Watching<W> {
-    /// The tier of a model.
+    /// An observer that reports to `watch`.
     pub fn new(watch: W) -> Self {
         Self {
             watch,
@@ -178,7 +180,7 @@ impl<W: Watch> Watching<W> {
             certain: 0,
             entered: Fetch::default(),
             locked: 0,
-            circumstances: None,
+            context: None,
             interrupted_at: 0,
             taken: 0,
         }
@@ -215,9 +217,9 @@ impl<W: Watch> Watching<W> {
     }
 
     fn report_changes(&mut self, cpu: &Cpu) {
-        let now = Circumstances::of(cpu);
-        if self.circumstances != Some(now) {
-            self.circumstances = Some(now);
+        let now = ExecutionContext::of(cpu);
+        if self.context != Some(now) {
+            self.context = Some(now);
             self.watch.changed(&now);
         }
     }
@@ -251,7 +253,8 @@ impl<W: Watch> Observer for Watching<W> {
 
     fn entered(&mut self, cpu: &Cpu, _: &Ram, block: &Block<Self>) {
         self.report_changes(cpu);
-        // A walk for the code is nobody's access, and is certain now.
+        // What is pending are walks for the fetch, which belong to no instruction's accesses. The
+        // fetch has succeeded, so they are certain.
         self.report(None);
         self.entered = Fetch {
             linear: cpu.linear_rip(),

@@ -11,7 +11,7 @@ use x86_cpu::{
     ram::Ram,
     run::Exit,
     timing::Budget,
-    watch::{AccessKind, Circumstances, Fetch, Hint, Transfer, TransferKind, Watch, Watching},
+    watch::{AccessKind, ExecutionContext, Fetch, Hint, Transfer, TransferKind, Watch, Watching},
 };
 
 use crate::machine::*;
@@ -30,7 +30,7 @@ struct Log {
     retired: Vec<Operation>,
     serialised: u32,
     deliveries: Vec<(Delivery, u64, u64)>,
-    changes: Vec<Circumstances>,
+    changes: Vec<ExecutionContext>,
 }
 
 impl Watch for Log {
@@ -58,7 +58,7 @@ impl Watch for Log {
     fn delivered(&mut self, delivery: Delivery, from: u64, to: u64) {
         self.deliveries.push((delivery, from, to));
     }
-    fn changed(&mut self, now: &Circumstances) {
+    fn changed(&mut self, now: &ExecutionContext) {
         self.changes.push(*now);
     }
 }
