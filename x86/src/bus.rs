@@ -6,16 +6,17 @@ use crate::{observe::Facts, timing::Budget};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
-/// What a write means for the run that it happens in.
+/// What a write means for the run of the processor (`Cpu::run`) that it happens in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// Nothing: it goes on.
+    /// The run goes on.
     GoOn,
-    /// It goes on, and has this budget from behind the instruction on.
+    /// The run goes on, with this budget from the end of the instruction.
     Within(Budget),
-    /// It ends at the next instruction boundary, so that the owner can look.
+    /// The run ends at the next instruction boundary, so that the owner can act on the write.
     Leave,
-    /// The same, and what [`Bus::claims`] says has changed: the processor forgets where its memory is.
+    /// As [`After::Leave`]; besides, [`Bus::claims`] now answers differently, and the processor drops
+    /// all translations from its software TLB.
     DevicesMoved,
 }
 
@@ -34,13 +35,13 @@ pub struct RdpmcRequest {
     pub code_16bit: bool,
 }
 
-/// Facts that the owner has not taken yet.
-pub struct Unsettled<'a> {
-    /// Up to `time`.
+/// Facts observed since the owner last added them to its counters.
+pub struct UncountedFacts<'a> {
+    /// What was observed until `time`.
     pub facts: &'a mut Facts,
-    /// Virtual time in cycles.
+    /// Virtual time in cycles at the start of the running instruction.
     pub time: u64,
-    /// Instructions retired since power-on.
+    /// Instructions retired since power-on; the running one is not among them.
     pub retired: u64,
 }
 
@@ -54,12 +55,13 @@ pub struct CpuidResult {
     pub edx: u32,
 }
 
-/// The outside of one processor.
+/// What one processor reaches beyond its registers and RAM.
 ///
-/// `time` is the processor's virtual time in cycles at the start of the instruction or of the iteration,
-/// and never less than that of an earlier call. After a call that may have changed what interrupts the processor sees (writes to
+/// `time` is the processor's virtual time in cycles at the start of the instruction or of the
+/// iteration, and never less than that of an earlier call; `ends` is the time at which the instruction
+/// ends. After a call that may have changed what interrupts the processor sees (writes to
 /// memory-mapped registers and ports), the processor returns from its run at the next instruction
-/// boundary, so the owner can look.
+/// boundary, so that the owner can deliver them.
 pub trait Bus {
     /// Whether a device answers for the page of a guest-physical address, even where there is RAM.
     /// The processor remembers the answer until a write says [`After::DevicesMoved`]. Page tables are
@@ -87,12 +89,12 @@ pub trait Bus {
         value: u64,
         edi: u32,
     ) -> Result<After, Refused>;
-    /// RDPMC. `unsettled` is what has been observed and not yet settled, `None` if nothing is: what
-    /// there is for the counter belongs to its value.
+    /// RDPMC. `uncounted` is what was observed since [`Bus::update_counters`], `None` under an observer
+    /// that counts nothing. Occurrences in it that the counter counts belong to the value that is read.
     fn rdpmc(
         &mut self,
         request: RdpmcRequest,
-        unsettled: Option<Unsettled<'_>>,
+        uncounted: Option<UncountedFacts<'_>>,
     ) -> Result<u64, Refused>;
     /// SPFLT: sets or clears the user preference of this hardware thread (Knights Corner's
     /// `PERF_SPFLT_CONTROL` bit 63). The running SPFLT itself is counted as it began. A bus without
@@ -100,11 +102,12 @@ pub trait Bus {
     fn spflt(&mut self, _ends: u64, _enabled: bool) -> After {
         After::GoOn
     }
-    /// Takes the counts so far, before an instruction that may read or program a counter: `facts`
-    /// up to `time`, when `retired` instructions had retired since power-on. What it counts it takes
-    /// out of the facts; what it leaves there it never counts. Called only under an observer that
-    /// counts; a bus without counters has nothing to do.
-    fn settle(&mut self, _facts: &mut Facts, _time: u64, _retired: u64) {}
+    /// Adds what has been observed to the counters, before an instruction that may read or program
+    /// one. `facts` are those up to `time`, when `retired` instructions had retired since power-on.
+    /// Those that are counted are taken out of `facts` (set to zero); those that no counter counts now
+    /// may stay there and are not counted later either. Called only under an observer that counts; a
+    /// bus without counters has nothing to do.
+    fn update_counters(&mut self, _facts: &mut Facts, _time: u64, _retired: u64) {}
     /// CPUID as the personality has it.
     fn cpuid(&mut self, leaf: u32, subleaf: u32) -> CpuidResult;
     /// The time-stamp counter at `time`.
@@ -121,10 +124,10 @@ pub trait Bus {
 
 #[cfg(test)]
 pub(crate) mod unconnected {
-    use super::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled};
+    use super::{After, Bus, CpuidResult, RdpmcRequest, Refused, UncountedFacts};
 
-    /// For tests of instructions that concern nobody outside the processor: there is neither memory
-    /// beyond RAM nor a port, and whoever asks for one has gone wrong. FERR# is counted.
+    /// For tests of instructions that reach nothing outside the processor: an access to memory beyond
+    /// RAM or to a port fails the test. FERR# is counted.
     #[derive(Default)]
     pub(crate) struct Unconnected {
         pub(crate) ferr: u32,
@@ -149,7 +152,11 @@ pub(crate) mod unconnected {
         fn wrmsr(&mut self, _: u64, _: u64, _: u32, _: u64, _: u32) -> Result<After, Refused> {
             Err(Refused)
         }
-        fn rdpmc(&mut self, _: RdpmcRequest, _: Option<Unsettled<'_>>) -> Result<u64, Refused> {
+        fn rdpmc(
+            &mut self,
+            _: RdpmcRequest,
+            _: Option<UncountedFacts<'_>>,
+        ) -> Result<u64, Refused> {
             Err(Refused)
         }
         fn cpuid(&mut self, _: u32, _: u32) -> CpuidResult {

@@ -2,8 +2,8 @@
 
 use crate::insn::Insn;
 
-/// What a tier charges for execution. Blocks are lowered for one, so that a cache of translations
-/// ([`crate::block::Translations`]) has one for good.
+/// Cycles of virtual time that execution takes. They are lowered into the blocks, so that a cache of
+/// translations ([`crate::block::Translations`]) has the same costs throughout.
 #[derive(Clone, Copy, Debug)]
 pub struct CycleCosts {
     /// Cycles of an instruction, known when it is lowered; of a repeated one with its first iteration.
@@ -28,8 +28,12 @@ impl CycleCosts {
 pub struct Budget {
     /// Virtual time in cycles: nothing begins then or later.
     pub until: u64,
-    /// Steps: retired instructions, further iterations of repeated ones, deliveries of exceptions. As
-    /// each of these does a thing at most so often, they also bound how often the thing is done.
+    /// The most steps. A step is the retirement of an instruction, one iteration of a repeated
+    /// instruction after which another follows, or the delivery of an exception or interrupt.
+    ///
+    /// The number of occurrences in one step is bounded for each kind of occurrence (one retired
+    /// instruction, so many loads), so that a bound on steps bounds occurrences: it lets a run end
+    /// before the step that could overflow a counter.
     pub steps: u64,
 }
 
@@ -40,7 +44,7 @@ impl Budget {
         Self { until, steps: u64::MAX }
     }
 
-    /// Bounded by both.
+    /// Bounded by `self` and by `other`.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         Self { until: self.until.min(other.until), steps: self.steps.min(other.steps) }

@@ -84,7 +84,7 @@ impl Channel {
             (_, Some(low)) => u16::from_le_bytes([low, value]),
         };
         let count = self.decode(register);
-        self.settle(tick);
+        self.load_next_count(tick);
         match self.mode {
             2 | 3 if self.loaded && self.gate => self.next_count = Some(count),
             1 | 5 if self.triggered => self.next_count = Some(count),
@@ -133,7 +133,7 @@ impl Channel {
         if gate == self.gate {
             return;
         }
-        self.settle(tick);
+        self.load_next_count(tick);
         let elapsed = self.elapsed(tick);
         self.gate = gate;
         match (self.mode, gate) {
@@ -160,15 +160,15 @@ impl Channel {
         self.suspended.unwrap_or_else(|| tick.saturating_sub(self.start))
     }
 
-    /// Takes a waiting count at the end of the period in which it was written; in mode 3 at the end
-    /// of the half period.
-    fn settle(&mut self, tick: u64) {
+    /// Brings the counting element up to `tick`: it loads a count that was written while another one
+    /// was counting at the end of the period in which that was written, in mode 3 of the half period.
+    fn load_next_count(&mut self, tick: u64) {
         let Some(next) = self.next_count else { return };
         if !matches!(self.mode, 2 | 3) || self.suspended.is_some() {
             return;
         }
-        // The count was written in the current period: the chip is settled at every access and at
-        // every rising edge, so the end of the period that holds `start` is the one to wait for.
+        // The count was written in the current period: this function is called at every access and
+        // at every rising edge, so the end of the period that holds `start` is the one to wait for.
         if tick >= self.start.saturating_add(self.count) {
             let periods = (tick - self.start) / self.count;
             self.start += periods * self.count;
@@ -207,7 +207,7 @@ impl Channel {
 
     /// The OUT pin at `tick`.
     pub(crate) fn out(&mut self, tick: u64) -> bool {
-        self.settle(tick);
+        self.load_next_count(tick);
         let elapsed = self.elapsed(tick);
         if !self.runs() {
             return self.mode != 0;
@@ -228,7 +228,7 @@ impl Channel {
 
     /// The first tick after `tick` at which OUT rises.
     pub(crate) fn next_rise(&mut self, tick: u64) -> Option<u64> {
-        self.settle(tick);
+        self.load_next_count(tick);
         if !self.runs() || self.suspended.is_some() {
             return None;
         }
@@ -248,7 +248,7 @@ impl Channel {
 
     /// Counter latch command. A second one before the read is ignored.
     pub(crate) fn latch_count(&mut self, tick: u64) {
-        self.settle(tick);
+        self.load_next_count(tick);
         if self.latched_count.is_none() {
             self.latched_count = Some(self.value(tick));
         }
@@ -274,7 +274,7 @@ impl Channel {
         if let Some(status) = self.latched_status.take() {
             return status;
         }
-        self.settle(tick);
+        self.load_next_count(tick);
         let [low, high] = self.latched_count.unwrap_or_else(|| self.value(tick)).to_le_bytes();
         let (byte, last) = match self.access {
             1 => (low, true),

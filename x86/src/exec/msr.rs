@@ -2,7 +2,7 @@
 
 use super::next;
 use crate::{
-    bus::{After, RdpmcRequest, Unsettled},
+    bus::{After, RdpmcRequest, UncountedFacts},
     control_registers::cr4,
     cpu::Cpu,
     insn::{Handler, Insn, gpr, seg},
@@ -65,12 +65,12 @@ impl Cpu {
     }
 }
 
-/// What has been counted has to be with the owner before an instruction that looks at counters or
-/// programs them. Such an instruction is a block of its own, so the time and all counts are right.
+/// Has the owner add what was observed to its counters, before an instruction that reads or programs
+/// one. Such an instruction is a block of its own, so that time and facts are those at its beginning.
 #[inline(always)]
-pub(super) fn settle<O: Observer>(cpu: &Cpu, cx: &mut Cx<'_, O>) {
+pub(super) fn update_counters<O: Observer>(cpu: &Cpu, cx: &mut Cx<'_, O>) {
     if let Some(facts) = cx.observer.facts() {
-        cx.bus.settle(facts, cpu.time, cpu.retired());
+        cx.bus.update_counters(facts, cpu.time, cpu.retired());
     }
 }
 
@@ -80,7 +80,7 @@ fn rdmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
     let value = match CoreMsr::find(number, &cpu.features) {
         Some(register) => register.read(cpu),
         None => {
-            settle(cpu, cx);
+            update_counters(cpu, cx);
             cx.bus.rdmsr(cpu.now(insn), number, cpu.reg(gpr::RDI)).map_err(|_| Stop::GP0)?
         }
     };
@@ -95,7 +95,7 @@ fn wrmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
     if let Some(register) = CoreMsr::find(number, &cpu.features) {
         return register.write(cpu, value);
     }
-    settle(cpu, cx);
+    update_counters(cpu, cx);
     let edi = cpu.reg(gpr::RDI);
     let after =
         cx.bus.wrmsr(cpu.now(insn), cpu.ends(insn), number, value, edi).map_err(|_| Stop::GP0)?;
@@ -121,8 +121,8 @@ fn rdpmc<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
         code_16bit: cpu.code_size() == CodeSize::Bits16,
     };
     let (time, retired) = (cpu.time, cpu.retired());
-    let unsettled = cx.observer.facts().map(|facts| Unsettled { facts, time, retired });
-    let value = cx.bus.rdpmc(request, unsettled).map_err(|_| Stop::GP0)?;
+    let uncounted = cx.observer.facts().map(|facts| UncountedFacts { facts, time, retired });
+    let value = cx.bus.rdpmc(request, uncounted).map_err(|_| Stop::GP0)?;
     set_edx_eax(cpu, value);
     Ok(())
 }

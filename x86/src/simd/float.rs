@@ -41,15 +41,15 @@ fn unmasked(cpu: &mut Cpu, context: &Context) -> Stop {
 
 /// PE, DAZ, the masks, RC and FTZ of MXCSR.
 const MODES: u32 = 0xffe0;
-/// Masked, nearest, no DAZ, no FTZ, and PE is set already: an operation on normal numbers with a
-/// normal result has nothing to tell MXCSR.
-const SETTLED: u32 = 0x1fa0;
+/// [`MODES`] with all exceptions masked, rounding to nearest, no DAZ, no FTZ, and PE set already: an
+/// operation on normal numbers with a normal result leaves MXCSR as it is.
+const INEXACT_KNOWN: u32 = 0x1fa0;
 
-/// Whether the host's arithmetic may be used: with operands and result normal it gives the bits
-/// that IEEE 754 prescribes, as ours does.
+/// Whether the host's arithmetic may be used where operands and result are normal numbers: it then
+/// gives the bits that IEEE 754 prescribes, as `softfloat` does, and MXCSR does not change.
 #[inline(always)]
-fn settled(cpu: &Cpu) -> bool {
-    cpu.simd.mxcsr & MODES == SETTLED
+fn allows_host_arithmetic(cpu: &Cpu) -> bool {
+    cpu.simd.mxcsr & MODES == INEXACT_KNOWN
 }
 
 /// A floating-point format in SSE registers.
@@ -229,7 +229,7 @@ fn packed<O: Observer, F: Format, A: Arith, S: Source>(
     Xmm::ready(cpu, cx)?;
     let b = S::fetch(cpu, cx, insn)?;
     let a = Xmm::get(cpu, insn.dst);
-    let host = settled(cpu);
+    let host = allows_host_arithmetic(cpu);
     let result = under_mxcsr(cpu, |cx| zip::<F>(a, b, |a, b| F::arith::<A>(a, b, host, cx)))?;
     Xmm::set(cpu, insn.dst, result);
     Ok(())
@@ -243,7 +243,7 @@ fn scalar<O: Observer, F: Format, A: Arith, S: Source>(
     Xmm::ready(cpu, cx)?;
     let b = first::<F>(S::fetch(cpu, cx, insn)?);
     let a = Xmm::get(cpu, insn.dst);
-    let host = settled(cpu);
+    let host = allows_host_arithmetic(cpu);
     let result = under_mxcsr(cpu, |cx| F::arith::<A>(first::<F>(a), b, host, cx))?;
     Xmm::set(cpu, insn.dst, replace_low::<F>(a, result));
     Ok(())
@@ -388,7 +388,7 @@ fn execute_across<O: Observer, F: Format, A: Across, S: Source>(
     Xmm::ready(cpu, cx)?;
     let b = S::fetch(cpu, cx, insn)?;
     let a = Xmm::get(cpu, insn.dst);
-    let host = settled(cpu);
+    let host = allows_host_arithmetic(cpu);
     let result = under_mxcsr(cpu, |cx| A::across::<F>(a, b, host, cx))?;
     Xmm::set(cpu, insn.dst, result);
     Ok(())

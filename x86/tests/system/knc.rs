@@ -118,7 +118,7 @@ fn spflt_runs_at_privilege_3_and_across_pages() {
     }
 }
 
-/// It is executed like WRMSR: counts are taken before, and the owner looks after it.
+/// SPFLT is executed like WRMSR: the counters are updated before it, and the run ends after it.
 #[test]
 fn spflt_stands_alone() {
     let mut m = on_knc(Machine::long());
@@ -126,7 +126,7 @@ fn spflt_stands_alone() {
     m.cpu.rip = CODE;
     assert_eq!(m.run_until(1000), Exit::Leave);
     assert_eq!((m.cpu.rip, m.cpu.retired()), (CODE + 5, 2));
-    assert_eq!(m.ports.settled_at, [1]);
+    assert_eq!(m.ports.counted_at, [1]);
     assert_eq!(m.ports.preferences, [false]);
 }
 

@@ -6,7 +6,7 @@
 use iced_x86::code_asm::CodeAssembler;
 use x86_cpu::{
     block::Translations,
-    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled},
+    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, UncountedFacts},
     cpu::Cpu,
     descriptor::{DescriptorTable, Segment},
     features::Features,
@@ -76,12 +76,12 @@ pub(crate) struct Ports {
     pub(crate) cr8: u8,
     /// User preferences that SPFLT set.
     pub(crate) preferences: Vec<bool>,
-    /// Instructions that had retired whenever counts were taken.
-    pub(crate) settled_at: Vec<u64>,
+    /// Instructions that had retired at each update of the counters.
+    pub(crate) counted_at: Vec<u64>,
     /// What is fetched behind the end of RAM.
     pub(crate) code: Vec<u8>,
-    /// What was counted before an instruction that looks at counters.
-    settled: Facts,
+    /// The facts of all updates of the counters, summed up.
+    counted: Facts,
     /// A page that is a device's; MSR 1Bh says where.
     pub(crate) claimed: Option<u64>,
     /// What that device reads as.
@@ -93,9 +93,9 @@ pub(crate) struct Ports {
 }
 
 impl Bus for Ports {
-    fn settle(&mut self, facts: &mut Facts, _: u64, retired: u64) {
-        add(&mut self.settled, &std::mem::take(facts));
-        self.settled_at.push(retired);
+    fn update_counters(&mut self, facts: &mut Facts, _: u64, retired: u64) {
+        add(&mut self.counted, &std::mem::take(facts));
+        self.counted_at.push(retired);
     }
     fn spflt(&mut self, _: u64, enabled: bool) -> After {
         self.preferences.push(enabled);
@@ -137,7 +137,7 @@ impl Bus for Ports {
         self.claimed = (value & 0x800 != 0).then_some(value & !0xfff);
         Ok(After::DevicesMoved)
     }
-    fn rdpmc(&mut self, r: RdpmcRequest, _: Option<Unsettled<'_>>) -> Result<u64, Refused> {
+    fn rdpmc(&mut self, r: RdpmcRequest, _: Option<UncountedFacts<'_>>) -> Result<u64, Refused> {
         if r.index < 4 && (r.cpl == 0 || r.pce) { Ok(0xab_1234_5678) } else { Err(Refused) }
     }
     fn cpuid(&mut self, leaf: u32, subleaf: u32) -> CpuidResult {
@@ -401,7 +401,7 @@ impl Machine {
             Cx { bus: &mut self.ports, ram: &self.memory.ram, observer: Counting::default() };
         let result = action(&mut self.cpu, &mut cx, &mut self.translations);
         let rest = cx.observer.facts().map(|facts| *facts).unwrap_or_default();
-        add(&mut self.facts, &std::mem::take(&mut self.ports.settled));
+        add(&mut self.facts, &std::mem::take(&mut self.ports.counted));
         add(&mut self.facts, &rest);
         result
     }

@@ -1,19 +1,21 @@
-//! The software engine: the interpreter, and the only place that knows CPU and PMU together.
+//! The software engine: runs the interpreter of `x86-cpu` and counts what it executes. No other module
+//! knows both the CPU and the PMU.
 //!
 //! # What is counted, and when
 //!
 //! * An instruction is counted by the configuration in force when it began: the WRMSR that sets
 //!   `EN` is not counted, the one that clears it is. What RDMSR and RDPMC read does not yet include
 //!   themselves.
-//! * The overflowing instruction retires, then the PMI is at the local APIC before the next one
-//!   begins; with a skid, that many instructions later.
-//! * Facts belong to the CPL at which the instruction began; an exception or interrupt to the CPL
-//!   that it interrupted. What a transfer to a more privileged level pushes onto the stack there
-//!   belongs to that level, and counts with the first instruction there: the stack is the
-//!   supervisor's, and "accesses made while CPL = 3 are user-mode accesses" (Intel SDM volume 3A,
-//!   "Determination of Access Rights"), which would fault on it.
-//! * Cycles pass with each retired instruction, each further iteration of a REP and each delivered
-//!   exception or interrupt, one each by the flat costs; none that count while halted.
+//! * The overflowing instruction retires, and the PMI reaches the local APIC before the next
+//!   instruction begins; with a skid of n, n instructions later.
+//! * Facts are counted at the CPL at which the instruction began, and an exception or interrupt at
+//!   the CPL that it interrupted. The pushes of a transfer to a more privileged level are counted at
+//!   that level, with the first instruction there: the stack is the supervisor's, and "accesses made
+//!   while CPL = 3 are user-mode accesses" (Intel SDM volume 3A, "Determination of Access Rights"),
+//!   which would fault on it.
+//! * Each retired instruction, each further iteration of a REP and each delivered exception or
+//!   interrupt takes cycles: one with [`CycleCosts::FLAT`]. Cycles in which the processor is halted
+//!   are not counted.
 
 mod outside;
 mod stretch;
@@ -37,27 +39,28 @@ use crate::irq::Pending;
 use crate::stop::Stop;
 use crate::truth::record::Recorder;
 
-/// The most cycles without a look whether the run is to end. Instructions that take a microsecond of
-/// the host's time, or are translated anew each time, fill a slice with tenths of a second.
+/// The most cycles between two checks whether the run is to end. A whole slice may take tenths of a
+/// second where each instruction takes a microsecond of the host's time or is translated anew.
 const STRIDE: u64 = 16_384;
 
-/// What counted execution can tell of.
+/// In how much detail counted execution is observed.
 pub const TIER: Tier = Tier::InstructionSet;
 
-/// Up to where the processor itself ends.
+/// For a delivery, which is one step and ends by itself.
 const UNLIMITED: Budget = Budget::until(u64::MAX);
 
 /// The translated code of a machine.
 pub struct Soft {
     plain: Translations<Plain>,
     counting: Translations<Counting>,
-    /// Where everything that is executed is recorded, if it is.
+    /// The recorder of everything that is executed, and the code translated for it; `None` while
+    /// nothing is recorded.
     recording: Option<(Box<Recorder>, Translations<Box<Recorder>>)>,
-    /// Asks the run to end.
+    /// Ends each run early when it is requested.
     stop: Option<Stop>,
 }
 
-/// A processor with all that its execution touches.
+/// A processor, and what its execution may read or change.
 struct Running<'a, 'b> {
     vcpu: &'a mut Vcpu,
     siblings: &'a mut Siblings<'b>,
@@ -66,11 +69,10 @@ struct Running<'a, 'b> {
 }
 
 impl Soft {
-    /// An engine that has translated nothing yet, for a guest with so many bytes of RAM, and what
-    /// execution takes.
+    /// An engine without translated code, for a guest with `ram` bytes of RAM.
     ///
-    /// The code translated for plain execution takes an eighth of that in the host at most, but not
-    /// less than 16 MiB and not more than 128 MiB, and that for counted execution as much again.
+    /// The code translated for plain execution may take an eighth of `ram` in the host, but no less
+    /// than 16 MiB and no more than 128 MiB; the code translated for counted execution as much again.
     #[must_use]
     pub fn new(ram: u64, cycle_costs: CycleCosts) -> Self {
         let budget = (ram / 8).clamp(16 << 20, 128 << 20) as usize;
@@ -87,7 +89,7 @@ impl Soft {
         self.recording = Some((Box::new(recorder), self.counting.empty()));
     }
 
-    /// What has recorded all execution, which it does no longer.
+    /// Ends the recording and gives back the recorder; `None` if nothing was recorded.
     pub fn recorded(&mut self) -> Option<Recorder> {
         self.recording.take().map(|(recorder, _)| *recorder)
     }
@@ -97,7 +99,7 @@ impl Soft {
         self.stop = Some(stop.clone());
     }
 
-    /// Does something with processor `id` that is not to be counted. `None`: there is none such.
+    /// Does `act` with processor `id`, which is not counted. `None` if there is no such processor.
     pub(crate) fn act<T>(
         &mut self,
         vcpus: &mut [Vcpu],
@@ -115,13 +117,14 @@ impl Soft {
         Some(observed(running, &demand, UNLIMITED, pending, Plain, act).0)
     }
 
-    /// How many blocks of translated code it keeps.
+    /// How many blocks of translated code there are.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.plain.len() + self.counting.len()
     }
 
-    /// Forgets all translated code: guest memory was written by somebody else, nobody knows where.
+    /// Drops all translated code, since guest memory may have been written anywhere without a note to
+    /// [`Ram`].
     pub fn forget(&mut self) {
         self.plain.forget();
         self.counting.forget();
@@ -130,7 +133,7 @@ impl Soft {
         }
     }
 
-    /// Runs processor `id` until the limit, or until the machine has to look at something.
+    /// Runs processor `id` until `limit`, or until one of the other reasons in [`Outcome`].
     pub fn run(
         &mut self,
         vcpus: &mut [Vcpu],
@@ -196,7 +199,8 @@ impl Soft {
         Outcome::Complete
     }
 
-    /// Runs instructions until something has to be looked at; at most `left` of them.
+    /// Runs instructions until `until`, until one of the reasons in [`Exit`], or until a counter may
+    /// have overflowed; at most `left` of them.
     fn step(&mut self, running: Running<'_, '_>, until: u64, left: u64) -> Exit {
         let vcpu = &mut *running.vcpu;
         let pending = running.board.chipset.irq.pending(vcpu.id);
@@ -248,8 +252,8 @@ impl Soft {
             return Taken::Nothing;
         };
         vcpu.cpu.halted = false;
-        // The interrupt itself no longer waits; another one behind it does not matter for the one
-        // cycle of the delivery.
+        // The interrupt is no longer pending. The delivery is counted as if no other one were either,
+        // which matters to the cycles of the delivery alone.
         let pending = Pending::default();
         let demand = running.siblings.demand().with(running.vcpu.pmu.demand());
         if let Some((recorder, translations)) = self.recording.take() {
@@ -289,7 +293,7 @@ fn deliver<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, vector: Option<u8>) -
     if result.is_ok() { Taken::Delivered } else { Taken::Shutdown }
 }
 
-/// Does something with a processor as [`observed`] does, and records it.
+/// Does `act` with a processor as [`observed`] does, and records it.
 fn recorded<T>(
     running: Running<'_, '_>,
     demand: &Demand,
@@ -307,8 +311,8 @@ fn recorded<T>(
     (result, recorder)
 }
 
-/// Does something with a processor, no longer than `limit` if the counters let it, and counts what
-/// that was. Gives the observer back.
+/// Does `act` with a processor and counts what the observer saw. `limit` is how far the run may go
+/// when an instruction in it disables the counters. Gives the observer back.
 fn observed<O: Observer, T>(
     running: Running<'_, '_>,
     demand: &Demand,
@@ -318,7 +322,7 @@ fn observed<O: Observer, T>(
     act: impl FnOnce(&mut Cpu, &mut Cx<'_, O>) -> T,
 ) -> (T, O) {
     let Running { vcpu, siblings, board, ram } = running;
-    let at = vcpu.circumstances(pending);
+    let context = vcpu.counting_context(pending);
     let shared = siblings.demand().counting;
     let mut outside = Outside {
         id: vcpu.id,
@@ -333,7 +337,7 @@ fn observed<O: Observer, T>(
         retire_limit: vcpu.cpu.retired().saturating_add(limit.steps),
         counts: &mut vcpu.counts,
         late: &mut vcpu.late,
-        at: demand.counting.then_some(at),
+        context: demand.counting.then_some(context),
         counted_time: vcpu.cpu.time,
         counted_instructions: vcpu.cpu.retired(),
         overflowed: Pmis::NONE,
@@ -353,7 +357,7 @@ fn observed<O: Observer, T>(
         let retired = vcpu.cpu.retired();
         let pmis = std::mem::replace(&mut outside.overflowed, Pmis::NONE);
         outside.raise(pmis, retired);
-        outside.settle(facts, vcpu.cpu.time, retired);
+        outside.update_counters(facts, vcpu.cpu.time, retired);
     }
     (result, observer)
 }

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use pmu_model::{Demand, MsrAccess, Pmis, Pmu, RdpmcCaller, SignalCounts};
-use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Unsettled};
+use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, UncountedFacts};
 use x86_cpu::observe::Facts;
 use x86_cpu::timing::Budget;
 
-use super::stretch::{Circumstances, Stretch};
+use super::stretch::{CountingContext, Stretch};
 use super::vcpu::{Siblings, headroom};
 use crate::engine::Board;
 use crate::msr::{self, MsrSpace};
@@ -21,20 +21,20 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) bank: &'a mut MsrBank,
     pub(super) tsc_offset: &'a mut u64,
     pub(super) siblings: &'a mut Siblings<'b>,
-    /// What is wanted of this processor, by its own counters and its siblings'.
+    /// The signals that counters take from this processor, its own and its siblings'.
     pub(super) demand: Demand,
-    /// Some of that is wanted by siblings.
+    /// Counters of siblings take some of them.
     pub(super) shared: bool,
-    /// The run ends no later, whatever the counters are set to: a time,
+    /// Virtual time at which the run ends, whatever the counters are set to.
     pub(super) limit: u64,
-    /// and a number of retired instructions.
+    /// Number of retired instructions at which the run ends, whatever the counters are set to.
     pub(super) retire_limit: u64,
-    /// Scratch; empty between uses.
+    /// A buffer that is reused from one stretch to the next; empty between uses.
     pub(super) counts: &'a mut SignalCounts,
-    /// PMIs under way.
+    /// PMIs on their way to the local APIC: the counts of retired instructions at which they arrive.
     pub(super) late: &'a mut VecDeque<u64>,
-    /// How the counted instructions began; `None` if nothing is counted.
-    pub(super) at: Option<Circumstances>,
+    /// What execution is counted under; `None` if nothing is counted.
+    pub(super) context: Option<CountingContext>,
     /// The time up to which everything has been counted.
     pub(super) counted_time: u64,
     /// The instructions that have been counted, of all since power-on.
@@ -53,24 +53,24 @@ impl Outside<'_, '_> {
         }
     }
 
-    /// Counts the running instruction, which ends at `ends`, before its effect on the PMU: all before
-    /// it has been counted.
+    /// Counts the running instruction, which ends at `ends` and is about to program the PMU, by the
+    /// programming that it began under. All instructions before it have been counted.
     fn count_programming(&mut self, ends: u64) {
-        if let Some(at) = self.at {
+        if let Some(context) = self.context {
             let facts = &mut Facts::default();
             let cycles = ends.saturating_sub(self.counted_time);
-            self.overflowed = self.count(&mut Stretch { facts, instructions: 1, cycles, at });
+            self.overflowed = self.count(&mut Stretch { facts, instructions: 1, cycles, context });
             self.counted_time = ends;
             self.counted_instructions += 1;
         }
     }
 
-    /// What an instruction that ends at `ends` means for the run, and may have programmed the PMU,
-    /// which was in its `before`-th programming.
+    /// What an instruction that may have programmed the PMU means for the run. It ends at `ends`, and
+    /// before it [`Pmu::programmings`] was `before`.
     fn after_programming(&self, before: u64, ends: u64) -> After {
         if self.pmu.programmings() != before || !self.overflowed.is_empty() {
             After::Leave
-        } else if self.at.is_some() {
+        } else if self.context.is_some() {
             let steps = self.retire_limit.saturating_sub(self.counted_instructions);
             let limit = Budget { until: self.limit, steps };
             After::Within(limit.min(headroom(self.pmu, &self.demand, ends)))
@@ -79,7 +79,7 @@ impl Outside<'_, '_> {
         }
     }
 
-    /// Instructions and cycles that have not been counted.
+    /// Instructions and cycles since the counters were last updated.
     fn since_counted(&self, time: u64, retired: u64) -> (u64, u64) {
         let instructions = retired.saturating_sub(self.counted_instructions);
         (instructions, time.saturating_sub(self.counted_time))
@@ -88,11 +88,11 @@ impl Outside<'_, '_> {
     /// Adds a stretch of execution to the PMU.
     fn count(&mut self, stretch: &mut Stretch<'_>) -> Pmis {
         if !self.demand.per_cycle && !self.shared {
-            return self.pmu.advance_by(stretch.at.cpl, |signal| stretch.take(signal));
+            return self.pmu.advance_by(stretch.context.cpl, |signal| stretch.take(signal));
         }
         let mut pmis = Pmis::NONE;
         if self.demand.per_cycle {
-            // What takes several cycles is done in the last.
+            // An instruction that takes several cycles does what it does in the last of them.
             for _ in 1..stretch.cycles {
                 let facts = &mut Facts::default();
                 let mut idle = Stretch { facts, instructions: 0, cycles: 1, ..*stretch };
@@ -103,13 +103,14 @@ impl Outside<'_, '_> {
         pmis.with(self.count_at_once(stretch))
     }
 
-    /// Adds a stretch to the PMU as one cycle if somebody judges every cycle.
+    /// Adds a stretch to the PMU: as one cycle if a counter with a threshold, edge detection or
+    /// inversion compares the occurrences of each cycle.
     fn count_at_once(&mut self, stretch: &mut Stretch<'_>) -> Pmis {
         stretch.fill(self.counts, &self.demand.signals);
         if self.counts.is_empty() {
             return Pmis::NONE;
         }
-        let cpl = stretch.at.cpl;
+        let cpl = stretch.context.cpl;
         let pmis = if self.demand.per_cycle {
             self.pmu.cycle(self.counts, cpl)
         } else {
@@ -131,10 +132,10 @@ impl Outside<'_, '_> {
         pmis
     }
 
-    /// Takes overflows on their way to the local APIC.
+    /// Sends the PMIs of overflows to the local APIC, with the configured skid.
     pub(super) fn raise(&mut self, pmis: Pmis, retired: u64) {
-        // The local APIC latches one: each further assertion comes an instruction later, when the
-        // one before it is in service.
+        // The local APIC latches one PMI, so that each further one is sent an instruction later, when
+        // the one before it is in service.
         for (nth, _) in (0..).zip(pmis.iter()) {
             match self.board.skid.saturating_add(nth) {
                 0 => _ = self.board.chipset.irq.pmi(self.id),
@@ -194,7 +195,7 @@ impl Bus for Outside<'_, '_> {
         }
         self.msrs().write(time, index, value, edi)?;
         if index == msr::TSC {
-            // The threads of a core share one.
+            // The threads of a core share one time-stamp counter.
             let offset = *self.tsc_offset;
             self.siblings.iter_mut().for_each(|sibling| sibling.tsc_offset = offset);
         }
@@ -204,19 +205,21 @@ impl Bus for Outside<'_, '_> {
     fn rdpmc(
         &mut self,
         request: RdpmcRequest,
-        unsettled: Option<Unsettled<'_>>,
+        uncounted: Option<UncountedFacts<'_>>,
     ) -> Result<u64, Refused> {
         let RdpmcRequest { index, cpl, pce, real_mode, code_16bit } = request;
         let caller = RdpmcCaller { cpl, pce, real_mode, code_16bit };
-        let value = match (unsettled, self.at) {
-            // One counter is asked for; the others can wait.
-            (Some(Unsettled { facts, time, retired }), Some(at)) if !self.demand.per_cycle => {
+        let value = match (uncounted, self.context) {
+            // One counter is read. Only what it counts is looked at; the facts stay for the others.
+            (Some(UncountedFacts { facts, time, retired }), Some(context))
+                if !self.demand.per_cycle =>
+            {
                 let (instructions, cycles) = self.since_counted(time, retired);
-                let mut stretch = Stretch { facts, instructions, cycles, at };
+                let mut stretch = Stretch { facts, instructions, cycles, context };
                 self.pmu.rdpmc_with(index, caller, |signal| stretch.look(signal))
             }
-            (Some(Unsettled { facts, time, retired }), _) => {
-                self.settle(facts, time, retired);
+            (Some(UncountedFacts { facts, time, retired }), _) => {
+                self.update_counters(facts, time, retired);
                 self.pmu.rdpmc(index, caller)
             }
             (None, _) => self.pmu.rdpmc(index, caller),
@@ -231,12 +234,12 @@ impl Bus for Outside<'_, '_> {
         self.after_programming(before, ends)
     }
 
-    fn settle(&mut self, facts: &mut Facts, time: u64, retired: u64) {
-        let Some(at) = self.at else { return };
+    fn update_counters(&mut self, facts: &mut Facts, time: u64, retired: u64) {
+        let Some(context) = self.context else { return };
         let (instructions, cycles) = self.since_counted(time, retired);
         self.counted_instructions = retired;
         self.counted_time = time;
-        let pmis = self.count(&mut Stretch { facts, instructions, cycles, at });
+        let pmis = self.count(&mut Stretch { facts, instructions, cycles, context });
         if !pmis.is_empty() {
             self.raise(pmis, retired);
         }

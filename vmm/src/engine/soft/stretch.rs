@@ -1,31 +1,32 @@
-//! From facts to signals: what the CPU did, in the words of the PMU.
+//! From facts to signals: what the CPU observed, as occurrences that the PMU counts.
 
 use pmu_model::{Signal, SignalCounts, SignalSet};
 use x86_cpu::class::Class;
 use x86_cpu::insn::seg;
 use x86_cpu::observe::{DR0, DR1, DR2, DR3, Facts};
 
-/// How a processor was when the counted instructions began.
+/// The processor's state by which instructions are counted: that at the beginning of the first of
+/// them. A run ends where it changes.
 #[derive(Clone, Copy)]
-pub(super) struct Circumstances {
+pub(super) struct CountingContext {
+    /// Current privilege level.
     pub(super) cpl: u8,
-    /// EFLAGS.IF clear.
+    /// EFLAGS.IF is clear.
     pub(super) masked: bool,
-    /// A maskable interrupt waits.
+    /// A maskable interrupt is pending.
     pub(super) pending: bool,
 }
 
-/// How often something happens at most.
+/// How often a signal occurs at most.
 pub(super) enum Most {
     /// Once in a cycle.
     AsManyAsCycles,
-    /// So often in a step: an instruction that retires, a further iteration of a repeated one, the
-    /// delivery of an exception or interrupt.
+    /// So often in a step ([`x86_cpu::timing::Budget::steps`]).
     Times(u64),
 }
 
-/// An upper bound of what any one counter that takes `signal` can gain, all the signals that an event
-/// sums taken together.
+/// By how much a counter that takes `signal` grows at most. The bound covers events that are the sum
+/// of several signals.
 pub(super) fn most_per_step(signal: Signal) -> Most {
     match signal {
         Signal::CyclesUnhalted | Signal::CyclesIntMasked | Signal::CyclesIntMaskedPending => {
@@ -54,19 +55,20 @@ pub(super) fn most_per_step(signal: Signal) -> Most {
     }
 }
 
-/// By debug register.
+/// The signals of matching debug registers, by number of the register.
 pub(super) const MATCH: [Signal; 4] =
     [Signal::DebugMatch0, Signal::DebugMatch1, Signal::DebugMatch2, Signal::DebugMatch3];
 
-/// What the CPU did for a while, in one and the same circumstances.
+/// A stretch of execution under one [`CountingContext`].
 pub(super) struct Stretch<'a> {
-    /// What it did; what is counted is taken out.
+    /// What was observed. Taking a signal sets the fact that feeds it to zero.
     pub(super) facts: &'a mut Facts,
     /// Instructions retired.
     pub(super) instructions: u64,
-    /// Clocks passed.
+    /// Cycles passed.
     pub(super) cycles: u64,
-    pub(super) at: Circumstances,
+    /// What it is counted under.
+    pub(super) context: CountingContext,
 }
 
 impl Stretch<'_> {
@@ -81,8 +83,8 @@ impl Stretch<'_> {
     }
 
     /// Takes the occurrences of a signal.
-    // Not inlined into a loop over signals: there the addresses of all facts would be worked out before
-    // the first of them.
+    // Not inlined: in a loop over signals the compiler would compute the addresses of all facts before
+    // the first iteration.
     #[inline(never)]
     pub(super) fn take(&mut self, signal: Signal) -> u64 {
         match self.of_the_stretch(signal) {
@@ -91,7 +93,7 @@ impl Stretch<'_> {
         }
     }
 
-    /// The occurrences of a signal, which stay there.
+    /// The occurrences of a signal, without taking them.
     #[inline(never)]
     pub(super) fn look(&mut self, signal: Signal) -> u64 {
         match self.of_the_stretch(signal) {
@@ -100,14 +102,15 @@ impl Stretch<'_> {
         }
     }
 
-    /// The occurrences of a signal that is no single fact.
+    /// The occurrences of a signal that the number of instructions or cycles gives; `None` for one
+    /// that a fact feeds.
     fn of_the_stretch(&self, signal: Signal) -> Option<u64> {
-        let masked = if self.at.masked { self.cycles } else { 0 };
+        let masked = if self.context.masked { self.cycles } else { 0 };
         match signal {
             Signal::InsnRetired => Some(self.instructions),
             Signal::CyclesUnhalted => Some(self.cycles),
             Signal::CyclesIntMasked => Some(masked),
-            Signal::CyclesIntMaskedPending if self.at.pending => Some(masked),
+            Signal::CyclesIntMaskedPending if self.context.pending => Some(masked),
             _ => None,
         }
     }
@@ -179,11 +182,12 @@ mod tests {
     use crate::engine::soft::TIER;
 
     /// Interrupts masked, one of them pending.
-    const AT: Circumstances = Circumstances { cpl: 0, masked: true, pending: true };
+    const CONTEXT: CountingContext = CountingContext { cpl: 0, masked: true, pending: true };
 
     /// The signals that take something of `facts`, of a stretch of so many cycles and instructions.
     fn taken(mut facts: Facts, n: u64) -> SignalSet {
-        let mut stretch = Stretch { facts: &mut facts, instructions: n, cycles: n, at: AT };
+        let mut stretch =
+            Stretch { facts: &mut facts, instructions: n, cycles: n, context: CONTEXT };
         let all = || Signal::ALL.iter().copied();
         let looked: SignalCounts = all().map(|signal| (signal, stretch.look(signal))).collect();
         let taken: SignalCounts = all().map(|signal| (signal, stretch.take(signal))).collect();

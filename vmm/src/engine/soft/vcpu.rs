@@ -1,4 +1,4 @@
-//! One logical processor of the software engine, and the hardware threads beside it.
+//! One logical processor of the software engine, and the other hardware threads of its core.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use x86_cpu::cpu::Cpu;
 use x86_cpu::observe::Accesses;
 use x86_cpu::timing::Budget;
 
-use super::stretch::{Circumstances, MATCH, Most, most_per_step};
+use super::stretch::{CountingContext, MATCH, Most, most_per_step};
 use crate::engine::Board;
 use crate::irq::Pending;
 use crate::msr::MsrSpace;
@@ -21,22 +21,22 @@ pub struct Vcpu {
     pub cpu: Cpu,
     /// Performance counters.
     pub pmu: Pmu,
-    /// Model-specific registers that belong to nobody else.
+    /// The model-specific registers that are not the CPU's, the PMU's or the local APIC's own.
     pub bank: MsrBank,
-    /// What the time-stamp counter is ahead of virtual time.
+    /// By how many cycles the time-stamp counter is ahead of virtual time.
     pub(crate) tsc_offset: u64,
     /// Waits for a start-up IPI.
     pub waits_for_startup: bool,
     /// Cycles spent halted or waiting for a start-up IPI.
     pub halted_cycles: u64,
-    /// Cycles that passed while the host's processor had it.
+    /// Cycles that passed while KVM executed it.
     pub native_cycles: u64,
-    /// PMIs under way: the counts of retired instructions at which they reach the local APIC.
+    /// PMIs on their way to the local APIC: the counts of retired instructions at which they arrive.
     pub(super) late: VecDeque<u64>,
-    /// What the last transfer pushed onto the stack of the level that it entered: accesses of what
-    /// runs there next.
+    /// What the last transfer to a more privileged level pushed onto that level's stack. It counts
+    /// with the first instruction there.
     pub(super) inner: Accesses,
-    /// Scratch; empty between uses.
+    /// A buffer that is reused from one stretch to the next; empty between uses.
     pub(super) counts: SignalCounts,
 }
 
@@ -59,7 +59,7 @@ impl Vcpu {
         }
     }
 
-    /// Its model-specific registers.
+    /// The processor's model-specific registers.
     pub(crate) fn msrs<'a>(&'a mut self, board: &'a mut Board) -> MsrSpace<'a> {
         MsrSpace {
             lapic: board.chipset.irq.lapic_mut(self.id),
@@ -69,7 +69,7 @@ impl Vcpu {
         }
     }
 
-    /// Whether it executes nothing until something comes from outside.
+    /// Whether the processor executes nothing until an interrupt or a start-up IPI arrives.
     #[must_use]
     pub fn asleep(&self, board: &Board) -> bool {
         if self.waits_for_startup {
@@ -82,12 +82,13 @@ impl Vcpu {
             && !(pending.interrupt && self.cpu.interrupts_enabled())
     }
 
-    /// Whether something counts what it does, or a PMI is under way.
+    /// Whether a counter, its own or a sibling's, counts what the processor does, or a PMI is on its
+    /// way.
     pub(super) fn is_counted(&self, siblings: &Siblings<'_>) -> bool {
         self.has_counters_enabled() || siblings.demand().counting
     }
 
-    /// Whether one of its own counters is enabled, or a PMI is under way.
+    /// Whether one of the processor's own counters is enabled, or a PMI is on its way.
     #[must_use]
     pub fn has_counters_enabled(&self) -> bool {
         self.pmu.demand().counting || self.pmu.sibling_demand().counting || !self.late.is_empty()
@@ -104,29 +105,30 @@ impl Vcpu {
         self.halted_cycles += cycles;
     }
 
-    /// Until `time` the host's processor has had it.
+    /// Lets time pass until `time`, in which KVM has executed the processor.
     pub(crate) fn was_native_until(&mut self, time: u64) {
         let cycles = time.saturating_sub(self.cpu.time);
         self.cpu.pass(cycles);
         self.native_cycles += cycles;
     }
 
-    pub(super) fn circumstances(&self, pending: Pending) -> Circumstances {
-        Circumstances {
+    pub(super) fn counting_context(&self, pending: Pending) -> CountingContext {
+        CountingContext {
             cpl: self.cpu.cpl(),
             masked: !self.cpu.interrupts_enabled(),
             pending: pending.interrupt,
         }
     }
 
-    /// Tells the CPU what it has to look for.
+    /// Tells the CPU what it has to observe for `demand`.
     pub(super) fn observe(&mut self, demand: &Demand) {
         self.cpu.observe_privilege = demand.counting;
         let matches = MATCH.iter().any(|&signal| demand.signals.contains(signal));
         self.cpu.watch_disabled_breakpoints(matches);
     }
 
-    /// Delivers the late PMIs that are due: a halted processor has nothing left to wait for.
+    /// Delivers the late PMIs that are due. A halted processor retires nothing more, so that all are
+    /// due once it has halted, but for those behind one that wakes it.
     pub(super) fn deliver_late(&mut self, board: &mut Board) {
         while let Some(&at) = self.late.front() {
             let pending = board.chipset.irq.pending(self.id);
@@ -141,8 +143,8 @@ impl Vcpu {
     }
 }
 
-/// What may be executed from `time` on without any counter of `pmu` overflowing before the last step;
-/// what begins in one cycle if somebody judges every cycle.
+/// How far execution may go from `time` on so that no counter of `pmu` overflows before the last step.
+/// Where a counter compares the occurrences of each cycle, it is one step, in one cycle.
 pub(super) fn headroom(pmu: &Pmu, demand: &Demand, time: u64) -> Budget {
     let mut budget = Budget::until(u64::MAX);
     if demand.per_cycle {
@@ -168,7 +170,7 @@ pub(super) struct Siblings<'a> {
 }
 
 impl<'a> Siblings<'a> {
-    /// Processor `id` and its siblings, cores having so many threads each.
+    /// Processor `id` and its siblings, on cores with `threads_per_core` threads.
     pub(super) fn split(
         vcpus: &'a mut [Vcpu],
         id: usize,
@@ -190,7 +192,7 @@ impl<'a> Siblings<'a> {
         self.before.iter_mut().chain(&mut *self.after)
     }
 
-    /// What they want to know of the others of the core.
+    /// What the siblings' counters take from the other threads of the core.
     pub(super) fn demand(&self) -> Demand {
         let mut sum = Demand::default();
         for sibling in self.iter() {
