@@ -30,8 +30,8 @@ const LONG_EXITS: u32 = 2_000;
 const TURNS: usize = 5;
 /// Instructions in a loop's body.
 const UNROLLED: u32 = 16;
-/// A guest that takes so long has lost its way.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A guest that runs for so long does not do what it should: ends the run.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// PerfEvtSel0 and PerfCtr0 of K8 (BKDG 26094, section 10.2).
 const PERF_EVT_SEL: u32 = 0xC001_0000;
@@ -272,7 +272,7 @@ impl Load {
         };
         let mut machine = setup.machine(machine::flat(image))?;
         let (started, real) = (clock::process()?, Instant::now());
-        let limits = Limits { timeout: Some(PATIENCE), instructions: None };
+        let limits = Limits { timeout: Some(TIME_LIMIT), instructions: None };
         let end = machine::run(&mut machine, limits)?;
         let (busy, real) = (clock::process()?.saturating_sub(started), real.elapsed());
         // Code 0 at the port is status 1.

@@ -24,8 +24,8 @@ const COUNTED: u64 = 1_000_000;
 const COUNTED_AT_CPL_0: u64 = 17;
 /// How long the run on KVM may take.
 const BAR: Duration = Duration::from_secs(15);
-/// A run that takes so long has lost its way.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// A guest that runs for so long does not do what it should: ends the run.
+const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// PerfEvtSel0 and 1 of K8: RETIRED_INSTRUCTIONS, EN, USR, OS (BKDG 26094, section 10.2).
 const PERF_EVT_SEL: [u32; 2] = [0xC001_0000, 0xC001_0001];
@@ -49,7 +49,7 @@ pub(crate) fn compare() -> Result<()> {
         let setup = Setup { engine, ..Setup::k8(16 << 20) };
         let mut machine = setup.machine(machine::flat(guest(long)?))?;
         let started = Instant::now();
-        let limits = Limits { timeout: Some(PATIENCE), instructions: None };
+        let limits = Limits { timeout: Some(TIME_LIMIT), instructions: None };
         let end = machine::run(&mut machine, limits)?;
         let time = started.elapsed();
         if end != End::Exit(1) {

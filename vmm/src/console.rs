@@ -27,7 +27,7 @@ pub struct Console {
 enum Sink {
     /// To this process.
     Direct(Box<dyn Write>),
-    /// To the host, which may let it wait.
+    /// To a file of the host, written by a thread since it may block.
     Queued(Output),
 }
 
@@ -77,13 +77,13 @@ impl Console {
         Self { name, output: Sink::Direct(output), input: None, interactive: false, stop: None }
     }
 
-    /// Whether somebody may still type.
+    /// Whether more input may come: its end has not been read.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.input.as_ref().is_some_and(Typing::is_open)
     }
 
-    /// Whether somebody may still type, or has and it has not been taken.
+    /// Whether more input may come, or some has come that [`Console::typed`] has not taken.
     #[must_use]
     pub fn has_input(&self) -> bool {
         self.input.as_ref().is_some_and(|input| input.is_open() || input.has_bytes())
@@ -95,13 +95,13 @@ impl Console {
         self.input.as_ref().map(Typing::arrived)
     }
 
-    /// Whether a human sits at it: idle time of the guest then passes as real time.
+    /// Whether input is a terminal's: idle time of the guest then passes as real time.
     #[must_use]
     pub fn interactive(&self) -> bool {
         self.interactive
     }
 
-    /// Shows what the guest sent. Waits for whoever reads it, unless the run is to end.
+    /// Writes what the guest sent. Waits while the reader is behind, unless the run is to end.
     ///
     /// # Errors
     /// If it, or something before it, cannot be written, as on a full disk.
@@ -116,8 +116,8 @@ impl Console {
         .map_err(|e| self.failed(&e))
     }
 
-    /// Writes out all there is. Once the run is to end, it does not wait for somebody who does not
-    /// read: see [`Console::lost`].
+    /// Writes out all that is buffered. Once the run is to end, it does not wait for a reader that does
+    /// not read: see [`Console::lost`].
     ///
     /// # Errors
     /// If it cannot be written, as on a full disk.
@@ -129,7 +129,7 @@ impl Console {
         .map_err(|e| self.failed(&e))
     }
 
-    /// What nobody has read, if [`Console::flush`] has left something: in words.
+    /// A message about output that [`Console::flush`] could not write, if there is any.
     #[must_use]
     pub fn lost(&self) -> Option<String> {
         match &self.output {
@@ -142,8 +142,7 @@ impl Console {
         Error::Host(format!("cannot write {}: {error}", self.name))
     }
 
-    /// What has been typed since the last call. Whoever does not call it lets the rest wait: no more
-    /// is read than is kept here.
+    /// The input since the last call. While it is not called, reading ahead stops at a full buffer.
     pub fn typed(&mut self) -> Vec<u8> {
         self.input.as_ref().map_or(Vec::new(), Typing::take)
     }
@@ -156,14 +155,14 @@ impl Console {
     }
 }
 
-/// What has not been written to the file called `name`, in words.
+/// A message about bytes that have not been written to the file called `name`, if there are any.
 fn lost(name: &str, output: &Output) -> Option<String> {
     let left = output.left();
     (left > 0).then(|| format!("{name} is blocked: {left} bytes are lost"))
 }
 
 /// Writes `text` to a file, or to standard output, after all else. Once the run is to end, it does not
-/// wait for somebody who does not read; what is lost then, in words.
+/// wait for a reader that does not read; returns a message about what is lost then.
 ///
 /// # Errors
 /// If it cannot be written; but a reader of standard output that has gone away is no error.

@@ -4,8 +4,8 @@
 //! which they take turns (`turns.rs`). When all processors are halted, time skips to the next device
 //! event at once. Nothing in this depends on the host.
 //!
-//! All that is so on the software engine. On KVM the processors run at once, on threads of their
-//! own, and time is the host's; see [`crate::engine::kvm`].
+//! That is the software engine. On KVM the processors run in parallel, on threads of their own, and
+//! time is the host's; see [`crate::engine::kvm`].
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -40,8 +40,8 @@ use crate::turns::{QUANTUM, Slice};
 /// How long, in virtual seconds, all processors may be halted with interrupts off. An NMI could
 /// still wake them; nothing sends one that late.
 const HALTED_FOR_GOOD: u64 = 10;
-/// How long to wait at once for somebody to type.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// How long one wait for console input takes at most, before everything else is looked at again.
+const INPUT_WAIT: Duration = Duration::from_millis(50);
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +151,8 @@ impl LocalApic {
 pub struct Machine {
     pub(crate) board: Board,
     pub(crate) soft: Soft,
-    /// Where KVM keeps the processors, if it runs them. Declared before the memory that it maps.
+    /// The KVM engine, if it runs the processors. Declared, and so dropped, before the memory that it
+    /// maps.
     kvm: Option<Kvm>,
     pub(crate) memory: Memory,
     pub(crate) vcpus: Vec<Vcpu>,
@@ -164,14 +165,14 @@ pub struct Machine {
     /// Where the next slice begins.
     pub(crate) now: u64,
     script: Script,
-    /// Typed, but the serial port had no room yet.
+    /// Console input for which the serial port has had no room yet.
     typed: VecDeque<u8>,
     /// Since when no processor can be woken by an interrupt.
     dead_since: Option<u64>,
     /// The order of the running turn.
     pub(crate) order: Vec<usize>,
-    /// Until when turns are short.
-    pub(crate) attentive_until: u64,
+    /// Virtual time up to which turns are short: see `turns.rs`.
+    pub(crate) short_turns_until: u64,
 }
 
 impl Machine {
@@ -261,7 +262,7 @@ impl Machine {
             typed: VecDeque::new(),
             dead_since: None,
             order: Vec::new(),
-            attentive_until: 0,
+            short_turns_until: 0,
         })
     }
 
@@ -390,7 +391,7 @@ impl Machine {
                 }
                 Some(until) => until,
                 None => {
-                    console.wait(PATIENCE);
+                    console.wait(INPUT_WAIT);
                     continue;
                 }
             };
@@ -400,7 +401,7 @@ impl Machine {
         }
     }
 
-    /// Whether no processor executes anything until something comes from outside.
+    /// Whether no processor executes anything until an interrupt or a start-up IPI arrives.
     pub(crate) fn is_asleep(&self) -> bool {
         self.vcpus.iter().all(|vcpu| vcpu.asleep(&self.board))
     }
@@ -423,7 +424,7 @@ impl Machine {
         now >= self.end_of_time
     }
 
-    /// Whether a counter is enabled anywhere, or a PMI under way.
+    /// Whether a counter of any processor is enabled, or a PMI is on its way to a local APIC.
     pub(crate) fn is_counting(&self) -> bool {
         self.vcpus.iter().any(Vcpu::has_counters_enabled)
     }
@@ -448,7 +449,7 @@ impl Machine {
             let output = chipset.serial.take_output();
             console.write(&output)?;
         }
-        // What the guest does not take stays where it comes from.
+        // Nothing is read from the console before the guest has taken what was read last.
         if self.typed.is_empty() {
             self.typed.extend(console.typed());
         }
@@ -461,13 +462,14 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether something may still be typed that the guest does not have yet. While it does not take
-    /// what it has, no more reaches it.
+    /// Whether the guest may still receive console input that it does not have yet. While it does not
+    /// take what was read, the host's buffered input does not reach it.
     pub(crate) fn can_be_typed_at(&self, console: &Console) -> bool {
         if self.typed.is_empty() { console.has_input() } else { console.is_open() }
     }
 
-    /// The next thing that happens whatever the processors do.
+    /// The time of the next event that does not depend on the processors: of a device, or scripted
+    /// input.
     pub(crate) fn next_event(&self) -> Option<u64> {
         self.board.chipset.next_deadline().into_iter().chain(self.script.next_time()).min()
     }
@@ -494,12 +496,12 @@ impl Machine {
         now.saturating_sub(since) >= self.clock_hz.saturating_mul(HALTED_FOR_GOOD)
     }
 
-    /// Somebody sits at the console and the guest is idle until `until`: lets as much real time pass,
-    /// or a little at least, and says how far virtual time may go now.
+    /// Idle time at an interactive console passes as real time. The guest is idle until `until`: waits
+    /// so long, but for no more than [`INPUT_WAIT`], and returns how far virtual time may go.
     fn pace(&self, console: &mut Console, until: u64) -> u64 {
         let hz = u128::from(self.clock_hz.max(1));
-        let patience = PATIENCE.as_nanos() * hz / 1_000_000_000;
-        let cycles = u128::from(until - self.now).min(patience);
+        let longest = INPUT_WAIT.as_nanos() * hz / 1_000_000_000;
+        let cycles = u128::from(until - self.now).min(longest);
         // Both products fit: `cycles` is what passes in a fraction of a second.
         console.wait(Duration::from_nanos((cycles * 1_000_000_000 / hz) as u64));
         self.now + cycles as u64
@@ -681,9 +683,10 @@ mod tests {
         assert_eq!((end, end.status()), (End::Exit(43), 43));
     }
 
-    /// A local APIC timer that comes back every 2^39 ticks of the bus clock, which is 200 MHz, and whose
-    /// interrupt the task priority holds off: nobody does anything but let virtual time pass. It ends
-    /// after 2^63 cycles, and at the lowest clock, which is slower than the bus, after 2^63 ticks.
+    /// A local APIC timer with a period of 2^39 ticks of the bus clock, which is 200 MHz, and an
+    /// interrupt that the task priority masks: the processor stays halted and virtual time passes. The
+    /// run ends after 2^63 cycles, and at the lowest clock, which is slower than the bus, after 2^63
+    /// ticks.
     #[test]
     fn virtual_time_has_an_end() {
         const APIC: u32 = 0xFEE0_0000;

@@ -11,8 +11,8 @@ pub const TSC: u32 = 0x10;
 /// Base address and enable bits of the local APIC.
 pub const APIC_BASE: u32 = 0x1B;
 
-/// The register space of one processor. The order is fixed: time-stamp counter, local APIC, PMU,
-/// the platform's bank; what nobody has is #GP.
+/// The register space of one processor. They are asked in this order: time-stamp counter, local APIC,
+/// PMU, the platform's bank. A register that none of them has is #GP.
 pub struct MsrSpace<'a> {
     /// Has `APIC_BASE`.
     pub lapic: &'a mut Lapic,
@@ -20,12 +20,12 @@ pub struct MsrSpace<'a> {
     pub pmu: &'a mut Pmu,
     /// Has the rest.
     pub bank: &'a mut MsrBank,
-    /// What the time-stamp counter is ahead of virtual time.
+    /// By how many cycles the time-stamp counter is ahead of virtual time.
     pub tsc_offset: &'a mut u64,
 }
 
 impl MsrSpace<'_> {
-    /// Whether a register of the platform wants something else in EDI.
+    /// Whether a register of the platform requires a passcode that EDI does not hold.
     fn lacks_passcode(&self, index: u32, edi: u32) -> bool {
         self.bank.passcode(index).is_some_and(|passcode| passcode != edi)
     }

@@ -1,7 +1,7 @@
 //! Bytes on their way to a file of the host.
 //!
-//! A thread of its own writes them. Whoever has something to write waits while too much is under way;
-//! but once the run is to end, nobody waits for a reader that does not read.
+//! A thread of its own writes them. [`Output::write`] waits while its buffer is full. Once the run is
+//! to end, nothing waits for a reader that does not read.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use crate::stop::Stop;
 use crate::wait;
 
-/// Bytes that may be under way before somebody waits.
+/// Bytes that may be buffered before [`Output::write`] waits.
 const CAPACITY: usize = 64 << 10;
 /// Bytes that are written at once.
 const PIECE: usize = 4 << 10;
-/// Bytes that are worth a write, if nobody waits for them.
+/// So many bytes are written even if none of them is wanted at once.
 const WORTHWHILE: usize = 8 << 10;
-/// Whoever waits looks at the stop so often.
+/// The interval at which a waiting thread checks whether the run is to end.
 const TICK: Duration = Duration::from_millis(5);
 /// Once the run is to end: a file that takes nothing for so long is blocked.
 const BLOCKED: Duration = Duration::from_millis(40);
@@ -31,7 +31,7 @@ const LATEST: Duration = Duration::from_millis(800);
 pub(crate) struct Output {
     shared: Arc<Shared>,
     stop: Stop,
-    /// What is written is wanted at once: somebody looks at it.
+    /// Writes at once, for a reader that follows the output, instead of in larger pieces.
     eager: bool,
 }
 
@@ -44,9 +44,9 @@ struct State {
     file: Option<Arc<File>>,
     /// To be written.
     bytes: Vec<u8>,
-    /// Being written, behind none of `bytes`.
+    /// How many bytes the thread is writing now, which come before `bytes`.
     in_hand: usize,
-    /// Somebody waits until all is written.
+    /// [`Output::flush`] waits until all is written.
     flushes: bool,
     /// When the file last took something, or was last asked to.
     moved: Instant,
@@ -112,7 +112,8 @@ impl Output {
         Self::new(move || Ok(file), true, stop)
     }
 
-    /// Writes bytes sooner or later; waits while too many are under way, unless the run is to end.
+    /// Hands bytes to the thread that writes them; waits while its buffer is full, unless the run is to
+    /// end.
     ///
     /// # Errors
     /// If bytes before these could not be written.
@@ -229,7 +230,7 @@ impl Shared {
                         self.changed.notify_all();
                     }
                     Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                    // Somebody else's setting: the file is shared.
+                    // Another process has made the file non-blocking, which it shares with this one.
                     Err(e) if e.kind() == ErrorKind::WouldBlock => thread::sleep(TICK),
                     Err(e) => return Err(e),
                 }
@@ -294,7 +295,7 @@ mod tests {
 
     /// A pipe takes 64 KiB (pipe(7)), so that of a megabyte most is left.
     #[test]
-    fn nobody_waits_for_a_reader_that_does_not_read_once_the_run_is_to_end() {
+    fn a_reader_that_does_not_read_is_not_waited_for_once_the_run_is_to_end() {
         let stop = Stop::new().unwrap();
         let (mut output, reader) = to_pipe(&stop);
         output.write(&vec![b'x'; 1 << 20]).unwrap();
@@ -303,7 +304,7 @@ mod tests {
             thread::sleep(Duration::from_millis(30));
             requests.request(Cause::Timeout)
         });
-        // There is too much under way, so this one waits for the request.
+        // The buffer is full, so this one waits for the request.
         output.write(b"y").unwrap();
         assert_eq!(stop.cause(), Some(Cause::Timeout));
         output.flush().unwrap();
@@ -312,7 +313,7 @@ mod tests {
         drop(reader);
     }
 
-    /// Somebody who reads gets all, also once the run is to end.
+    /// A reader that reads gets all, also once the run is to end.
     #[test]
     fn a_reader_that_reads_is_waited_for() {
         let stop = Stop::new().unwrap();

@@ -1,8 +1,8 @@
 //! What ends a run from outside the machine: the time limit, a signal, the user's escape.
 //!
-//! A thread of its own waits for them, so that they are seen whatever the others do. Whoever runs or
-//! waits looks at [`Stop`]; should nobody do so in time, since the host does not let go of somebody
-//! who opens or writes a file, that thread ends the process.
+//! A thread of its own waits for them and requests a [`Stop`]. The threads that run the guest or wait
+//! for something check it and end the run. Should none of them do so in time, because a call to the
+//! host blocks (opening or writing a file), the waiting thread ends the process.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -35,8 +35,8 @@ pub(crate) const SIGNALS: [i32; 13] = [
     libc::SIGPWR,
 ];
 
-/// A run that has begun gets so long to end by itself.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a run that has begun may take to end after a stop is requested.
+const GRACE_PERIOD: Duration = Duration::from_secs(1);
 /// As good as for ever.
 const LONG: Duration = Duration::from_secs(1 << 30);
 
@@ -89,7 +89,7 @@ impl Stop {
         Ok(Self(Arc::new(Inner { request: OnceLock::new(), event: event()? })))
     }
 
-    /// Asks for the end; whether nobody has before.
+    /// Asks for the end; whether this is the first request. Later ones do not change the cause.
     pub fn request(&self, cause: Cause) -> bool {
         let first = self.0.request.set((cause, Instant::now())).is_ok();
         // Fails for a full counter only, which wakes as well.
@@ -134,7 +134,7 @@ pub struct Watch {
 struct Shared {
     stop: Stop,
     deadline: Option<Instant>,
-    /// It answers for the process: it looks at signals, and ends what does not end.
+    /// It watches the process: it takes signals, and ends the process when the run does not end.
     process: bool,
     /// The run has begun, and looks at `stop`.
     running: AtomicBool,
@@ -189,7 +189,7 @@ impl Watch {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// From here on somebody looks at the [`Stop`].
+    /// From here on the run checks the [`Stop`], and gets a second to end by itself.
     pub fn begins(&self) {
         self.shared.running.store(true, Ordering::SeqCst);
     }
@@ -213,7 +213,7 @@ impl Shared {
             let stop = &self.stop;
             let (time, requested) = match stop.age() {
                 Some(_) if !self.process => return,
-                Some(age) => (self.patience().saturating_sub(age), None),
+                Some(age) => (self.grace_period().saturating_sub(age), None),
                 None => {
                     let left = |at: Instant| at.saturating_duration_since(Instant::now());
                     (self.deadline.map_or(LONG, left), Some(stop.event()))
@@ -233,16 +233,16 @@ impl Shared {
             }
             if let Some(cause) = stop.cause()
                 && self.process
-                && stop.age() >= Some(self.patience())
+                && stop.age() >= Some(self.grace_period())
             {
                 give_up(cause);
             }
         }
     }
 
-    /// How long whoever looks at `stop` has to end.
-    fn patience(&self) -> Duration {
-        if self.running.load(Ordering::SeqCst) { PATIENCE } else { Duration::ZERO }
+    /// How long the run may take to end after the request: nothing before it has begun.
+    fn grace_period(&self) -> Duration {
+        if self.running.load(Ordering::SeqCst) { GRACE_PERIOD } else { Duration::ZERO }
     }
 }
 

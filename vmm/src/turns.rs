@@ -3,16 +3,17 @@
 //! All processors share one time line, which is cut into slices of at most [`QUANTUM`] cycles. A slice
 //! also ends where a device has something to do. Within a slice processors take turns, one after the
 //! other over the same interval: first those that execute something, then those that sleep, each in
-//! the order of their numbers. So whoever sleeps is woken by an interrupt in the cycle in which it
-//! arrives.
+//! the order of their numbers. So a sleeping processor is woken by an interrupt in the cycle in which
+//! the interrupt arrives.
 //!
-//! What one processor does is late for another by as much as the other is ahead, and early for one
-//! that is behind. Interrupts are never early: they wait until the receiver's time has come
-//! ([`crate::irq::Interrupts::arrive`]). That they are not late either, a turn ends where a processor
-//! sends an interrupt to another one, or executes PAUSE while others that are awake have yet to run;
-//! those behind it run no further. For [`ATTENTION`] cycles turns are then no longer than an
-//! interrupt's flight ([`crate::platform::Platform::ipi_flight`]): none that is sent in such a turn
-//! can arrive within it.
+//! A processor that runs later in a turn sees in memory what those before it did up to the turn's end,
+//! and those before it see what it does one turn late. Interrupts must be neither early nor late. They
+//! are not early, since they are in transit until the receiver's time is the time of arrival
+//! ([`crate::irq::Interrupts::arrive`]). They are not late, since a turn ends where a processor sends
+//! an interrupt to another one, or executes PAUSE while others that are awake have yet to run; those
+//! after it run no further. For [`SHORT_TURNS`] cycles turns are then no longer than the latency of an
+//! IPI ([`crate::platform::Platform::ipi_latency`]): an interrupt that is sent in such a turn does not
+//! arrive before its end.
 //!
 //! Nothing in this depends on the host.
 
@@ -24,7 +25,7 @@ pub(crate) const QUANTUM: u64 = 50_000;
 /// Longest turn, in cycles, while more than one processor executes something.
 const TURN: u64 = 5_000;
 /// How long turns stay short, in cycles.
-const ATTENTION: u64 = 20_000;
+const SHORT_TURNS: u64 = 20_000;
 
 /// How a slice ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +57,12 @@ impl Machine {
     fn turn(&mut self, until: u64, left: &mut u64, counted: bool) -> Slice {
         let mut until = until;
         let awake = self.set_order();
-        let short = self.now < self.attentive_until;
+        let short = self.now < self.short_turns_until;
         if awake > 1 {
             until = until.min(self.now.saturating_add(TURN));
         }
         if short {
-            until = until.min(self.now.saturating_add(self.board.platform.ipi_flight));
+            until = until.min(self.now.saturating_add(self.board.platform.ipi_latency));
         }
         for nth in 0..self.order.len() {
             let id = self.order[nth];
@@ -78,7 +79,7 @@ impl Machine {
                     Outcome::Stopped => return Slice::Stopped,
                     Outcome::Yielded => {
                         until = until.min(self.vcpus[id].cpu.time);
-                        self.attentive_until = until.saturating_add(ATTENTION);
+                        self.short_turns_until = until.saturating_add(SHORT_TURNS);
                     }
                     Outcome::Signals => _ = self.distribute_signals(),
                     Outcome::Event => {
@@ -98,7 +99,7 @@ impl Machine {
             *left = left.saturating_sub(self.vcpus[id].cpu.retired() - before);
         }
         if self.board.chipset.irq.first_arrival().is_some() {
-            self.attentive_until = until.saturating_add(ATTENTION);
+            self.short_turns_until = until.saturating_add(SHORT_TURNS);
             self.receive();
         }
         self.now = until;

@@ -1,5 +1,6 @@
-//! What somebody types, read ahead of the guest: a thread reads, and waits while as much is there as
-//! is kept. So the other end of a pipe waits for the guest, as it would for a serial line.
+//! Console input, read ahead of the guest: a thread reads, and waits while its buffer is full. So the
+//! process at the other end of a pipe is blocked while the guest does not read, as on a serial line
+//! with flow control.
 
 use std::io::{ErrorKind, Read};
 use std::mem;
@@ -14,8 +15,8 @@ const CAPACITY: usize = 64 << 10;
 /// Bytes that are read at once.
 const PIECE: usize = 4 << 10;
 
-/// How long to wait for a file that does not let anybody wait.
-const PATIENCE: Duration = Duration::from_millis(10);
+/// How long to wait before reading again from a non-blocking file that had nothing to read.
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Ctrl-A: begins an escape.
 const ESCAPE: u8 = 0x01;
@@ -25,7 +26,7 @@ pub(crate) struct Typing(Arc<Shared>);
 
 struct Shared {
     queue: Mutex<Queue>,
-    /// There is room again, or nobody wants any more.
+    /// Notified when there is room in the queue again, or it is closed.
     room: Condvar,
     /// Signalled when something has arrived, or nothing can any more.
     arrived: EventFd,
@@ -34,9 +35,9 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     bytes: Vec<u8>,
-    /// Nothing more will come.
+    /// The end of the input is reached.
     ended: bool,
-    /// Nobody wants any more.
+    /// The reader of the queue is gone.
     closed: bool,
 }
 
@@ -119,9 +120,9 @@ impl Shared {
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    // Somebody else's setting: the file is shared.
+                    // Another process has made the file non-blocking, which it shares with this one.
                     drop(queue);
-                    thread::sleep(PATIENCE);
+                    thread::sleep(RETRY_INTERVAL);
                     continue;
                 }
                 Ok(0) | Err(_) => queue.ended = true,

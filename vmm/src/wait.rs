@@ -1,4 +1,4 @@
-//! Where threads wait: for the devices' next event, for somebody to type, for a processor.
+//! Where threads wait: for the devices' next event, for console input, for a processor.
 //!
 //! One of the modules with `unsafe`: it calls the host's `ppoll`, the one call that takes nanoseconds,
 //! and `prctl`, so that they count.
@@ -39,7 +39,7 @@ pub(crate) fn wait(taken: [Option<&EventFd>; 2], kept: Option<&EventFd>, time: D
             if polled.revents != 0
                 && let Some(descriptor) = descriptor
             {
-                // It is readable, and nobody else reads it.
+                // It is readable and has one reader, so that the read does not block.
                 let _ = descriptor.read();
             }
         }

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use self::flight::{Delivery, Flight, Parcel};
+use self::in_transit::{Delivery, InTransit, InterruptKind};
 use self::ioapic::{IoApic, IoApicRegisters};
 use self::lapic::{Lapic, LapicConfig, LapicOutput, PmiOutcome};
 use self::message::{DeliveryMode, Destination, Message};
 use self::pic::{Chip, PicPair, PicRegisters};
 
-mod flight;
+mod in_transit;
 pub mod ioapic;
 pub mod lapic;
 mod lapic_registers;
@@ -71,7 +71,8 @@ impl Pending {
     }
 }
 
-/// What the in-kernel irqchip has to be told while it has the controllers' state.
+/// A change of an input, which the in-kernel irqchip has to be told while it has the controllers'
+/// state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wire {
     /// The line of a device has changed.
@@ -100,12 +101,13 @@ pub struct Interrupts {
     driven: u32,
     /// Those that are held high whatever the devices do.
     held: u32,
-    /// The host's kernel has the controllers: nothing happens here.
+    /// The in-kernel irqchip has the controllers' state: it is out of date here, and changes of lines
+    /// go to `wires`.
     in_kernel: bool,
     wires: Vec<Wire>,
-    /// What processors send each other takes its time.
+    /// Interrupts from one processor to another are in transit for a while.
     delayed: bool,
-    flight: Flight,
+    in_transit: InTransit,
 }
 
 impl Interrupts {
@@ -125,7 +127,7 @@ impl Interrupts {
             in_kernel: false,
             wires: Vec::new(),
             delayed: false,
-            flight: Flight::default(),
+            in_transit: InTransit::default(),
         }
     }
 
@@ -135,7 +137,7 @@ impl Interrupts {
         self.ioapic.reset();
         self.pic.reset();
         self.signals.clear();
-        self.flight.clear();
+        self.in_transit.clear();
         self.update_intr();
     }
 
@@ -188,7 +190,7 @@ impl Interrupts {
         }
     }
 
-    /// The local APIC of `sender` sends a message. What it sends to itself is there at once.
+    /// The local APIC of `sender` sends a message. A message to itself arrives at once.
     fn send(&mut self, message: Message, sender: usize) {
         let mut bus = ApicBus { lapics: &mut self.lapics, signals: &mut self.signals };
         if !self.delayed {
@@ -199,65 +201,65 @@ impl Interrupts {
             if vcpu == sender {
                 bus.deliver_to(vcpu, message);
             } else {
-                self.flight.post(vcpu, Parcel::Ipi(message));
+                self.in_transit.post(vcpu, InterruptKind::Ipi(message));
             }
         }
     }
 
-    /// Whether what one processor sends to another takes its time, which whoever runs them tells by
-    /// [`Self::depart`] and [`Self::arrive`]; else it is there at once, and so is now what was under
-    /// way.
+    /// Sets whether interrupts from one processor to another are in transit until the engine calls
+    /// [`Self::depart`] and [`Self::arrive`]. If not, they arrive at once, and those in transit arrive
+    /// now.
     pub fn delay(&mut self, delayed: bool) {
         self.delayed = delayed;
         if !delayed {
-            let under_way = self.flight.all();
-            self.take_in(under_way);
+            let deliveries = self.in_transit.all();
+            self.deliver_all(deliveries);
         }
     }
 
-    /// A processor that has been running is at `time`: what it has sent departs, and an IPI takes
-    /// `flight` cycles. Whether it has sent anything.
+    /// The processor that has been running is at `time`: the interrupts that it has sent depart, and
+    /// IPIs among them arrive `ipi_latency` cycles later. Whether it has sent any.
     #[inline]
-    pub fn depart(&mut self, time: u64, flight: u64) -> bool {
-        self.flight.depart(time, flight)
+    pub fn depart(&mut self, time: u64, ipi_latency: u64) -> bool {
+        self.in_transit.depart(time, ipi_latency)
     }
 
-    /// `vcpu` is at `time`: it gets what has been sent to it and arrives by then.
+    /// `vcpu` is at `time`: delivers the interrupts in transit that have arrived at it by then.
     #[inline]
     pub fn arrive(&mut self, vcpu: usize, time: u64) {
-        if !self.flight.is_empty() {
-            let arrived = self.flight.arrived(vcpu, time);
-            self.take_in(arrived);
+        if !self.in_transit.is_empty() {
+            let arrived = self.in_transit.arrived(vcpu, time);
+            self.deliver_all(arrived);
         }
     }
 
-    /// When the next of what is under way arrives at `vcpu`.
+    /// When the next interrupt in transit arrives at `vcpu`.
     #[inline]
     pub fn next_arrival(&self, vcpu: usize) -> Option<u64> {
-        if self.flight.is_empty() { None } else { self.flight.next(Some(vcpu)) }
+        if self.in_transit.is_empty() { None } else { self.in_transit.next(Some(vcpu)) }
     }
 
-    /// When the next of what is under way arrives anywhere.
+    /// When the next interrupt in transit arrives at any processor.
     pub fn first_arrival(&self) -> Option<u64> {
-        self.flight.next(None)
+        self.in_transit.next(None)
     }
 
-    fn take_in(&mut self, deliveries: Vec<Delivery>) {
-        for Delivery { vcpu, parcel } in deliveries {
-            match parcel {
-                Parcel::Ipi(message) => {
+    fn deliver_all(&mut self, deliveries: Vec<Delivery>) {
+        for Delivery { vcpu, kind } in deliveries {
+            match kind {
+                InterruptKind::Ipi(message) => {
                     let mut bus = ApicBus { lapics: &mut self.lapics, signals: &mut self.signals };
                     bus.deliver_to(vcpu, message);
                 }
-                Parcel::Pmi => _ = self.pmi(vcpu),
+                InterruptKind::Pmi => _ = self.pmi(vcpu),
             }
         }
     }
 
-    /// A performance counter of `vcpu` overflowed by what another thread of its core did.
+    /// A performance counter of `vcpu` overflowed by an occurrence on another thread of its core.
     pub fn pmi_from_sibling(&mut self, vcpu: usize) {
         if self.delayed {
-            self.flight.post(vcpu, Parcel::Pmi);
+            self.in_transit.post(vcpu, InterruptKind::Pmi);
         } else {
             self.pmi(vcpu);
         }
@@ -375,7 +377,7 @@ impl Interrupts {
         }
     }
 
-    /// What `vcpu` would take next. A few loads: asked before every block.
+    /// What `vcpu` would take next. Called often, so it costs a few loads only.
     pub fn pending(&self, vcpu: usize) -> Pending {
         if self.in_kernel {
             return Pending::default();
@@ -501,8 +503,8 @@ impl ApicBus<'_> {
         accepted
     }
 
-    /// Who gets `message`. In the lowest-priority mode it is one; among equals the lowest-numbered
-    /// processor wins, so that every run is the same.
+    /// The processors that receive `message`. In the lowest-priority mode it is one; of several with
+    /// the same priority the lowest-numbered, so that every run is the same.
     fn receivers(&self, message: Message, source: Option<usize>) -> Vec<usize> {
         let addressed = (0..self.lapics.len())
             .filter(|&vcpu| self.addressed(vcpu, message.destination, source));

@@ -70,7 +70,7 @@ pub static K7: Platform = Platform {
     // The 100 MHz clock of the front-side bus.
     apic_timer_hz: 100_000_000,
     // Not sourced: a serial bus like the P6's.
-    ipi_flight: 630,
+    ipi_latency: 630,
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::Zeros,
     cpuid_apic_id: true,

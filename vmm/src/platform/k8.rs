@@ -30,7 +30,7 @@ pub static K8: Platform = Platform {
     // The HyperTransport base clock.
     apic_timer_hz: 200_000_000,
     // Not sourced: a HyperTransport message, of the order of a memory access.
-    ipi_flight: 500,
+    ipi_latency: 500,
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::Zeros,
     cpuid_apic_id: true,

@@ -52,7 +52,7 @@ pub static KNC: Platform = Platform {
     // No source gives the clock of the timer.
     apic_timer_hz: 100_000_000,
     // Not sourced: a message on the ring, of the order of an access to another core's cache.
-    ipi_flight: 500,
+    ipi_latency: 500,
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::HighestBasic,
     cpuid_apic_id: true,

@@ -59,7 +59,7 @@ pub struct Platform {
     pub apic_timer_hz: u64,
     /// Cycles of the processor clock from the end of the instruction that writes the interrupt command
     /// register until the message is in another processor's local APIC.
-    pub ipi_flight: u64,
+    pub ipi_latency: u64,
     /// CPUID functions, ascending.
     pub cpuid: Cow<'static, [CpuidLeaf]>,
     /// What any other function returns.

@@ -40,7 +40,7 @@ pub static P55C: Platform = Platform {
     // The bus: a third of the clock.
     apic_timer_hz: 66_666_667,
     // A short message of the APIC bus, 21 of its clocks (SDM volume 3B, appendix F), at 16.67 MHz.
-    ipi_flight: 252,
+    ipi_latency: 252,
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::HighestBasic,
     cpuid_apic_id: false,

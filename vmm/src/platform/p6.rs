@@ -41,7 +41,7 @@ pub static P6: Platform = Platform {
     apic_timer_hz: 133_333_333,
     // A short message of the APIC bus, 21 of its clocks (SDM volume 3B, appendix F), at 33.3 MHz, the
     // most that the bus allows.
-    ipi_flight: 630,
+    ipi_latency: 630,
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::HighestBasic,
     cpuid_apic_id: false,

@@ -31,7 +31,7 @@ pub static PII: Platform = Platform {
     // The bus.
     apic_timer_hz: 100_000_000,
     // A short message of the APIC bus, 21 of its clocks (SDM volume 3B, appendix F), at 16.67 MHz.
-    ipi_flight: 504,
+    ipi_latency: 504,
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::HighestBasic,
     cpuid_apic_id: false,

@@ -38,7 +38,7 @@ pub static PM: Platform = Platform {
     // The bus: 100 MHz, four transfers a clock.
     apic_timer_hz: 100_000_000,
     // Not sourced: a message on the system bus, of the order of a memory access.
-    ipi_flight: 500,
+    ipi_latency: 500,
     cpuid: Cow::Borrowed(CPUID),
     cpuid_out_of_range: OutOfRange::HighestBasic,
     cpuid_apic_id: false,

@@ -188,7 +188,7 @@ impl Soft {
             let stride = until.min(vcpu.cpu.time + STRIDE);
             vcpu.cpu.leaves_at_pause = limit.at_pause;
             let exit = self.step(Running { vcpu, siblings, board, ram }, stride, left);
-            let sent = board.chipset.irq.depart(vcpu.cpu.time, board.platform.ipi_flight);
+            let sent = board.chipset.irq.depart(vcpu.cpu.time, board.platform.ipi_latency);
             match exit {
                 Exit::Shutdown => return Outcome::Shutdown,
                 Exit::Pause => return Outcome::Yielded,

@@ -1,7 +1,7 @@
 //! The interrupt controllers, driven through their registers.
 
-mod flight;
 mod in_kernel;
+mod in_transit;
 mod ioapic;
 mod lapic;
 mod pic;

@@ -1,4 +1,4 @@
-//! What is under way between processors. Times are the receivers'.
+//! Interrupts in transit from one processor to another. Times of arrival are the receivers'.
 
 use super::*;
 use crate::irq::VcpuSignal;
@@ -7,7 +7,7 @@ const LVTPC: u32 = 0x340;
 const ASSERT: u32 = 1 << 14;
 const ALL: u32 = 2 << 18;
 
-/// Three processors whose messages take their time.
+/// Three processors with a latency of the messages between them.
 fn delayed() -> Interrupts {
     let mut irq = enabled(3);
     irq.delay(true);
@@ -23,7 +23,7 @@ fn send(irq: &mut Interrupts, from: usize, to: u32, low: u32) {
 fn a_message_departs_and_arrives() {
     let mut irq = delayed();
     send(&mut irq, 0, 1, 0x60);
-    assert_eq!(irq.first_arrival(), None, "nobody has said when it departs");
+    assert_eq!(irq.first_arrival(), None, "it has not departed");
     assert!(irq.depart(1000, 300));
     assert!(!irq.depart(1000, 300), "there is no other");
     assert_eq!((irq.next_arrival(0), irq.next_arrival(1)), (None, Some(1300)));
@@ -35,7 +35,7 @@ fn a_message_departs_and_arrives() {
     assert_eq!((irq.acknowledge(1), irq.first_arrival()), (0x60, None));
 }
 
-/// The sender has its own at once.
+/// The sender itself receives the message at once.
 #[test]
 fn a_message_to_all() {
     let mut irq = delayed();
@@ -86,7 +86,7 @@ fn whatever_is_sent() {
     assert!(irq.pending(2).nmi);
 }
 
-/// Whoever does not run the processors one after the other has everything at once.
+/// Without delay, as on KVM, messages arrive at once, also those that were in transit.
 #[test]
 fn without_delay() {
     let mut irq = delayed();

@@ -1,53 +1,55 @@
-//! What goes from one processor to another and is not there yet.
+//! Interrupts that one processor has sent to another and that have not arrived yet.
 //!
-//! Processors of the software engine run the same interval one after the other, so that what one
-//! sends must not be seen by another one before its own time has come. Whoever runs them has it wait
-//! here: it is posted when a processor sends it, departs when the time of the sender is known, and
-//! arrives when the receiver's time has come.
+//! Processors of the software engine execute the same interval of virtual time one after the other, so
+//! that an interrupt may be sent in the receiver's future. It is posted when a processor sends it,
+//! departs when the engine tells the sender's time, and arrives when the receiver's time is the time of
+//! departure plus the latency.
 
 use serde::{Deserialize, Serialize};
 
 use super::message::Message;
 
-/// What is under way.
+/// What a processor has sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Parcel {
+pub(super) enum InterruptKind {
     /// An interprocessor interrupt.
     Ipi(Message),
     /// Another thread of the core has made a performance counter of this one overflow.
     Pmi,
 }
 
-/// A parcel for a processor.
+/// An interrupt for a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Delivery {
     pub(super) vcpu: usize,
-    pub(super) parcel: Parcel,
+    pub(super) kind: InterruptKind,
 }
 
 /// Deliveries in the order in which they were sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Flight {
+pub(super) struct InTransit {
+    /// Sent at a time that is not known yet.
     posted: Vec<Delivery>,
-    /// With the receiver's time of arrival.
+    /// With their times of arrival.
     departed: Vec<(u64, Delivery)>,
 }
 
-impl Flight {
-    /// Takes what is sent.
-    pub(super) fn post(&mut self, vcpu: usize, parcel: Parcel) {
-        self.posted.push(Delivery { vcpu, parcel });
+impl InTransit {
+    /// An interrupt is sent to `vcpu`.
+    pub(super) fn post(&mut self, vcpu: usize, kind: InterruptKind) {
+        self.posted.push(Delivery { vcpu, kind });
     }
 
-    /// What was posted departs at `time`; an IPI takes `flight` cycles. Whether there was any.
-    pub(super) fn depart(&mut self, time: u64, flight: u64) -> bool {
+    /// All that was posted departs at `time`; an IPI takes `ipi_latency` cycles, a PMI none. Whether
+    /// there was anything.
+    pub(super) fn depart(&mut self, time: u64, ipi_latency: u64) -> bool {
         if self.posted.is_empty() {
             return false;
         }
         for delivery in self.posted.drain(..) {
-            let takes = match delivery.parcel {
-                Parcel::Ipi(_) => flight,
-                Parcel::Pmi => 0,
+            let takes = match delivery.kind {
+                InterruptKind::Ipi(_) => ipi_latency,
+                InterruptKind::Pmi => 0,
             };
             self.departed.push((time.saturating_add(takes), delivery));
         }
@@ -67,13 +69,13 @@ impl Flight {
         departed.chain(self.posted.drain(..)).collect()
     }
 
-    /// When the next of `vcpu`, or, with `None`, of anybody arrives.
+    /// When the next interrupt arrives at `vcpu` or, with `None`, at any processor.
     pub(super) fn next(&self, vcpu: Option<usize>) -> Option<u64> {
         let is_meant = |delivery: &Delivery| vcpu.is_none_or(|only| delivery.vcpu == only);
         self.departed.iter().filter(|(_, delivery)| is_meant(delivery)).map(|&(due, _)| due).min()
     }
 
-    /// Whether nothing has departed that is not there.
+    /// Whether all that has departed has arrived.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.departed.is_empty()
