@@ -18,8 +18,9 @@ use crate::{
 
 const SUPERVISOR: usize = 0;
 
-/// In the guest-physical address of code: a device answers there, whatever RAM is beneath. No
-/// processor has so many address bits, so that its blocks are not mistaken for the RAM's.
+/// Bit of the guest-physical address of a block: its code comes from a device, also where there is RAM
+/// at that address. Above the address bits of any processor, so that such blocks and those of RAM have
+/// different addresses.
 pub(crate) const OF_DEVICE: u64 = 1 << 63;
 
 /// Where a byte of guest-physical space is.
@@ -602,8 +603,8 @@ impl Cpu {
         }
     }
 
-    /// Finds a byte of linear memory, by the TLB or by a page walk. What has to know when it is reached
-    /// is found by an instruction that is [`Cpu::alone`], and stops any other.
+    /// Finds a byte of linear memory, by the TLB or by a page walk. For a device or a watched page it
+    /// is [`Stop::ALONE`] unless the instruction is [`Cpu::alone`].
     fn translate<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
@@ -619,8 +620,8 @@ impl Cpu {
         } else {
             linear & 0xffff_ffff
         };
-        // Nothing is entered into the TLB while the processor is without caches; what was before is
-        // found, and holds.
+        // While `uncached` is set nothing is entered into the TLB. Entries from before it was set (see
+        // `handover.rs`) are found, and are still valid.
         if let Some(entry) = self.tlb.find(mmu, linear)
             && (intent == Intent::Read || entry.writable)
         {
@@ -668,7 +669,7 @@ impl Cpu {
         Ok(found)
     }
 
-    /// What [`Self::translate`] has found, if the running instruction may have it.
+    /// `place` if the running instruction may access it now; else [`Stop::ALONE`].
     fn reach(&self, place: Place, watched: bool) -> Exec<Place> {
         if self.alone || place.host.is_some() && !watched { Ok(place) } else { Err(Stop::ALONE) }
     }
@@ -702,7 +703,7 @@ impl Cpu {
 }
 
 /// The accesses that move `len` bytes from `linear` on, with their sizes: of eight bytes, then of
-/// four and two. None where nobody counts.
+/// four and two. None under an observer that does not count.
 fn accesses<O: Observer>(linear: u64, len: usize) -> impl Iterator<Item = (u64, u64)> {
     let (mut at, mut left) = (linear, if O::COUNTS { len as u64 } else { 0 });
     std::iter::from_fn(move || {

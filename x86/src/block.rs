@@ -7,7 +7,7 @@
 //!
 //! A block is dropped when one of its pages is overwritten where code was read from it. The cache has
 //! a budget of host memory; when it is used up, all blocks are dropped. Code that is not in RAM is
-//! not kept: nobody would say that it has changed.
+//! translated for each execution anew: there is no notice when a device's bytes change.
 
 use std::{
     cell::Cell,
@@ -40,29 +40,32 @@ pub(crate) struct Mode(pub(crate) u16);
 pub(crate) enum Ending {
     /// Its last instruction set RIP.
     Branch,
-    /// RIP is behind its last instruction, and the next block may follow straight away.
+    /// RIP is behind its last instruction, and the next block may follow by a link.
     Through,
-    /// RIP is behind its last instruction, and the run loop has to look first.
+    /// RIP is behind its last instruction, and the run loop has to check what the block has changed
+    /// before it goes on.
     Fall,
 }
 
-/// Which block: its place in the cache, and the serial number that it has there.
+/// Names a block by its place in the cache and its serial number, which tells it from other blocks
+/// that are or were at that place.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct BlockId {
     pub(crate) place: u32,
-    /// Another block at the same place has another; none has zero.
+    /// From 1; zero names no block.
     pub(crate) serial: u64,
 }
 
-/// The successor of a block. It holds as long as that is there.
+/// The successor of a block. The link is valid until the successor is dropped.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Link {
     pub(crate) target: BlockId,
-    /// `None`: the successor is in the same page, and holds whatever maps that.
+    /// The mapping under which the link is valid; `None` if the successor is in the same page, so that
+    /// the link is valid under any.
     pub(crate) mapping: Option<Mapping>,
 }
 
-/// What has to be as it was for a linear address to lead to the same block.
+/// A linear address and the state of the TLB: while both are the same, they lead to the same block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub(crate) linear: u64,
@@ -84,7 +87,8 @@ pub struct Block<O> {
     pub(crate) cycles: u32,
     pub(crate) last_begins: u16,
     pub(crate) ending: Ending,
-    /// Has an instruction whose accesses may have to be taken back when it faults.
+    /// Has an instruction that may fault after it has accessed memory, so that the observer has to take
+    /// back the accesses that it counted.
     pub(crate) marks: bool,
     /// What its instructions are counted as; `None` if none belongs to a class.
     pub(crate) classes: Option<Box<BlockClasses>>,
@@ -96,7 +100,7 @@ pub struct Block<O> {
 }
 
 impl<O> Block<O> {
-    /// A block without instructions, which is never executed: nobody asks for its serial number.
+    /// A block without instructions, which is never executed; its serial number has no meaning.
     fn nothing() -> Self {
         Self {
             serial: u64::MAX,
@@ -258,7 +262,7 @@ impl Hasher for AddressHasher {
 
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;
 
-/// The block that is translated for one execution and not kept.
+/// The place of the block that is translated for one execution only.
 pub(crate) const TRANSIENT: u32 = 0;
 
 /// All translated blocks of a machine under one observer.
@@ -271,7 +275,7 @@ pub struct Translations<O> {
     /// Host memory that the blocks take, in bytes, and how much they may take.
     cost: usize,
     budget: usize,
-    /// What the instructions take.
+    /// The cycles of instructions, which are lowered into the blocks.
     pub(crate) cycle_costs: CycleCosts,
     /// From RIP to block, for all processors.
     jumps: JumpCache,
@@ -370,7 +374,7 @@ impl<O> Translations<O> {
         block
     }
 
-    /// Keeps a block. All others go if there is no room for it.
+    /// Adds a block to the cache. If the budget has no room for it, all others are dropped.
     pub(crate) fn insert(&mut self, block: Block<O>) -> u32 {
         let key = (block.gpa, block.mode);
         if let Some(&old) = self.index.get(&key) {
@@ -434,7 +438,7 @@ impl<O> Translations<O> {
         self.overwritten_seen = ram.overwritten.count();
     }
 
-    /// Drops everything: guest memory was written past the processors that note their writes.
+    /// Drops everything, since guest memory was written without a note to [`Ram`].
     pub fn forget(&mut self) {
         self.blocks.truncate(1);
         self.free.clear();
@@ -451,7 +455,7 @@ impl<O> Translations<O> {
         Translated { blocks: self.translated, overwritten: self.overwritten }
     }
 
-    /// Number of blocks that are kept.
+    /// Number of blocks in the cache.
     #[must_use]
     pub fn len(&self) -> usize {
         self.index.len()
@@ -482,11 +486,11 @@ pub struct Translated {
 
 const JUMPS: usize = 16_384;
 
-/// Where a block is entered: what the jump cache is asked for.
+/// Where a block is entered: the key of the jump cache.
 #[derive(Clone, Copy)]
 pub(crate) struct Jump {
     pub(crate) linear: u64,
-    /// Of [`crate::tlb::Tlb::epochs`], that of the mapping's kind. No two processors have the same.
+    /// The TLB's epoch for the kind of mapping, global or not. No two processors have the same.
     pub(crate) epoch: u64,
     pub(crate) mode: Mode,
     pub(crate) mmu: u8,
@@ -494,8 +498,8 @@ pub(crate) struct Jump {
     pub(crate) global: bool,
 }
 
-/// From RIP to block without a page walk: direct-mapped, void with the TLB's epochs. All processors
-/// share it; each finds its own entries only.
+/// From RIP to block without a page walk: a direct-mapped cache whose entries are valid for one epoch
+/// of a processor's TLB. All processors share it; each finds only its own entries, since epochs differ.
 #[derive(Default)]
 struct JumpCache(Vec<(Jump, BlockId)>);
 

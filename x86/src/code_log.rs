@@ -1,4 +1,4 @@
-//! A bounded record of pages: what happened to which, for readers who look at it now and then.
+//! A bounded log of pages, for several readers that each read what is new to them.
 
 use std::cell::Cell;
 

@@ -66,43 +66,43 @@ pub struct Cpu {
     pub alignment: AlignmentRule,
     /// Which kind of instruction used the x87 and MMX registers last.
     pub(crate) fp_kind: FpKind,
-    /// Each instruction is fetched and decoded anew, and each access walks the page tables: nothing
-    /// is kept that could be out of date. Slow; set before the first instruction, untouched by reset.
+    /// Each instruction is fetched and decoded anew, and each access walks the page tables: there are
+    /// no caches that could be stale. Slow; set before the first instruction, untouched by reset.
     ///
     /// A guest that changes a mapping and does not flush it sees the change at once.
     pub uncached: bool,
 
     /// Virtual time in cycles at the start of the running block.
     pub time: u64,
-    /// Instructions retired since power-on, at the start of the running block. How many cycles they
-    /// took is another matter.
+    /// Instructions retired since power-on, at the start of the running block.
     pub(crate) retired: u64,
     /// DELAY holds the thread back until this time; an exception or interrupt ends that.
     pub(crate) delayed_until: u64,
     /// The run ends no later than at this time.
     pub(crate) deadline: u64,
-    /// The run ends when so many instructions have retired. Each step that is none takes one off.
+    /// The bound on steps ([`crate::timing::Budget::steps`]) as a number of retired instructions: the
+    /// run ends when [`Cpu::retired`] reaches it. A step that retires no instruction lowers it by one.
     pub(crate) retire_until: u64,
-    /// What execution takes. A run sets it to that of its translations; who delivers an interrupt to a
-    /// processor whose tiers differ sets it before.
+    /// What execution takes in cycles. A run sets it to the costs of its translations; an owner with
+    /// caches of different costs sets it before it delivers an interrupt.
     pub cycle_costs: CycleCosts,
     /// Software TLBs for supervisor and user accesses.
     pub(crate) tlb: Tlb,
     /// Which of them explicit accesses use: 0 supervisor, 1 user.
     pub(crate) mmu: usize,
-    /// The run shall end at the next instruction boundary.
+    /// The run is to end at the next instruction boundary.
     pub(crate) leave: bool,
-    /// It shall for no other reason than that translated code has been overwritten.
+    /// `leave` is set for no other reason than that translated code has been overwritten.
     pub(crate) overwrote: bool,
-    /// No other instruction of a block comes before the running one: the time is that of its beginning,
-    /// and all counts are those of the instructions before it.
+    /// The running instruction is executed as the first and only one of its block, so that
+    /// [`Cpu::time`] and the observer's facts are those at its beginning.
     pub(crate) alone: bool,
-    /// The processor's owner wants to see every change of CPL and IF: ends the run there.
+    /// Every change of CPL and of IF ends the run, since the owner counts by them.
     pub observe_privilege: bool,
-    /// An interrupt or NMI waits that something holds back: ends the run when IF is set and when IRET
-    /// ends the blocking of NMIs.
+    /// An interrupt or NMI is pending that IF, the interrupt shadow or the blocking of NMIs holds back:
+    /// the run ends when that ends.
     pub interrupt_waits: bool,
-    /// PAUSE and DELAY end the run: the processor spins, and others have something to do.
+    /// PAUSE and DELAY end the run: the processor is likely to spin, and the owner runs the others.
     pub leaves_at_pause: bool,
     /// PAUSE or DELAY has ended the run.
     pub(crate) paused: bool,
@@ -112,14 +112,18 @@ pub struct Cpu {
     pub(crate) nmi_blocked: bool,
     /// Halted by HLT.
     pub halted: bool,
-    /// Debug breakpoints are watched: the slow way of running is on.
+    /// Which breakpoints are watched for. While one is on instruction fetches, the run loop executes
+    /// instruction by instruction; accesses to pages with one on data take the slow path.
     pub(crate) watch: Watch,
     /// Debug conditions met by the running instruction, at their places in DR6.
     pub(crate) debug_hits: u64,
-    /// Where the last branch went: 0 fell through, 1 to its static target, 2 anywhere else.
+    /// Where the last branch went: 0 fell through, 1 to its static target (both index the links of its
+    /// block), 2 anywhere else. Above that, a mark that the running instruction leaves for
+    /// [`Cpu::step`]: `RF_LOADED`, `STEP_LOST`.
     ///
-    /// A word of its own: as a byte among others it may be written as a byte and read with what is
-    /// beside it, for which the read has to wait until the write is in the cache.
+    /// Of 32 bits to avoid store-forwarding stalls: the compiler may write a `u8` field as a byte and
+    /// read it together with its neighbours, and a load wider than the store before it has to wait
+    /// until the store is in the cache.
     pub(crate) slot: u32,
 }
 
@@ -253,7 +257,7 @@ impl Cpu {
         self.retired
     }
 
-    /// `n` steps were none that retires an instruction, and took `cycles` together.
+    /// Counts `n` steps that retired no instruction and took `cycles` together.
     pub(crate) fn step_without_retiring(&mut self, n: u64, cycles: u64) {
         self.time += cycles;
         self.retire_until = self.retire_until.saturating_sub(n);
@@ -342,7 +346,8 @@ impl Cpu {
         self.flags_changed(before);
     }
 
-    /// After IF, TF, VM or AC may have changed: ends the run where the owner has to look.
+    /// After IF, TF, VM or AC may have changed from their values in `before`: ends the run where the
+    /// owner or the run loop has to act on the change.
     pub(crate) fn flags_changed(&mut self, before: u64) {
         let changed = before ^ self.system_flags;
         if changed & flags::IF != 0
@@ -360,13 +365,14 @@ impl Cpu {
         }
     }
 
-    /// The owner has to look at the next instruction boundary, or between two iterations.
+    /// Ends the run at the next instruction boundary, or between two iterations, so that the owner can
+    /// deliver interrupts and run devices.
     pub(crate) fn leave_soon(&mut self) {
         self.leave = true;
         self.overwrote = false;
     }
 
-    /// A write has `hit` translated code or not: the run ends before the code can run.
+    /// After a write: if it `hit` translated code, the run ends before that code can be executed.
     pub(crate) fn note_overwritten(&mut self, hit: bool) {
         if hit {
             self.overwrote |= !self.leave;
@@ -392,7 +398,7 @@ impl Cpu {
         self.nmi_blocked
     }
 
-    /// PAUSE, or what a processor has in its place.
+    /// PAUSE or DELAY has executed.
     pub(crate) fn note_pause(&mut self) {
         if self.leaves_at_pause {
             self.paused = true;
@@ -400,7 +406,7 @@ impl Cpu {
         }
     }
 
-    /// IRET: an NMI that waits is next.
+    /// IRET ends the blocking of NMIs: a pending one is delivered next.
     pub(crate) fn unblock_nmi(&mut self) {
         if self.nmi_blocked && self.interrupt_waits {
             self.leave = true;

@@ -35,8 +35,8 @@ pub struct Accesses {
     pub misaligned: u64,
 }
 
-/// Three counts of accesses in one word, so that remembering them before an instruction costs next
-/// to nothing. A block adds less to each than half of what its field holds.
+/// Three counts of accesses packed into one word, so that saving them before each instruction is one
+/// load. A block adds less to each than half of what its field holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark(u64);
 

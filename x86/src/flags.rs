@@ -1,4 +1,4 @@
-//! The arithmetic flags, computed when somebody looks.
+//! The arithmetic flags, computed lazily: when an instruction reads one.
 //!
 //! An arithmetic instruction leaves its result and its carries; CF, PF, AF, ZF, SF and OF are read
 //! out of those two words. `result` is sign-extended to 64 bits, so ZF, SF and PF need no operand

@@ -13,7 +13,8 @@ pub(crate) fn handler<O: Observer>(insn: &Insn) -> Handler<O> {
     find(insn).unwrap_or(exec::undefined)
 }
 
-/// The same; `None` if nobody executes it, which no lowered instruction comes to.
+/// As [`handler`]; `None` if the operation's family has no handler for it, which does not happen for
+/// lowered instructions.
 fn find<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
     match insn.op.family() {
         Family::General => exec::handler(insn),

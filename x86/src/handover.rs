@@ -52,7 +52,7 @@ impl Cpu {
         self.set_debug_register(7, registers.control);
     }
 
-    /// The four page-directory-pointer entries that legacy PAE paging keeps inside the processor
+    /// The four page-directory-pointer entries that legacy PAE paging caches in the processor
     /// (AMD64 APM volume 2, section 5.2.3). Zero after reset.
     #[must_use]
     pub fn pdptes(&self) -> [u64; 4] {

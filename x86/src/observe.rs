@@ -1,15 +1,15 @@
-//! Who watches an instruction stream.
+//! Observers of an instruction stream.
 //!
-//! Execution is generic over an [`Observer`], which brings a tier of its own: the blocks translated for
-//! it, with their links and jump cache ([`crate::block::Translations`]). What an observer does not ask
-//! for is not in its tier's code. [`Plain`] sees nothing and costs nothing; [`Counting`] adds up the
+//! Execution is generic over an [`Observer`]. Each has blocks of its own, translated for it, with their
+//! links and jump cache ([`crate::block::Translations`]), and handlers compiled for it: what an
+//! observer does not ask for costs nothing. [`Plain`] sees nothing; [`Counting`] adds up the
 //! architectural facts.
 
 use crate::{block::Block, bus::Bus, class::ClassCount, cpu::Cpu, insn::Insn, ram::Ram};
 
 pub use crate::facts::{Accesses, Branch, Counting, DR0, DR1, DR2, DR3, Facts, FpKind, Mark};
 
-/// Somebody who watches execution.
+/// What is told of execution, and counts or models it.
 ///
 /// A block's static facts (instructions and their classes) are added once a block; what depends on the
 /// run is counted where it happens. What an instruction did that faults is taken back, but for the
@@ -29,8 +29,7 @@ pub trait Observer: Sized {
         None
     }
 
-    /// The facts so far, for whoever counts them to take out what was counted; `None` if nothing is
-    /// observed.
+    /// The facts so far, `None` if none are counted. The owner takes those that it counts out of them.
     #[inline(always)]
     fn facts(&mut self) -> Option<&mut Facts> {
         self.counting().map(Counting::complete)
@@ -301,6 +300,6 @@ pub struct Cx<'a, O> {
     pub bus: &'a mut dyn Bus,
     /// Guest memory.
     pub ram: &'a Ram,
-    /// Who watches.
+    /// What is told of execution.
     pub observer: O,
 }

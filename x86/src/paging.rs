@@ -300,7 +300,7 @@ impl Cpu {
         })
     }
 
-    /// Loads the page-directory-pointer entries that legacy PAE paging keeps inside the processor;
+    /// Loads the page-directory-pointer entries, which legacy PAE paging caches in the processor;
     /// #GP(0) if a present one has reserved bits set (AMD64 APM volume 2, section 5.2.3).
     pub(crate) fn load_pdptes(&mut self, ram: &Ram, cr3: u64) -> Exec<()> {
         let mut pdptes = [0; 4];

@@ -1,4 +1,4 @@
-//! The run loop: from block to block until something has to be looked at.
+//! The run loop: executes block after block until the budget is used up or the owner has to act.
 
 use crate::{
     access::OF_DEVICE,
@@ -18,8 +18,8 @@ use crate::{
 pub enum Exit {
     /// The budget is used up.
     Deadline,
-    /// Something may have changed that the owner has to look at: interrupts, devices, counters,
-    /// the privilege that is being observed.
+    /// Something may have changed that the owner has to act on: pending interrupts, devices, counters,
+    /// or the privilege by which it counts.
     Leave,
     /// PAUSE or DELAY, with [`Cpu::leaves_at_pause`].
     Pause,
@@ -33,10 +33,11 @@ pub enum Exit {
 const LONGEST: usize = 15;
 
 impl Cpu {
-    /// Runs until the budget is used up or something has to be looked at.
+    /// Runs until the budget is used up or another reason in [`Exit`].
     ///
-    /// The run ends between two instructions, or between two iterations of a repeated one. What takes
-    /// several cycles is finished when it has begun.
+    /// The run ends between two instructions, or between two iterations of a repeated one. An
+    /// instruction that takes several cycles is finished when it has begun, also if its last cycle is
+    /// beyond the budget.
     pub fn run<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
@@ -99,7 +100,8 @@ impl Cpu {
         }
     }
 
-    /// Takes notice of code that was overwritten and of pages that now hold code.
+    /// Drops blocks whose code was overwritten, and closes the fast path of writes to pages that hold
+    /// code now.
     #[inline]
     pub(crate) fn notice_code<O: Observer>(
         &mut self,
@@ -203,7 +205,7 @@ impl Cpu {
             } else if self.system_flags & (flags::TF | flags::RF) != 0 {
                 return Ok(());
             }
-            // What comes next may be a fault, which is not of this run.
+            // Looking up the next block may fault, which must not happen beyond the budget.
             if self.is_spent() {
                 return Ok(());
             }
@@ -235,14 +237,14 @@ impl Cpu {
         begin.min(usize::try_from(self.retire_until - self.retired).unwrap_or(usize::MAX))
     }
 
-    /// What leads to the block at RIP.
+    /// The mapping by which RIP leads to its block.
     #[inline]
     fn mapping(&self) -> Mapping {
         Mapping { linear: self.linear_rip(), space: self.tlb.space(self.mmu) }
     }
 
-    /// Whether `to`, which followed `from`, follows it wherever the page of both is mapped: it is as
-    /// far away in linear as in physical memory, and always so.
+    /// Whether a link from `from` to `to` is valid wherever the page is mapped: both are in one page,
+    /// and the distance of the branch is the same in linear as in physical memory, at any address.
     fn stays_in_page<O>(&self, from: &Block<O>, slot: usize, to: &Block<O>) -> bool {
         let page = |gpa| gpa & !(PAGE - 1);
         let distance = self.rip.wrapping_sub(self.regs[usize::from(BLOCK_BASE)]);
@@ -355,7 +357,8 @@ impl Cpu {
         }
     }
 
-    /// Instruction `at` of the block did not simply retire.
+    /// Instruction `at` of the block ended with `stop`: the instructions before it retire, and so does
+    /// HLT; any other leaves RIP at itself.
     #[cold]
     #[inline(never)]
     fn stopped<O: Observer>(
@@ -408,7 +411,7 @@ impl Cpu {
         }
     }
 
-    /// The same where the jump cache does not know it.
+    /// As [`Self::lookup`], on a miss of the jump cache.
     #[inline(never)]
     fn lookup_slow<O: Observer>(
         &mut self,
@@ -456,7 +459,7 @@ impl Cpu {
         Ok(id)
     }
 
-    /// The way to the block at `linear`, for the jump cache.
+    /// The jump cache's key for the block at `linear`.
     #[inline(always)]
     fn jump(&self, linear: u64, mode: Mode, global: bool) -> Jump {
         let epoch = self.tlb.epochs[usize::from(global)];

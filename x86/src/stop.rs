@@ -1,4 +1,5 @@
-//! Why an instruction did not simply go on to the next one.
+//! Why execution does not go on with the next instruction of the block: exceptions, HLT, and the need
+//! to execute an instruction again.
 
 use std::num::NonZeroU64;
 
@@ -47,9 +48,9 @@ impl Stop {
     /// The instruction has more to do and will be executed again: a REP string instruction that
     /// gave way to an interrupt, or an x87 instruction that waits for one. It has not retired.
     pub const RESTART: Self = Self(NonZeroU64::new(RESTART).unwrap());
-    /// The instruction is to be executed again as the only one of its block: it reaches a device, which
-    /// has to be told the time, or a watched page, where all before it must have retired. Comes where
-    /// the instruction could fault, and leaves as little behind.
+    /// The instruction is to be executed again as the only one of its block: it accesses a device, which
+    /// has to be told the exact time, or a watched page, where all instructions before it must have
+    /// retired. It is raised before the access, as a fault would be, and leaves the state unchanged.
     pub(crate) const ALONE: Self = Self(NonZeroU64::new(ALONE).unwrap());
     /// HLT retired: nothing to execute until an interrupt.
     pub const HALT: Self = Self(NonZeroU64::new(HALT).unwrap());

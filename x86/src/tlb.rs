@@ -1,8 +1,8 @@
 //! The software TLB: from the number of a linear page to host memory in one compare.
 //!
-//! It is a cache of the page walk and of nothing else: what it holds back is what the walk (or a
-//! look at MMIO, code pages and breakpoints) has to see every time. The processor's own TLBs, whose
-//! misses are counted, are another matter and not modelled here.
+//! It caches page walks, and whether accesses to the page may take the fast path: not for devices,
+//! not for writes to pages with translated code, not for pages with breakpoints. It does not model the
+//! TLBs of a real processor, whose misses are events.
 
 use std::{
     num::NonZeroU64,
@@ -11,10 +11,10 @@ use std::{
 
 use crate::ram::{HostPage, PAGE, Ram};
 
-/// The bits of an epoch below those that say whose it is.
+/// The bits of an epoch below the number of its processor.
 const EPOCH_BITS: u32 = 40;
 
-/// A number of the processor that an epoch is of, which no other has.
+/// The number of the processor that an epoch belongs to.
 #[inline(always)]
 pub(crate) fn processor_of(epoch: u64) -> u64 {
     epoch >> EPOCH_BITS

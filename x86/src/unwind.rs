@@ -35,8 +35,8 @@ struct Handler {
 impl Cpu {
     /// Undoes the delivery of a fault with `vector` to the handler whose first instruction is next.
     /// `None`, and nothing has changed, if the handler is not there or the stack does not hold the
-    /// frame that a fault leaves: somebody jumped there, or INT n or an interrupt with this vector
-    /// led there. Handlers behind task gates are not recognised.
+    /// frame that a fault leaves, because a jump, INT n or an interrupt with this vector led there.
+    /// Handlers behind task gates are not recognised.
     ///
     /// RF is set afterwards, as in the frame: that of the faulting instruction itself is lost.
     pub fn unwind<O: Observer>(&mut self, cx: &mut Cx<'_, O>, vector: u8) -> Option<Unwound> {

@@ -158,7 +158,7 @@ impl Effects {
             || string::describe(&mut effects)
             || system::describe(&mut effects)
             || does_nothing(insn.op);
-        debug_assert!(known, "nobody describes {:?}", insn.op);
+        debug_assert!(known, "no family describes {:?}", insn.op);
         effects.finish()
     }
 

@@ -1,4 +1,4 @@
-//! What an instruction of this folder is counted as.
+//! The classes of the instructions in this folder: what they are counted as.
 
 use iced_x86::{Code, Instruction};
 
