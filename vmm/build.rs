@@ -87,7 +87,7 @@ fn has_perf() -> bool {
     if fd < 0 {
         return false;
     }
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
     true
 }

@@ -84,7 +84,8 @@ fn table(old: &Path, new: &Path, cases: &[Case]) -> Result<()> {
         run(old)?;
         run(new)?;
         for pair in 0..*pairs {
-            // Whoever comes second has the host that the first one warmed: they take turns.
+            // The second finds the host's caches and frequency as the first left them: the builds
+            // alternate in who is first.
             let (a, b) = if pair % 2 == 0 {
                 let a = run(old)?;
                 (a, run(new)?)

@@ -15,7 +15,7 @@ use crate::qemu::program;
 /// Where Debian's packages `bochsbios` and `vgabios` put the firmware.
 const BIOS: &str = "/usr/share/bochs/BIOS-bochs-latest";
 const VGA_BIOS: &str = "/usr/share/bochs/VGABIOS-lgpl-latest";
-/// Bochs wants a display: it serves one to a VNC client that nobody starts.
+/// Bochs requires a display library: this one is a VNC server, to which no client connects.
 const DISPLAY: &str = "rfb, options=\"timeout=0\"";
 
 /// An installed Bochs.

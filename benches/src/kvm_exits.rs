@@ -20,13 +20,13 @@ use crate::{Result, clock, long_mode};
 
 /// A write here ends a guest: the debug-exit port of vpmu.
 pub(crate) const END_PORT: u16 = 0xF4;
-/// Nobody listens here.
+/// A port of no device.
 const UNUSED_PORT: i32 = 0xED;
-/// A turn of exits is so long.
+/// Exits in one measured run.
 const EXITS: u32 = 20_000;
-/// A turn of what takes many system calls each time.
+/// Exits in one measured run of those that take many system calls each.
 const LONG_EXITS: u32 = 2_000;
-/// Of so many turns the best counts.
+/// The best of so many runs is taken.
 const TURNS: usize = 5;
 /// Instructions in a loop's body.
 const UNROLLED: u32 = 16;
@@ -365,7 +365,7 @@ fn user(load: Load, times: u32) -> Result<Image> {
     p.enter_user(there, USER_RFLAGS)?;
     p.place(&mut there)?;
     repeat(&mut p, load, times)?;
-    // Not every KVM keeps the IOPL with which CPL 3 could write to the port.
+    // Not every KVM preserves the IOPL with which CPL 3 could write to the port.
     p.int(i32::from(WAKE))?;
     Ok(p.finish()?)
 }

@@ -50,7 +50,7 @@ pub const FAULT_UD: u64 = 0x100 | 6;
 /// What [`Guest::probe`] reports after a general-protection fault.
 pub const FAULT_GP: u64 = 0x100 | 13;
 
-/// Exit code of a guest with an exception that nobody expected.
+/// Exit code of a guest with an unexpected exception.
 const UNEXPECTED: u32 = 0x3F;
 
 /// A guest being assembled. It is the assembler too: every instruction is a method.

@@ -22,9 +22,9 @@ use crate::Part;
 
 /// Memory of the machine.
 const MEMORY: u64 = 16 << 20;
-/// A guest that retires this many instructions has lost its way.
+/// Limit of retired instructions, beyond which a guest is taken to be in an endless loop.
 const MAX_INSTRUCTIONS: u64 = 50_000_000;
-/// A guest that takes so long on KVM has lost its way.
+/// Time limit on KVM, beyond which a guest is taken to be in an endless loop.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
 /// What executes the guests of a test.

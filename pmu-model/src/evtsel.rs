@@ -28,7 +28,7 @@ pub const CNT_MASK: u64 = 0xFF << 24;
 ///
 /// Layout: 7:0 `EVENT_SELECT`, 15:8 `UNIT_MASK`, 16 `USR`, 17 `OS`, 18 `E`, 19 `PC`, 20 `INT`,
 /// 21 thread count mode, 22 `EN`, 23 `INV`, 31:24 `CNT_MASK`. Reset: 0. Which of the bits a
-/// processor has is the personality's affair ([`crate::Register::stored`]).
+/// processor has is said by the personality ([`crate::Register::stored`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Evtsel(pub u64);
 

@@ -3,7 +3,7 @@
 use crate::personality::MAX_COUNTERS;
 
 /// The overflows with `INT` set that one call of the model produced: one assertion of the local
-/// APIC's LVTPC each. What an assertion does is the APIC's affair.
+/// APIC's LVTPC each. What an assertion leads to is up to the local APIC, outside of this crate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[must_use = "an overflow with INT set asserts LVTPC"]
 pub struct Pmis([u32; MAX_COUNTERS]);

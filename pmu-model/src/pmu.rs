@@ -22,10 +22,10 @@ impl core::fmt::Display for GpFault {
 
 impl core::error::Error for GpFault {}
 
-/// Outcome of RDMSR or WRMSR for one who has some of the registers.
+/// Outcome of RDMSR or WRMSR at a component that has some of the model-specific registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MsrAccess<T> {
-    /// Not a register of this one's.
+    /// The register is not one of this component's.
     NotOurs,
     /// It was done; a read's value.
     Done(T),
@@ -60,10 +60,10 @@ pub enum Reset {
 
 /// The PMU of one logical processor: plain data and pure logic.
 ///
-/// Every occurrence that an engine reports is either lost (nobody subscribed) or added to each
-/// counter that takes its signal at the CPL given. A counter is `personality.width` bits wide; when
-/// it wraps to zero it overflows, and what that asserts is returned to the caller
-/// ([`PmiRule`]). The counters' clock stops in halt, so an engine reports nothing while halted.
+/// Every occurrence that an engine reports is added to each counter that counts its signal at the CPL
+/// given; if none does, it is dropped. A counter is `personality.width` bits wide; when it wraps to
+/// zero it overflows, and the interrupts that this asserts are returned to the caller ([`PmiRule`]).
+/// The counters' clock stops in halt, so an engine reports nothing while halted.
 #[derive(Debug, Clone)]
 pub struct Pmu {
     pub(crate) personality: &'static Personality,
@@ -77,9 +77,9 @@ pub struct Pmu {
     pub(crate) stats: [CounterStats; MAX_COUNTERS],
     pub(crate) uncounted: UncountedSet,
     pub(crate) subscriptions: Subscriptions,
-    /// It asks an engine for what its counters count.
+    /// It has a demand for what its counters count; false for [`Pmu::without_demand`].
     pub(crate) asks: bool,
-    /// How often what is counted may have changed.
+    /// How often the registers have been programmed: [`Pmu::programmings`].
     pub(crate) programmings: u64,
     /// Unhalted clocks since then, not yet in the statistics.
     pub(crate) clocks: u64,
@@ -215,7 +215,7 @@ impl Pmu {
         }
     }
 
-    /// Finds out what the registers ask for.
+    /// Derives from the registers which counters are enabled and what they count.
     fn reprogram(&mut self) {
         let clocks = core::mem::take(&mut self.clocks);
         let increments = core::mem::take(&mut self.increments);
@@ -343,8 +343,8 @@ impl Pmu {
         overflow.pmis
     }
 
-    /// Adds `n` to one counter, of what somebody else has counted for it. Nothing is added to a
-    /// counter that is not enabled.
+    /// Adds `n` to one counter for which something other than an engine's signals counts, such as the
+    /// host's PMU. Nothing is added to a counter that is not enabled.
     pub fn count(&mut self, counter: usize, n: u64) -> Pmis {
         let mut overflow = self.overflow();
         if counter < MAX_COUNTERS {
@@ -367,8 +367,8 @@ impl Pmu {
         overflow.pmis
     }
 
-    /// Another hardware thread of the same core did this, at its privilege level `cpl`. Counters in
-    /// thread count mode and those of events without a thread context see it.
+    /// Adds a batch of another hardware thread of the same core, at its privilege level `cpl`. Counters
+    /// in thread count mode and those of events without a thread context take part.
     ///
     /// If [`Pmu::sibling_demand`] says `per_cycle`, it is called for each clock cycle. An overflow
     /// interrupts this thread, unless [`Pmu::is_core_event`] says otherwise.
@@ -400,20 +400,20 @@ impl Pmu {
             .min()
     }
 
-    /// A number that changes whenever what is counted may have changed: by writes to control
-    /// registers, not to counters.
+    /// A number that changes with each write to a control register, and so whenever what is counted
+    /// may have changed. Writes to counters do not change it.
     #[inline]
     pub fn programmings(&self) -> u64 {
         self.programmings
     }
 
-    /// What the enabled counters want to know. Changes only with [`Pmu::programmings`].
+    /// The signals that the enabled counters count. Changes only with [`Pmu::programmings`].
     #[inline]
     pub fn demand(&self) -> &Demand {
         &self.subscriptions.demand
     }
 
-    /// What the enabled counters want to know of the other threads of the core.
+    /// The signals of the core's other threads that the enabled counters count.
     #[inline]
     pub fn sibling_demand(&self) -> &Demand {
         &self.subscriptions.sibling_demand
@@ -446,7 +446,7 @@ impl Pmu {
         self.subscriptions.at_cpl[usize::from(cpl & 3)]
     }
 
-    /// Before something that may overflow counters, at one instant.
+    /// The state before a batch that may overflow counters at one instant.
     #[inline]
     fn overflow(&self) -> Overflow {
         Overflow { pmis: Pmis::NONE, line_is_low: self.registers.global_status == 0 }
@@ -478,7 +478,8 @@ impl Pmu {
         }
     }
 
-    /// Lets those of `counters` that judge each cycle judge one.
+    /// Has those of `counters` with a counter mask or edge detection compare the occurrences of one
+    /// cycle.
     #[inline]
     fn judge(&mut self, counts: &SignalCounts, counters: CounterSet, overflow: &mut Overflow) {
         let judging = self.subscriptions.per_cycle & counters;

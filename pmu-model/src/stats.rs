@@ -4,7 +4,8 @@ use crate::event::EventDef;
 use crate::personality::{MAX_EVENTS, Personality};
 use crate::select::Select;
 
-/// Distinct selections that a counter keeps apart; further ones are summed as "others".
+/// Distinct selections for which a counter has separate statistics; further ones are summed as
+/// "others".
 pub const MAX_SELECTIONS: usize = 31;
 
 /// Entries of a counter's record: the selections, and the sum of the others behind them.

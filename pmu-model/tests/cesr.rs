@@ -190,7 +190,7 @@ fn reserved_codes_count_nothing() {
     }
 }
 
-/// The counters are 40 bits wide and an overflow interrupts nobody: it wraps in silence.
+/// The counters are 40 bits wide and an overflow does not interrupt: the counter wraps.
 #[test]
 fn an_overflow_is_silent() {
     let mut guest = Guest::on("p55c");

@@ -435,7 +435,7 @@ fn uncounted_selections_are_named() {
     assert_eq!(codes, [0x24, 0x41, 0x99, 0xF6]);
 }
 
-/// A PMU without demand has live registers and counts nothing that is fired; what somebody else has
+/// A PMU without demand has live registers and counts no signals; what the host's PMU has
 /// counted is added to enabled counters only, wraps at 48 bits and asserts with INT alone. INIT
 /// and a cold reset do not make it ask.
 #[test]

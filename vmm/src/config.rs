@@ -20,7 +20,7 @@ pub const MAX_CPUS: u8 = 8;
 /// Bytes of the longest script of `--input`: 16 MiB.
 pub const MAX_SCRIPT: u64 = 16 << 20;
 
-/// Who brings the first processor to the payload.
+/// How the first processor comes to the payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Boot {
     /// The VMM: the payload's first instruction is the machine's first.
@@ -30,13 +30,13 @@ pub enum Boot {
     Firmware,
 }
 
-/// Everything that decides what a machine does. Two runs with equal configurations, and nobody
-/// typing, are equal.
+/// Everything that decides what a machine does. On the software engine, two runs with equal
+/// configurations and without console input are equal.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Whose PMU.
+    /// The processor whose PMU the guest sees.
     pub personality: &'static Personality,
-    /// Whose identity.
+    /// CPUID, instruction set and the rest of that processor.
     pub platform: &'static Platform,
     /// Which instructions beside its own execute.
     pub isa: Isa,
@@ -61,11 +61,11 @@ pub struct Config {
     pub script: Script,
     /// What executes the guest.
     pub engine: EngineKind,
-    /// Who counts for the counters.
+    /// What the counters count by.
     pub count: Count,
     /// Whether CPUID shows the hypervisor bit.
     pub hypervisor_bit: bool,
-    /// Whether the software engine does without caches of translated code and of translations.
+    /// Whether the software engine does without the cache of translated code and the software TLB.
     pub no_cache: bool,
     /// What execution on the software engine takes in cycles.
     pub cycle_costs: CycleCosts,

@@ -295,7 +295,7 @@ impl Machine {
         &self.choice
     }
 
-    /// Who counts for the counters.
+    /// What the counters count by.
     #[must_use]
     pub fn count(&self) -> Count {
         self.count

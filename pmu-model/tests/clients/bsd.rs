@@ -10,7 +10,7 @@ const CTR0: u32 = 0xC1;
 const CTR1: u32 = 0xC2;
 
 /// NetBSD `sys/arch/i386/i386/pmc.c` 1.23, `pmc_apply_cpu`: counter, then its own event select, with
-/// EN. On counter 1 that is EN of 187h, which does nothing: it must not run before somebody starts
+/// EN. On counter 1 that is EN of 187h, which does nothing: it must not run before the client starts
 /// counter 0.
 #[test]
 fn netbsd_counter_1_does_not_run_alone() {

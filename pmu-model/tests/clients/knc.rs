@@ -16,7 +16,7 @@ const CTRL: u32 = 0x2F;
 /// What the handler of the Linux driver found.
 #[derive(Debug, PartialEq)]
 enum Handled {
-    /// No status bit: the NMI is somebody else's.
+    /// No status bit: the NMI has another source.
     Nothing,
     /// These counters, in the order in which they were served.
     Counters(Vec<u32>),

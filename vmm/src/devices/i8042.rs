@@ -115,7 +115,7 @@ impl I8042 {
             // The byte comes back, from the keyboard (D2h). The auxiliary loop (D3h) echoes without
             // the auxiliary flag, by which a driver sees that there is no such port.
             Some(0xD2 | 0xD3) => self.answer(value),
-            // The auxiliary device, or the keyboard: nobody answers.
+            // Data for the auxiliary device or the keyboard, neither of which is there.
             _ => {
                 self.answer(RESEND);
                 self.status |= TIME_OUT;

@@ -206,7 +206,7 @@ impl Chipset {
         }
     }
 
-    /// IN: `size` is 1, 2 or 4 bytes. A port that nobody claims reads as all ones. An access to byte
+    /// IN: `size` is 1, 2 or 4 bytes. A port of no device reads as all ones. An access to byte
     /// ports that is wider than a byte becomes as many byte accesses, in ascending order.
     pub fn io_read(&mut self, port: u16, size: u8, now: u64) -> u32 {
         self.advance(now);
@@ -354,7 +354,7 @@ impl Chipset {
     }
 
     /// A load of `size` bytes (1, 2, 4 or 8) by `vcpu`. Registers are 32 bits wide: a narrower load
-    /// gets its part of one, a wider one zeroes above it. What nobody claims reads as all ones.
+    /// gets its part of one, a wider one zeroes above it. An address of no device reads as all ones.
     pub fn mmio_read(&mut self, vcpu: usize, gpa: u64, size: u8, now: u64) -> u64 {
         let mask = u64::MAX >> (64 - 8 * u32::from(size.clamp(1, 8)));
         let offset = gpa & (APIC_PAGE - 1);

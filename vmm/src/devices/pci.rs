@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub const ADDRESS: u16 = 0xCF8;
 
 /// The configuration address register. Data reads end in a master abort, which reads as all ones,
-/// as do all ports that nobody claims; so the data port needs nothing here.
+/// as do all ports of no device; so the data port needs nothing here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PciConfig {
     address: u32,

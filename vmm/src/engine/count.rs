@@ -1,11 +1,11 @@
-//! Who counts for the performance counters.
+//! What the guest's performance counters count by: the software engine, the host's PMU, or nothing.
 
 use pmu_model::{Personality, Pmu};
 use serde::Serialize;
 
 use super::soft::TIER;
 
-/// Who counts for the performance counters.
+/// What the guest's performance counters count by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Count {
@@ -14,13 +14,13 @@ pub enum Count {
     Exact,
     /// The host's performance counters, on KVM.
     Host,
-    /// Nobody: every register is live, the counters stand still, and no PMI comes.
+    /// Nothing: the registers can be written and read, the counters stand still, and there is no PMI.
     Off,
 }
 
 impl Count {
-    /// The PMU of a processor. What asks for nothing is never counted by the software engine, so
-    /// nothing else has to know.
+    /// The PMU of a processor. With [`Self::Host`] and [`Self::Off`] it has no demand, so that the
+    /// software engine counts nothing for it and is not entered for it.
     pub(crate) fn pmu(self, personality: &'static Personality) -> Pmu {
         match self {
             Self::Exact => Pmu::new(personality, personality.live.of(TIER)),

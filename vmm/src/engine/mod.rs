@@ -1,9 +1,9 @@
 //! Engines: what executes the guest's instructions.
 //!
-//! The software engine runs one processor for a slice of virtual time and gives it back for one of
-//! the reasons in [`Outcome`]. All else is the machine's: which processor runs when, devices, memory.
-//! KVM runs each processor on a thread of its own; the machine is behind a lock then, and while a
-//! counter is enabled the software engine has it.
+//! The software engine runs one processor for a slice of virtual time, until one of the reasons in
+//! [`Outcome`]. The machine decides which processor runs when, and owns devices and memory. The KVM
+//! engine runs each processor on a thread of its own, with the machine behind a lock; while a counter
+//! is enabled it has the software engine run the processors.
 
 mod count;
 pub mod kvm;
@@ -60,9 +60,10 @@ pub enum Outcome {
     Event,
     /// As many instructions as were allowed have retired.
     InstructionLimit,
-    /// Nothing counts any more, and the slice was for as long as something does.
+    /// No counter is enabled any more and no PMI is on its way, which [`Limit::counted`] asked for.
     Uncounted,
-    /// The processor has sent another one something, or has executed PAUSE, and that was to end it.
+    /// The processor has sent an interrupt to another one or executed PAUSE, which [`Limit::at_send`]
+    /// or [`Limit::at_pause`] asked for.
     Yielded,
     /// The processor shut down: triple fault.
     Shutdown,
@@ -77,9 +78,9 @@ pub struct Limit {
     pub time: u64,
     /// Instructions that may retire.
     pub instructions: u64,
-    /// It also ends as soon as nothing counts what the processor does and no PMI is under way.
+    /// It also ends as soon as no counter counts what the processor does and no PMI is on its way.
     pub counted: bool,
-    /// It also ends when the processor has sent another one something.
+    /// It also ends when the processor has sent an interrupt to another one.
     pub at_send: bool,
     /// It also ends when the processor executes PAUSE.
     pub at_pause: bool,
@@ -93,8 +94,8 @@ pub struct Board {
     pub platform: Platform,
     /// Instructions between an overflow and its PMI.
     pub skid: u64,
-    /// The latest time that a device has seen. Processors run the same interval one after the other;
-    /// devices see time stand still rather than run backwards.
+    /// The latest time that a device has seen. Processors run the same interval one after the other,
+    /// so that their times go back; to devices time stands still meanwhile.
     device_time: u64,
 }
 

@@ -29,8 +29,9 @@ pub fn lvtpc(page: &LapicPage) -> u32 {
     page[at(offset::LVTPC)]
 }
 
-/// Makes up for a timer that expired where nobody could see it: `before` and `after` were read one
-/// after the other, and the interrupt of an expiry between them may not be in `after` yet.
+/// Enters into `after` the interrupt of a timer that expired while the registers were read. `before`
+/// and `after` were read one after the other, and the interrupt of an expiry between them may not be
+/// in `after` yet.
 pub fn complete_timer(before: &LapicPage, after: &mut LapicPage) {
     let entry = after[at(offset::LVT_TIMER)];
     let [was, is] = [before, after].map(|page| page[at(offset::CURRENT_COUNT)]);

@@ -4,7 +4,7 @@ use super::*;
 
 tests!(a_guest_that_waits_takes_no_processor_time, a_tick_takes_no_system_call_too_many);
 
-/// A guest that runs, its input open: somebody could type.
+/// A guest that runs with its input open, so that vpmu has to wait for it.
 struct Running(Child);
 
 impl Running {

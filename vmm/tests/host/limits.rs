@@ -87,7 +87,7 @@ const PRINT: &[u8] = &[0x66, 0xBA, 0xF8, 0x03, 0xB0, b'x', 0xEE, 0xEB, 0xFD];
 const PATCH: &[u8] = &[0xFE, 0x05, 0x17, 0x00, 0x20, 0x00, 0xB0, 0x00, 0xEB, 0xF6];
 /// FXSAVE [D0000000h], where nothing is; JMP to it: a few microseconds of the host's time each.
 const SLOW: &[u8] = &[0x0F, 0xAE, 0x05, 0x00, 0x00, 0x00, 0xD0, 0xEB, 0xF7];
-/// STI; HLT; JMP to HLT, and somebody else patches.
+/// STI; HLT; JMP to HLT, for processors that sleep while processor 0 patches code.
 const ONE_PATCHES: &[u8] = &[
     0xA1, 0x20, 0x00, 0xE0, 0xFE, // MOV EAX, [FEE00020h]: the APIC's identifier
     0x85, 0xC0, 0x74, 0x04, // TEST EAX, EAX; JZ
@@ -96,7 +96,7 @@ const ONE_PATCHES: &[u8] = &[
     0xB0, 0x00, 0xEB, 0xF6, // MOV AL, imm8, which is at 200024h; JMP to INC
 ];
 
-/// A run whose output nobody reads.
+/// A run with its output to a pipe that is not read.
 struct Unread {
     child: Child,
     name: String,
@@ -109,7 +109,7 @@ impl Unread {
         let name = format!("unread-{name}-{}", options.join("").replace("--", "-"));
         let mut command = vpmu(&name, code, address, options);
         let (reader, writer) = pipe().expect("a pipe");
-        // Somebody could type.
+        // Input that stays open and has nothing to read.
         command.stdin(Stdio::piped()).stdout(writer).stderr(Stdio::piped());
         Self { child: command.spawn().expect("vpmu starts"), name, _reader: reader }
     }
@@ -132,7 +132,7 @@ impl Unread {
 
 /// A guest that does nothing, one that computes, one that prints without end, one whose processors
 /// patch the code that all of them run, one whose instructions are slow, and one of whose processors
-/// sleep while another patches; with one, two and four processors. Nobody reads what they print.
+/// sleep while another patches; with one, two and four processors. Their output is not read.
 fn the_time_limit_ends_a_run_whose_output_nobody_reads(engine: &str) {
     let guests = [
         ("idle", IDLE),
@@ -239,7 +239,7 @@ fn statistics_that_nobody_reads_do_not_hold_up_the_end() -> Verdict {
     Ok(())
 }
 
-/// Nothing is read from a pipe into which nobody writes, nor written into one that nobody reads; and
+/// Nothing is read from a pipe without a writer, nor written into one without a reader; and
 /// neither holds up the end.
 fn a_pipe_with_nobody_at_its_other_end_does_not_hold_up_the_end() -> Verdict {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));

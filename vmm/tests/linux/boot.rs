@@ -30,7 +30,7 @@ fn boots_to_a_shell_and_powers_off(cpus: u8, twice: bool) -> Verdict {
     for wanted in ["Performance Events: AMD PMU driver.", "reboot: Power down"] {
         assert!(first.log.lines().any(|line| line.ends_with(wanted)), "{wanted}\n{}", first.log);
     }
-    // The watchdog, which is on unless somebody says otherwise, counts cycles and takes NMIs.
+    // The NMI watchdog, which is on by default, counts cycles and takes NMIs.
     let shell = format!("shell-42 cpus-{cpus} watchdog-1");
     assert!(first.log.lines().any(|line| line == shell), "{shell}\n{}", first.log);
     let complaints: Vec<_> = first.log.lines().filter(|line| complaint(line)).collect();

@@ -160,7 +160,7 @@ fn remainders_equal_the_host() {
     check_remainder("fprem1", oracle::fprem1, true);
 }
 
-/// Denormals, of which nobody else's answer says what it has to be: the status is that after FNINIT and
+/// Denormals, for which there is no oracle but the manual: the status is that after FNINIT and
 /// one instruction, without TOP and the summary bits.
 #[test]
 fn denormals_with_underflow_unmasked() {

@@ -4,7 +4,7 @@ use iced_x86::{Instruction, Mnemonic, OpKind};
 
 use crate::{host::Vendor, state::Case};
 
-/// What of an outcome nobody has to agree on.
+/// The parts of an outcome in which the software CPU and the host's processor may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Open {
     /// These flags; zero for an instruction that defines them all.

@@ -10,7 +10,7 @@ use std::arch::x86_64::__cpuid;
 pub(crate) enum Vendor {
     Amd,
     Intel,
-    /// Somebody of whom nothing is known but the manuals.
+    /// Another vendor, for which only the manuals say what its processors do.
     Other,
 }
 

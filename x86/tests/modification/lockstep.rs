@@ -18,7 +18,7 @@ use crate::memory::Memory;
 use crate::random::Random;
 
 /// A page of device memory, and when and how often the device was written to. (How often an
-/// instruction is fetched there is nobody's concern.)
+/// instruction is fetched there makes no difference.)
 #[derive(Default)]
 pub(crate) struct Device {
     page: Vec<u8>,
@@ -272,7 +272,7 @@ impl Machine {
         set(TABLE_ALIAS >> 12, table | 5);
         for n in 0..7 {
             // Low byte: present, writable, user. Then NOPs and RET, and MOV AL, imm8, whose operand
-            // is the low byte of the next entry. The address is nobody's.
+            // is the low byte of the next entry. Nothing uses the address.
             let entry = match place.mode {
                 Mode::Paged if n % 2 == 0 => 0xb090_9007,
                 Mode::Paged => 0xb0c3_9007,

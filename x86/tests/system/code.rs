@@ -37,7 +37,7 @@ fn a_crossing_instruction_sees_its_second_half_change() {
 }
 
 /// What is fetched from a device is fetched each time, be it a whole instruction or the half of one
-/// that begins in RAM: nobody says when a device's bytes change.
+/// that begins in RAM: there is no notice when a device's bytes change.
 #[test]
 fn code_in_a_device_is_fetched_each_time() {
     let mut machine = Machine::protected();

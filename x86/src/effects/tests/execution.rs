@@ -212,7 +212,7 @@ impl Machine {
         let mut memory = vec![0u8; RAM_BYTES];
         let region = Region { gpa: 0, len: RAM_BYTES as u64, host: memory.as_mut_ptr() };
         #[allow(unsafe_code, reason = "the only way to make a Ram")]
-        // SAFETY: the vector lives beside the `Ram`, keeps its buffer, and nobody looks at it.
+        // SAFETY: the vector lives beside the `Ram`, keeps its buffer, and nothing else accesses it.
         let ram = unsafe { Ram::new(&[region]) };
         let mut cpu = Cpu::new(Features::K8);
         let (size, protected, efer) = match code {

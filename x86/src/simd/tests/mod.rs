@@ -45,7 +45,7 @@ impl Machine {
     #[allow(unsafe_code, reason = "guest memory is made from host memory")]
     fn new() -> Self {
         let host = Box::leak(vec![0u8; RAM_BYTES].into_boxed_slice()).as_mut_ptr();
-        // SAFETY: leaked memory of that size, used by nobody else.
+        // SAFETY: leaked memory of that size, used by nothing else.
         let ram = unsafe { Ram::new(&[Region { gpa: 0, len: RAM_BYTES as u64, host }]) };
         let mut cpu = Cpu::new(Features::K8);
         cpu.set_control(CR0_PE | CR0_NE, 0, CR4_OSFXSR | CR4_OSXMMEXCPT, EFER_LMA);
