@@ -1,6 +1,6 @@
 //! KVM without vpmu: the smallest loop around KVM_RUN, to measure against.
 //!
-//! One of the modules with `unsafe`: it vouches to the kernel for the guest's memory.
+//! One of the modules with `unsafe`: it hands guest memory to the host's kernel.
 
 #![allow(unsafe_code)]
 

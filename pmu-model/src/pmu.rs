@@ -363,7 +363,7 @@ impl Pmu {
         let mut overflow = self.overflow();
         self.tick(counts.get(Signal::CyclesUnhalted));
         self.add_batch(counts, self.running_at(cpl), &mut overflow);
-        self.judge(counts, self.running_at(cpl), &mut overflow);
+        self.compare_cycle(counts, self.running_at(cpl), &mut overflow);
         overflow.pmis
     }
 
@@ -376,7 +376,7 @@ impl Pmu {
         let mut overflow = self.overflow();
         let counters = self.subscriptions.core_wide & self.running_at(cpl);
         self.add_batch(counts, counters, &mut overflow);
-        self.judge(counts, counters, &mut overflow);
+        self.compare_cycle(counts, counters, &mut overflow);
         overflow.pmis
     }
 
@@ -481,18 +481,23 @@ impl Pmu {
     /// Has those of `counters` with a counter mask or edge detection compare the occurrences of one
     /// cycle.
     #[inline]
-    fn judge(&mut self, counts: &SignalCounts, counters: CounterSet, overflow: &mut Overflow) {
-        let judging = self.subscriptions.per_cycle & counters;
-        if judging == 0 {
+    fn compare_cycle(
+        &mut self,
+        counts: &SignalCounts,
+        counters: CounterSet,
+        overflow: &mut Overflow,
+    ) {
+        let comparing = self.subscriptions.per_cycle & counters;
+        if comparing == 0 {
             return;
         }
         let mut events = [0_u64; MAX_COUNTERS];
         for signal in &counts.present().intersection(&self.subscriptions.demand.signals) {
-            for counter in each(self.subscriptions.judging[signal.index()] & judging) {
+            for counter in each(self.subscriptions.comparing[signal.index()] & comparing) {
                 events[counter] = events[counter].saturating_add(counts.get(signal));
             }
         }
-        for counter in each(judging) {
+        for counter in each(comparing) {
             let select = &self.selects[counter];
             let limit = self.personality.max_events_per_cycle;
             let holds = select.condition(events[counter], limit);

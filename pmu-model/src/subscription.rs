@@ -1,4 +1,4 @@
-//! The subscription table: which counters take which signal, compiled from the selects.
+//! The subscription table: which counters count which signal, compiled from the selects.
 
 use crate::counts::SignalSet;
 use crate::event::{EventDef, Scope};
@@ -11,13 +11,13 @@ pub(crate) type CounterSet = u8;
 
 const _: () = assert!(MAX_COUNTERS <= CounterSet::BITS as usize);
 
-/// What the enabled counters want to know of the engine.
+/// What the enabled counters need an engine to report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// The signals that some enabled counter takes. While anything is enabled
+    /// The signals that some enabled counter counts. While any counter is enabled,
     /// [`Signal::CyclesUnhalted`] is among them, for the statistics.
     pub signals: SignalSet,
-    /// Some enabled counter judges each clock cycle: every cycle has to be reported by
+    /// Some enabled counter has a counter mask or edge detection: every clock cycle has to be reported by
     /// [`crate::Pmu::cycle`].
     pub per_cycle: bool,
     /// Some counter is enabled.
@@ -41,15 +41,15 @@ impl Demand {
 pub(crate) struct Subscriptions {
     /// By signal: the counters that add every occurrence.
     pub(crate) adding: [CounterSet; Signal::COUNT],
-    /// By signal: the counters that judge the occurrences of each cycle.
-    pub(crate) judging: [CounterSet; Signal::COUNT],
+    /// By signal: the counters that compare the occurrences of each cycle with their counter mask.
+    pub(crate) comparing: [CounterSet; Signal::COUNT],
     /// By CPL: the counters that count there.
     pub(crate) at_cpl: [CounterSet; 4],
     /// The enabled counters.
     pub(crate) enabled: CounterSet,
-    /// The enabled counters that judge each cycle.
+    /// The enabled counters with a counter mask or edge detection.
     pub(crate) per_cycle: CounterSet,
-    /// The enabled counters that see what the other threads of the core do.
+    /// The enabled counters that count what the other threads of the core do.
     pub(crate) core_wide: CounterSet,
     /// Those of them whose event has no thread context.
     pub(crate) core_events: CounterSet,
@@ -66,7 +66,7 @@ impl Subscriptions {
     /// Nothing is enabled.
     pub(crate) const NONE: Subscriptions = Subscriptions {
         adding: [0; Signal::COUNT],
-        judging: [0; Signal::COUNT],
+        comparing: [0; Signal::COUNT],
         at_cpl: [0; 4],
         enabled: 0,
         per_cycle: 0,
@@ -78,8 +78,8 @@ impl Subscriptions {
         sibling_demand: Demand { signals: SignalSet::EMPTY, per_cycle: false, counting: false },
     };
 
-    /// Compiles the selects anew, where the signals `live` fire. A PMU that does not ask has no demand,
-    /// whatever is enabled.
+    /// Compiles the selects anew, where the signals `live` fire. A PMU without demand
+    /// ([`crate::Pmu::without_demand`]) has none, whatever is enabled.
     pub(crate) fn recompile(
         &mut self,
         personality: &'static Personality,
@@ -90,7 +90,7 @@ impl Subscriptions {
         // The tables by signal are long; only these entries are in use.
         for signal in &self.demand.signals {
             self.adding[signal.index()] = 0;
-            self.judging[signal.index()] = 0;
+            self.comparing[signal.index()] = 0;
         }
         self.at_cpl = [0; 4];
         (self.enabled, self.per_cycle, self.core_wide, self.core_events) = (0, 0, 0, 0);
@@ -160,7 +160,7 @@ impl Subscriptions {
         select: &Select,
         bit: CounterSet,
     ) {
-        let taken = if select.per_cycle() { &mut self.judging } else { &mut self.adding };
+        let taken = if select.per_cycle() { &mut self.comparing } else { &mut self.adding };
         // A sum with a term that does not fire stays zero: part of it would be a number that looks
         // like a count and is none.
         for sum in event.selected(select.umask).filter(|sum| live.contains_all(sum)) {

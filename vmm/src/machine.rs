@@ -342,7 +342,7 @@ impl Machine {
         instructions: Option<u64>,
         console: &mut Console,
     ) -> Result<End> {
-        self.soft.obey(stop);
+        self.soft.set_stop(stop);
         let end = match self.kvm.take() {
             Some(mut kvm) => {
                 let end = kvm.run(self, stop, console);

@@ -1,7 +1,7 @@
 //! Guest memory, mapped once and seen in two ways: as the boot code writes it, and as the software
 //! CPU runs in it.
 //!
-//! One of the modules with `unsafe`: it vouches to the CPU for the mapping.
+//! One of the modules with `unsafe`: it guarantees to the CPU that the mapping lives.
 
 #![allow(unsafe_code)]
 

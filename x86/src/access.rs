@@ -543,7 +543,7 @@ impl Cpu {
         self.tell(cx, linear, bytes, 1, Direction::Modify);
     }
 
-    /// Tells an observer that wants to know of an access, or of a run of `elements`.
+    /// Tells an observer that is told addresses of an access, or of `elements` consecutive ones.
     #[inline(always)]
     pub(crate) fn tell<O: Observer>(
         &self,

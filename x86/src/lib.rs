@@ -7,7 +7,7 @@
 //! ```
 //!
 //! * [`insn`]: [`insn::Insn`] is the lowered instruction: plain data, no type of the decoder.
-//! * `lower/`: turns decoded instructions into blocks of `Insn`s, whoever is to observe their execution.
+//! * `lower/`: turns decoded instructions into blocks of `Insn`s, the same for all observers.
 //! * `handler.rs`: which handler executes an `Insn` under an observer.
 //! * `exec/`, `simd/`, `x87/`: how each family is lowered, and its handlers.
 //! * [`cpu`]: [`cpu::Cpu`], the architectural state of one logical processor. Its control registers,

@@ -69,7 +69,8 @@ impl Cpu {
         result.map_err(|code| self.page_fault(linear, user, intent, code))
     }
 
-    /// What a walk for `linear` would read, whoever may access it; sets no bit. `None`: no page is there.
+    /// The walk for `linear` without regard to access rights, and without setting accessed and dirty
+    /// bits. `None` if no page is mapped there.
     #[must_use]
     pub fn look_up(&self, ram: &Ram, linear: u64) -> Option<Walk> {
         let mut walk = Walk { linear, page_bytes: PAGE, global: true, ..Walk::default() };

@@ -2,7 +2,7 @@
 //!
 //! The only module of this crate with `unsafe`: it turns guest-physical addresses and the host
 //! addresses in the software TLB into loads and stores. The argument is the same for every block:
-//! [`Ram::new`]'s caller vouches that each region's host memory lives and may be read and written
+//! [`Ram::new`]'s caller guarantees that each region's host memory lives and may be read and written
 //! for as long as the `Ram` does; a [`HostPage`] is only ever made from an address inside a region;
 //! and all offsets are bounded by the page. Guest memory is plain bytes: any value is valid, and the
 //! processors of a machine run on one thread at a time; which one that is may change.
@@ -28,7 +28,7 @@ pub struct Region {
     pub host: *mut u8,
 }
 
-// SAFETY: a region is the address of memory that belongs to no thread. `Ram::new`'s caller vouches
+// SAFETY: a region is the address of memory that belongs to no thread. `Ram::new`'s caller guarantees
 // that all accesses come from one thread at a time.
 unsafe impl Send for Region {}
 

@@ -425,7 +425,7 @@ impl Cpu {
             return Err(Stop::GP0);
         }
         let (gpa, mut global) = self.translate_code(cx, linear)?;
-        // The walk may have set a bit in the very code.
+        // The walk may have set an accessed bit in a page that also holds translated code.
         self.notice_code(cx, translations);
         if self.uncached || cx.ram.page(gpa).is_none() {
             let block = self.lower_at(cx, lowering, linear, gpa, 1)?;

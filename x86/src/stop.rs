@@ -46,7 +46,8 @@ const ALONE: u64 = 1 << 36;
 
 impl Stop {
     /// The instruction has more to do and will be executed again: a REP string instruction that
-    /// gave way to an interrupt, or an x87 instruction that waits for one. It has not retired.
+    /// stopped between two iterations, or an x87 instruction that waits for an interrupt. It has not
+    /// retired.
     pub const RESTART: Self = Self(NonZeroU64::new(RESTART).unwrap());
     /// The instruction is to be executed again as the only one of its block: it accesses a device, which
     /// has to be told the exact time, or a watched page, where all instructions before it must have

@@ -1,4 +1,4 @@
-//! Clients of the Pentium's one control register: whoever programs one counter writes the half of
+//! Clients of the Pentium's one control register: a client that programs one counter writes the half of
 //! the other too, and must not disturb it.
 
 use pmu_model::{Signal, SignalCounts};

@@ -325,7 +325,7 @@ mod tests {
     }
 
     /// Specification, 3.2: CS and the data segments are flat, of "undefined" exact value, and ESP is
-    /// the kernel's own affair. GRUB gives 8 and 10h and a stack, and kernels are tried with it: they
+    /// up to the kernel. GRUB gives 8 and 10h and a stack, and kernels are tried with it: they
     /// have a far jump to 8 before their LGDT, or a PUSH before their own stack.
     #[test]
     fn selectors_and_stack_are_as_other_loaders_give_them() {

@@ -1,7 +1,7 @@
 //! A local APIC as its page of registers, to be moved to another implementation and back.
 //!
-//! What has no register stays behind: errors that the guest has not asked for by a write to ESR, and
-//! an ExtINT that came as a message. An NMI under way is the owner's to move.
+//! State without a register is not moved: errors that the guest has not latched by a write to ESR, and
+//! an ExtINT that came as a message. The caller moves a pending NMI.
 
 use super::*;
 
@@ -50,10 +50,8 @@ pub fn timer_runs(page: &LapicPage) -> bool {
 }
 
 impl Lapic {
-    /// The registers at `now`, those that hold something.
-    ///
-    /// Of a one-shot timer that has expired the initial count stays behind: whoever starts a timer
-    /// with these registers is not to have it expire once more.
+    /// The registers at `now`. Those that hold no state are zero, and so is the initial count of a
+    /// one-shot timer that has expired: a timer that is started with it would expire once more.
     #[must_use]
     pub fn page_registers(&self, now: u64) -> LapicPage {
         let mut page = [0; 64];
@@ -111,7 +109,7 @@ impl Lapic {
         let (mut initial, mut current) =
             (register(offset::INITIAL_COUNT), register(offset::CURRENT_COUNT));
         if periodic && current == 0 {
-            // It does not stop at zero.
+            // A periodic timer reloads at zero.
             current = initial;
         } else if !periodic && initial == 0 && self.timer.deadline().is_none() {
             initial = self.timer.initial();
@@ -123,7 +121,8 @@ impl Lapic {
         self.update_priority();
     }
 
-    /// The level of LINT0 when this local APIC takes over from another: nothing comes of it.
+    /// Sets the level of LINT0 when this local APIC takes over from another, without the interrupt that
+    /// a change of level may raise.
     pub(crate) fn assume_lint0(&mut self, level: bool) {
         self.lint[0] = level;
     }

@@ -178,7 +178,8 @@ impl Interrupts {
         self.lapics[vcpu].read(offset, now)
     }
 
-    /// Writes the register page of `vcpu`'s local APIC and delivers what comes of it.
+    /// Writes the register page of `vcpu`'s local APIC, and sends the IPI or the end of interrupt that
+    /// the write asks for.
     pub fn lapic_write(&mut self, vcpu: usize, offset: u32, value: u32, now: u64) {
         match self.lapics[vcpu].write(offset, value, now) {
             Some(LapicOutput::Ipi(message)) => self.send(message, vcpu),

@@ -427,8 +427,9 @@ impl PicPair {
         [self.master.registers(), self.slave.registers()]
     }
 
-    /// Takes over the registers of another. The cascade is made up anew: others leave its request
-    /// behind, or send it as a pulse.
+    /// Takes over the registers of another implementation. The state of the cascade input is derived
+    /// from the slave, since implementations differ in it: some leave its request set, some send it as
+    /// a pulse.
     pub fn set_registers(&mut self, registers: &[PicRegisters; 2]) {
         self.master.set_registers(&registers[0]);
         self.slave.set_registers(&registers[1]);

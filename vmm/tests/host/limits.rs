@@ -1,6 +1,6 @@
-//! A run ends when its time is up or a signal comes, whatever the guest and whoever reads its output
-//! do. How soon (within 0.1 s) depends on what else the host does, and is measured by hand; here it
-//! has to end at all.
+//! A run ends when its time is up or a signal comes, whatever the guest and the reader of its output
+//! do. How soon (within 0.1 s) depends on what else the host does, and is measured by hand; these tests
+//! check only that it ends.
 
 use std::io::{PipeReader, Read as _, pipe};
 

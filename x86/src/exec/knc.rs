@@ -88,7 +88,7 @@ fn spflt<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
     cpu.require(cpu.selectors_are_protected())?;
     update_counters(cpu, cx);
     let after = cx.bus.spflt(cpu.ends(insn), cpu.reg::<u64>(insn.src) & 1 != 0);
-    cpu.obey(after);
+    cpu.continue_after(after);
     Ok(())
 }
 

@@ -47,13 +47,13 @@ fn set_edx_eax(cpu: &mut Cpu, value: u64) {
 }
 
 impl Cpu {
-    /// Does what a write means for the run.
-    pub(super) fn obey(&mut self, after: After) {
+    /// Goes on with the run, or ends it, as a write to a register says.
+    pub(super) fn continue_after(&mut self, after: After) {
         match after {
             After::GoOn => {}
             After::Within(budget) => {
                 self.deadline = budget.until;
-                // It is a block of its own, and retires.
+                // The instruction is a block of its own, and retires.
                 self.retire_until = (self.retired + 1).saturating_add(budget.steps);
             }
             After::Leave => self.leave = true,
@@ -99,7 +99,7 @@ fn wrmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
     let edi = cpu.reg(gpr::RDI);
     let after =
         cx.bus.wrmsr(cpu.now(insn), cpu.ends(insn), number, value, edi).map_err(|_| Stop::GP0)?;
-    cpu.obey(after);
+    cpu.continue_after(after);
     Ok(())
 }
 

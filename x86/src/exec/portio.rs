@@ -145,7 +145,7 @@ impl Cpu {
     }
 
     /// After an iteration of INS or OUTS on the pointer in `register`: whether another one
-    /// follows. An error if it has to wait for what lies outside.
+    /// follows. An error if the instruction stops here, to be executed again.
     fn another_iteration<T: Word>(&mut self, insn: &Insn, register: u8) -> Exec<bool> {
         let backwards = self.system_flags & flags::DF != 0;
         let step = T::BYTES as u64;
@@ -159,7 +159,11 @@ impl Cpu {
             return Ok(false);
         }
         self.iterated(1);
-        if self.gives_way(insn) { Err(self.give_way()) } else { Ok(true) }
+        if self.stops_between_iterations(insn) {
+            Err(self.stop_between_iterations())
+        } else {
+            Ok(true)
+        }
     }
 
     /// A repeated instruction with a count of zero does nothing.

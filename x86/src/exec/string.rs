@@ -1,9 +1,9 @@
 //! MOVS, CMPS, STOS, LODS and SCAS, alone and repeated.
 //!
-//! A repeated instruction ends its block. It gives way between two iterations when the time is up
-//! or something has to be looked at: its registers are then up to date, and it is executed again.
-//! Each iteration takes one cycle, of which the last is that of the instruction itself; so the time
-//! at its end does not depend on how often it gave way.
+//! A repeated instruction ends its block. It stops between two iterations when the budget is used up
+//! or the owner has to act, with its registers up to date, and is executed again. Each iteration but
+//! the last takes the cycles of an iteration, the last those of the instruction itself; so the time at
+//! the end does not depend on how often the instruction stopped.
 
 use iced_x86::{Instruction, OpKind, Register};
 
@@ -261,7 +261,7 @@ fn repeated<O: Observer, P: StringOperation, T: Word, const WHILE_EQUAL: bool>(
         let left = cpu.iterations_left(insn);
         let stretches = cpu.system_flags & (flags::DF | flags::TF) == 0;
         let mut done = 0;
-        // Where a run begins, for whoever wants to know.
+        // Where the elements that are done at once begin, for observers that are told addresses.
         let mut from = [0; 2];
         if O::SEES_ADDRESSES && stretches {
             from = [&insn.mem, &destination(insn)].map(|m| cpu.linear(m, 1, false).unwrap_or(0));
@@ -298,8 +298,8 @@ fn repeated<O: Observer, P: StringOperation, T: Word, const WHILE_EQUAL: bool>(
             return Ok(());
         }
         cpu.iterated(done);
-        if cpu.gives_way(insn) {
-            return Err(cpu.give_way());
+        if cpu.stops_between_iterations(insn) {
+            return Err(cpu.stop_between_iterations());
         }
     }
 }
@@ -315,10 +315,10 @@ impl Cpu {
         }
     }
 
-    /// Whether a repeated instruction stops between two iterations: the time is up, something has
-    /// to be looked at, or each iteration is trapped. An instruction that has overwritten itself goes
-    /// on, as processors do.
-    pub(super) fn gives_way(&self, insn: &Insn) -> bool {
+    /// Whether a repeated instruction stops between two iterations: the budget is used up, the owner
+    /// has to act, or TF traps each iteration. An instruction that has overwritten itself goes on, as
+    /// on processors.
+    pub(super) fn stops_between_iterations(&self, insn: &Insn) -> bool {
         self.leave && !self.overwrote
             || self.now(insn) >= self.deadline
             || self.retired_before(insn) >= self.retire_until
@@ -326,10 +326,11 @@ impl Cpu {
     }
 
     /// What a repeated instruction stops with between two iterations: the single-step trap, or
-    /// nothing yet. RF is set in the RFLAGS image of whatever comes here, and clear again when the
-    /// instruction has finished: its own breakpoint has been met (Intel SDM volume 3,
-    /// "Instruction-Breakpoint Exception Condition").
-    pub(super) fn give_way(&mut self) -> Stop {
+    /// [`Stop::RESTART`]. RF is set in the RFLAGS image of an exception or interrupt that is delivered
+    /// here, so that the restarted instruction does not meet its own breakpoint again, and is clear
+    /// when the instruction has finished (Intel SDM volume 3, "Instruction-Breakpoint Exception
+    /// Condition").
+    pub(super) fn stop_between_iterations(&mut self) -> Stop {
         self.system_flags |= flags::RF;
         let stepping = self.system_flags & flags::TF != 0;
         if !stepping {

@@ -380,7 +380,7 @@ fn is_alone(op: Operation) -> bool {
     matches!(op, Rdmsr | Wrmsr | Rdpmc | Spflt | Ins | Outs)
 }
 
-/// A block of lowered instructions, whoever is to observe its execution.
+/// A block of lowered instructions, without handlers: those depend on the observer.
 pub(crate) struct LoweredBlock {
     pub(crate) insns: Vec<Insn>,
     /// Guest-physical address of its first byte.

@@ -34,7 +34,7 @@ const ANSWERS: &[Answer] = &[
     Answer { bytes: &SHLD, ax: 0x8123, dx: 0x4567, cl: 20, amd: 0x5674, intel: 0x5678 },
     // SHRD AX, DX, CL: the bottom word of xxxx_4567_8123, 20 bits to the right.
     Answer { bytes: &SHRD, ax: 0x8123, dx: 0x4567, cl: 20, amd: 0x7456, intel: 0x3456 },
-    // By 16 it is the source, to everybody.
+    // By 16 it is the source, on processors of either vendor.
     Answer { bytes: &SHLD, ax: 0x8123, dx: 0x4567, cl: 16, amd: 0x4567, intel: 0x4567 },
     Answer { bytes: &SHRD, ax: 0x8123, dx: 0x4567, cl: 16, amd: 0x4567, intel: 0x4567 },
     Answer { bytes: &SHLD, ax: 0x8123, dx: 0x4567, cl: 31, amd: 0xa2b3, intel: 0xc091 },

@@ -165,7 +165,7 @@ fn service(a: &mut CodeAssembler, place: &Place, n: u8) -> Assembled {
         2 => rights(a, place)?,
         3 => store(a)?,
         4 => clear_marks(a, place)?,
-        // Code that everybody may run falls into code that only the kernel may run.
+        // Code that any privilege level may execute falls into code that only the kernel may.
         _ => a.call(place.private(p::SUPERVISOR) - 2)?,
     }
     if long {

@@ -314,7 +314,7 @@ fn resume_flag_of_an_interrupted_repeat() {
         assert_eq!(m.cpu.rflags() & RF, 0, "the handler has its own breakpoints");
         assert_eq!(m.cpu.gpr(RCX), left);
     }
-    // OUTS gives way after every iteration.
+    // OUTS stops after every iteration.
     let mut m = Machine::long();
     m.cpu.set_gpr(RSI, DATA);
     m.cpu.set_gpr(RCX, 4);
@@ -335,7 +335,8 @@ fn resume_flag_and_software_interrupts() {
     assert_eq!((m.vector(), m.stack(0), m.stack(2)), (0x30, CODE + 2, 2));
 }
 
-/// A repeat that gives way meets its own breakpoint once, and leaves RF clear behind it.
+/// A repeated instruction that stops between iterations meets its own breakpoint once, and leaves RF
+/// clear.
 #[test]
 fn breakpoint_on_a_repeat() {
     let mut m = Machine::long();

@@ -118,8 +118,8 @@ fn control_register_4_has_the_bits_of_the_part() {
     }
 }
 
-/// PAUSE is a hint that ends nothing, unless whoever runs the processor asks for it: then it ends the
-/// run, having retired.
+/// PAUSE is a hint without effect, unless the owner sets `leaves_at_pause`: then it retires and ends the
+/// run.
 #[test]
 fn pause_ends_the_run_where_that_is_wanted() {
     for (wanted, exit, retired) in [(false, Exit::Halt, 4), (true, Exit::Pause, 2)] {

@@ -146,8 +146,8 @@ fn nmi_is_blocked_until_iret() {
     assert_eq!(m.cpu.gpr(RSP), KERNEL_STACK - 0x100);
 }
 
-/// Whoever has an NMI waiting sees the processor right behind the IRET that lets it through, and not
-/// behind one that lets nothing through.
+/// With an NMI pending, a run ends right behind the IRET that unblocks NMIs, and not behind one that
+/// unblocks nothing.
 #[test]
 fn the_run_ends_at_the_iret_that_unblocks_nmi() {
     for (waits, blocked, exit, retired) in [

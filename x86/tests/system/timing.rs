@@ -121,8 +121,8 @@ fn a_budget_ends_a_run_on_its_instruction() {
     }
 }
 
-/// A repeated instruction takes its own cycle and five for each further element; it gives way at a
-/// time between two elements, and after so many steps.
+/// A repeated instruction takes its own cycle and five for each further element; it stops between two
+/// elements at a time, and after a number of steps.
 #[test]
 fn a_repeated_instruction_is_paid_by_the_element() {
     let machine = || {

@@ -94,8 +94,8 @@ impl Soft {
         self.recording.take().map(|(recorder, _)| *recorder)
     }
 
-    /// Ends each run early from now on when `stop` is requested.
-    pub fn obey(&mut self, stop: &Stop) {
+    /// Has each run from now on end early when `stop` is requested.
+    pub fn set_stop(&mut self, stop: &Stop) {
         self.stop = Some(stop.clone());
     }
 

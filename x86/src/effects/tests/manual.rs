@@ -241,7 +241,7 @@ fn operand(access: Access, mem: Mem, bytes: u16, count: u8) -> MemoryOperand {
     MemoryOperand { access, mem, bytes, count, conditional: false, repeated: false }
 }
 
-/// The width of the stack pointer is SS.B's affair and not the code's; its segment need not be flat.
+/// SS.B decides the width of the stack pointer, not the code size; its segment need not be flat.
 #[test]
 fn stacks_of_another_width() {
     let mixed = Mode { code: B32, stack: AddrMask::Bits16, stack_segment: seg::SS };

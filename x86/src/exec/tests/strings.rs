@@ -118,9 +118,9 @@ fn misaligned_elements_count() {
     assert_eq!(m.facts.misaligned, 0);
 }
 
-/// The instruction gives way at the deadline, and takes as long in all as without.
+/// The instruction stops at the deadline, and takes as long in all as without.
 #[test]
-fn gives_way_at_the_deadline() {
+fn stops_at_the_deadline() {
     for counted in [false, true] {
         let step = if counted { Machine::exec } else { Machine::plain };
         let mut m = long(0x3000, 0, 100);
