@@ -77,7 +77,7 @@ impl From<Failure> for io::Error {
 }
 
 impl Output {
-    /// Opens a file, which may take as long as it likes, and writes to it.
+    /// Opens a file on a thread of its own, since that may block, and writes to it.
     ///
     /// # Errors
     /// If the host has no thread.

@@ -25,7 +25,7 @@ pub struct Summary {
     pub engine: &'static str,
     /// Why that.
     pub engine_reason: String,
-    /// Who counted.
+    /// What the counters counted by.
     pub counting: Count,
     /// How the run ended, in one word.
     pub end: &'static str,
@@ -50,7 +50,7 @@ pub struct VcpuSummary {
     pub cycles: u64,
     /// Cycles halted; likewise.
     pub halted_cycles: u64,
-    /// Cycles that passed while the host's processor had it.
+    /// Cycles that passed while KVM executed it.
     #[serde(skip_serializing_if = "is_zero")]
     pub native_cycles: u64,
     /// Its counters.
@@ -163,7 +163,7 @@ impl Summary {
             microseconds / 1_000_000,
             microseconds % 1_000_000
         );
-        // Of an engine that was asked for there is nothing to say, unless it is the unusual one.
+        // An engine that was asked for is not mentioned, unless it is not the default.
         if self.engine != "soft" || self.engine_reason != ASKED_FOR {
             let _ = writeln!(text, "engine: {} ({})", self.engine, self.engine_reason);
         }

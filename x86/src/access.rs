@@ -653,7 +653,7 @@ impl Cpu {
         self.reach(Place { gpa: found.gpa, host }, watched)
     }
 
-    /// Walks the page tables, and tells an observer that wants to know.
+    /// Walks the page tables, and reports the walk to an observer that is told addresses.
     fn walk_for<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,

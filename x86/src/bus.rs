@@ -78,7 +78,7 @@ pub trait Bus {
     /// Writes 1, 2 or 4 bytes to port space.
     fn io_write(&mut self, time: u64, port: u16, size: usize, value: u32);
     /// A model-specific register that is not the processor core's own. `edi` is EDI, where some
-    /// registers want a passcode.
+    /// registers require a passcode.
     fn rdmsr(&mut self, time: u64, index: u32, edi: u32) -> Result<u64, Refused>;
     /// Writes a model-specific register that is not the processor core's own.
     fn wrmsr(

@@ -66,7 +66,7 @@ impl Cpu {
         address.wrapping_sub(first) < length || first.wrapping_sub(address) < bytes.max(1)
     }
 
-    /// Brings what is watched up to date with DR0-DR3, DR7 and the wish to count matches.
+    /// Derives from DR0-DR3, DR7 and `count_all` which breakpoints are watched for.
     pub fn refresh_watch(&mut self) {
         let mut watch = Watch { count_all: self.watch.count_all, ..Watch::default() };
         for n in 0..4 {

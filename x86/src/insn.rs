@@ -206,7 +206,8 @@ impl Files {
 pub struct Insn {
     /// The memory operand; [`Mem::NONE`] if there is none.
     pub mem: Mem,
-    /// Immediate, sign-extended to 64 bits; or what the handler wants there.
+    /// Immediate, sign-extended to 64 bits; or another number that the operation's `lower` function
+    /// puts there for its handler.
     pub imm: u64,
     /// What it does.
     pub op: Operation,
@@ -223,7 +224,7 @@ pub struct Insn {
     pub dst: u8,
     /// Source register.
     pub src: u8,
-    /// A further small operand: condition code, rounding mode, prefix, as the handler wants it.
+    /// A further small operand: condition code, rounding mode or prefix, by the operation.
     pub aux: u8,
     /// Length in bytes: 1-15.
     pub len: u8,

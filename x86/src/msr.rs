@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The registers of the core that are not part of another one's state: in the table those with
-/// [`Place::Own`].
+/// `Place::Own`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of the manual")]
 pub struct CoreMsrs {

@@ -26,7 +26,7 @@ mod error {
     pub(super) const I: u16 = 1 << 4;
 }
 
-/// What an access wants to do.
+/// The kind of an access, by which its rights are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
     /// Read data.

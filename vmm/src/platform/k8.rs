@@ -96,10 +96,10 @@ const VALID: u64 = 1 << 11;
 const CPUID_FEATURES: u32 = 0xC001_1004;
 /// ECX and EDX of CPUID function 8000_0001h.
 const CPUID_EXT_FEATURES: u32 = 0xC001_1005;
-/// What this family wants in EDI for registers from C001_1000h on. Its manual keeps them and this to
-/// firmware; what they do is known from firmware and hypervisors that use them on revisions C to G,
-/// and from the next family's manual (AMD 31116, MSRC001_1004 and MSRC001_1005), which has them without
-/// a passcode. C001_100Dh, which is known from errata 110 only, is not there.
+/// The passcode in EDI that this family requires for registers from C001_1000h on. Its manual documents
+/// neither; what the registers do is known from firmware and hypervisors that use them on revisions C
+/// to G, and from the next family's manual (AMD 31116, MSRC001_1004 and MSRC001_1005), which has them
+/// without a passcode. C001_100Dh, which is known from erratum 110 only, is left out.
 const PASSCODE: u32 = 0x9C5A_203A;
 
 const MSRS: &[MsrRow] = &[

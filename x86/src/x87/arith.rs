@@ -58,7 +58,8 @@ struct Operand {
 }
 
 impl Operand {
-    /// Raises DE for a denormal memory operand, where no NaN and no greater trouble hides it.
+    /// Raises DE for a denormal memory operand, unless a NaN, an invalid operation or a division by
+    /// zero takes precedence.
     fn note(self, other: F80, cx: &mut Context) {
         let hidden =
             matches!(other.class(), Class::QuietNan | Class::SignalingNan | Class::Unsupported);
