@@ -12,7 +12,8 @@
 //! * RDPMC and RDMSR read a counter as it was before they retire.
 //! * On K7 and K8, events C0h, C2h, C4h and C6h count each exception and each interrupt once, beside
 //!   the instructions; at the privilege level that was interrupted. So does 12h of P55C.
-//! * Without a micro-architecture model every instruction takes one cycle.
+//! * Without a micro-architecture model every instruction takes one cycle; on [`Engine::PRICED`] what
+//!   [`timing`] says.
 
 pub mod guest;
 pub mod machine;
@@ -20,6 +21,7 @@ pub mod measure;
 pub mod msr;
 pub mod part;
 pub mod processors;
+pub mod timing;
 
 pub use guest::{Guest, PMI_VECTOR, SCRATCH};
 pub use machine::{Engine, Options, Outcome, engine, on_engine, run, run_with};

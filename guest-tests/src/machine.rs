@@ -42,8 +42,9 @@ pub struct Engine {
     pub records: bool,
 }
 
-/// [`Engine::PRICED`]'s: a multiplication takes 4 cycles, another instruction with a memory operand 3,
-/// all else 1; a branch that is taken 2 more, a further iteration 2, a delivery 6.
+/// [`Engine::PRICED`]'s: a multiplication takes 4 cycles, another instruction with a memory operand
+/// (that of PUSH and POP is on the stack) 3, all else 1; a branch that is taken 2 more, a further
+/// iteration 2, a delivery 6.
 const PRICED: CycleCosts = CycleCosts {
     instruction: |insn| match insn.op {
         Operation::Imul => 4,

@@ -6,6 +6,7 @@
 //! and AMD Opteron Processors, chapter 10. Knights Corner: Intel 327357-001.
 
 use crate::msr::CLOCKS;
+use crate::timing::{memory, taken};
 
 /// How a part's counters are programmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -309,5 +310,20 @@ impl Part {
             _ => 0,
         };
         5 + 8 + again + 2 + 5 + 1
+    }
+
+    /// Cycles of that handler.
+    #[must_use]
+    pub fn handling_cycles(&self) -> u64 {
+        // MOV of the number of PMIs, of the interrupted EIP to EDX and to the log, of the next number.
+        let log = 4 * memory() + 4;
+        let again = match self.registers {
+            Registers::Knc => 4,
+            // MOV, AND of LVTPC.
+            _ if self.masks_lvtpc => 1 + memory(),
+            _ => 0,
+        };
+        let end = 1 + memory();
+        5 * memory() + log + again + end + 5 * memory() + taken()
     }
 }

@@ -115,8 +115,6 @@ const HOSTS_TSC: &str = "the time-stamp counters are the host's";
 /// after STI or after a message to the own local APIC.
 const LATE: &str = "not every KVM takes its own local APIC's interrupts at once";
 
-const FLAT_CYCLES: &str = "counts cycles of the flat clock";
-
 const NOT_RECORDED: &str = "the software engine records";
 const KVMS_CPUID: &str = "KVM's CPUID is set once";
 
@@ -138,17 +136,6 @@ const OF_OTHER_ENGINES: &[(&str, &Engine, &str)] = &[
     ("truth", &Engine::KVM_IRQCHIP, NOT_RECORDED),
     ("engines_agree", &Engine::PRICED, "KVM is compared with the software engine"),
     ("smp::exceptions_of_the_host_at_once", &Engine::PRICED, "no host raises exceptions for it"),
-    ("cycles::halted_cycles_do_not_count", &Engine::PRICED, FLAT_CYCLES),
-    ("cycles::edges_at_one_level", &Engine::PRICED, FLAT_CYCLES),
-    ("demo::totals_add_up", &Engine::PRICED, FLAT_CYCLES),
-    ("ipi::to_all_others", &Engine::PRICED, FLAT_CYCLES),
-    ("ipi::they_arrive_after_their_flight", &Engine::PRICED, FLAT_CYCLES),
-    ("p55c::clocks_and_occurrences", &Engine::PRICED, FLAT_CYCLES),
-    ("p55c::twins_differ_by_counter", &Engine::PRICED, FLAT_CYCLES),
-    ("pmi_in_halt::another_processor_ends_it", &Engine::PRICED, FLAT_CYCLES),
-    ("smp::eight_count_at_once", &Engine::PRICED, FLAT_CYCLES),
-    ("smp::four_count_at_once", &Engine::PRICED, FLAT_CYCLES),
-    ("smp::they_start_and_stop_as_they_like", &Engine::PRICED, FLAT_CYCLES),
     ("local_apic", &Engine::KVM_IRQCHIP, "IA32_APIC_BASE is KVM's"),
     ("next_boundary::of_the_uncounted", &Engine::KVM, LATE),
     ("next_boundary::of_the_uncounted", &Engine::KVM_IRQCHIP, LATE),

@@ -1,17 +1,13 @@
 //! What execution takes in cycles is the clock's affair: cycles, and what is made of them, on the flat
-//! clock, where each step is one, and under [`Engine::PRICED`]'s.
+//! clock, where each step is one, and under `Engine::PRICED`'s.
 
 use guest_tests::guest::{LVT_NMI, LVTPC};
 use guest_tests::msr::{CMASK_1, INT, INV, OS};
-use guest_tests::{DISABLING, Engine, Guest, Part, Result, SCRATCH, engine, run};
+use guest_tests::timing::by_clock;
+use guest_tests::{DISABLING, Guest, Part, Result, SCRATCH, run};
 use iced_x86::code_asm::{dword_ptr, eax, ecx, edi, edx};
 
 topics!(cycles_by_the_clock, cycles_without_an_instruction, a_pmi_within_an_instruction);
-
-/// Of two figures the one for the clock of this engine.
-fn by_clock<T>(flat: T, priced: T) -> T {
-    if *engine() == Engine::PRICED { priced } else { flat }
-}
 
 /// Instructions of [`body`], and cycles: flat, three more of the string's iterations; priced as said
 /// there.

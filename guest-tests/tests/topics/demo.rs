@@ -1,6 +1,7 @@
 //! The sampling demo, and that a run is a function of its inputs.
 
 use guest_tests::part::Registers;
+use guest_tests::timing::{delivery, memory, taken};
 use guest_tests::{Part, Result, run};
 use vpmu::demo;
 
@@ -56,80 +57,107 @@ fn the_table_adds_up(part: &'static Part) -> Result {
     Ok(())
 }
 
-/// Instructions and branches of the measured program up to its first RDPMC, by doing what it does.
-/// Each number is that of the instructions in `vmm/src/demo/sampling.rs`.
-fn workload() -> (u64, u64) {
+/// What a part of the measured program executes. Each number is that of the instructions in
+/// `vmm/src/demo/sampling.rs`.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    instructions: u64,
+    /// Of them, with a memory operand.
+    memory: u64,
+    /// Of them, branches.
+    branches: u64,
+    /// Of those, taken.
+    taken: u64,
+}
+
+impl Work {
+    fn cycles(self) -> u64 {
+        let others = self.instructions - self.memory - self.taken;
+        others + self.memory * memory() + self.taken * taken()
+    }
+}
+
+/// The measured program up to its first RDPMC, by doing what it does.
+fn workload() -> Work {
     const ROUNDS: u32 = 600;
     const ELEMENTS: usize = 1000;
     const SEQUENCES: u32 = 60;
     let mut array = [0_u32; ELEMENTS];
     let mut eax = 0_u32;
     // XOR EAX, MOV EBP; and MOV ECX before RDPMC.
-    let (mut instructions, mut branches) = (3, 0);
-    let mut executed = |of_all: u64, of_them_branches: u64| {
-        instructions += of_all;
-        branches += of_them_branches;
+    let mut work = Work { instructions: 3, ..Work::default() };
+    let mut executed = |instructions, memory, branches, taken| {
+        work.instructions += instructions;
+        work.memory += memory;
+        work.branches += branches;
+        work.taken += taken;
     };
-    for _ in 0..ROUNDS {
+    for round in 1..=ROUNDS {
         // CALL fill, two MOV, RET.
-        executed(4, 2);
+        executed(4, 0, 2, 2);
         for ecx in (1..=ELEMENTS).rev() {
             array[ecx - 1] = eax;
             eax = eax.rotate_left(11).wrapping_add(ecx as u32);
-            executed(5, 1);
+            // MOV to the array, ROL, ADD, DEC, JNZ.
+            executed(5, 1, 1, u64::from(ecx > 1));
         }
         // CALL sort_pass, two MOV, RET.
-        executed(4, 2);
+        executed(4, 0, 2, 2);
         for n in 0..ELEMENTS - 1 {
-            executed(7, 2);
+            // Two MOV from the array, CMP, JBE, ADD, DEC, JNZ.
+            executed(7, 2, 2, u64::from(n + 1 < ELEMENTS - 1));
             if array[n] > array[n + 1] {
                 array.swap(n, n + 1);
-                executed(2, 0);
+                // Two MOV to the array.
+                executed(2, 2, 0, 0);
+            } else {
+                // That JBE.
+                executed(0, 0, 0, 1);
             }
         }
         // CALL checksum, two MOV, RET.
-        executed(4, 2);
+        executed(4, 0, 2, 2);
         for ecx in (1..=ELEMENTS).rev() {
             eax = eax.rotate_left(7) ^ array[ecx - 1];
-            executed(4, 1);
+            // ROL, XOR with the array, DEC, JNZ.
+            executed(4, 1, 1, u64::from(ecx > 1));
         }
         // MOV EBX; at the end of the round DEC EBP, JNZ.
-        executed(3, 1);
-        for ebx in 1..=SEQUENCES {
+        executed(3, 0, 1, u64::from(round < ROUNDS));
+        for ebx in (1..=SEQUENCES).rev() {
             // LEA, CALL collatz, RET, DEC EBX, JNZ.
-            executed(5, 3);
+            executed(5, 1, 3, 2 + u64::from(ebx > 1));
             let mut edi = ebx + 1;
             while edi != 1 {
                 // TEST, JZ, then SHR or LEA and JMP, then INC, CMP, JNE.
-                if edi % 2 == 0 {
-                    edi /= 2;
-                    executed(6, 2);
-                } else {
-                    edi = 3 * edi + 1;
-                    executed(7, 3);
-                }
+                let even = edi % 2 == 0;
+                edi = if even { edi / 2 } else { 3 * edi + 1 };
+                let again = u64::from(edi != 1);
+                if even { executed(6, 0, 2, 1 + again) } else { executed(7, 1, 3, 1 + again) }
                 eax = eax.wrapping_add(1);
             }
         }
     }
-    (instructions, branches)
+    work
 }
 
-/// One cycle for each instruction and for each interrupt; K7 and K8 count an interrupt as an
-/// instruction and as a branch as well. From one RDPMC to the next are four instructions.
+/// Besides its instructions the program is charged for the delivery of each interrupt; K7 and K8 count
+/// it as an instruction and as a branch as well. From one RDPMC to the next are four instructions.
 fn totals_add_up(part: &'static Part) -> Result {
-    let (instructions, branches) = workload();
+    let work = workload();
+    let Work { instructions, branches, .. } = work;
     let outcome = run(part, &image(part)?);
     let counter = |n| outcome.machine.vcpus()[0].pmu.counter_stats(n).expect("a counter").total();
     let pmis = counter(0).pmis;
+    let cycles = work.cycles() + pmis * delivery();
     let expected = match part.registers {
         Registers::Amd => {
-            vec![instructions + pmis, instructions + 4 + pmis, branches + pmis]
+            vec![cycles, instructions + 4 + pmis, branches + pmis]
         }
-        Registers::P6 | Registers::Knc => vec![instructions + pmis],
+        Registers::P6 | Registers::Knc => vec![cycles],
         Registers::P55c => {
             assert_eq!(counter(1).overflows, 1, "one period after the start");
-            vec![instructions, instructions + 4]
+            vec![work.cycles(), instructions + 4]
         }
     };
     assert_eq!(totals(&outcome.serial), expected);

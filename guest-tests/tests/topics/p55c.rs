@@ -4,6 +4,7 @@
 use guest_tests::guest::{EFLAGS_CLEAR, ENTERING, LEAVING};
 use guest_tests::msr::{CESR, CLOCKS, OS, PC, USR};
 use guest_tests::part::{Event, event};
+use guest_tests::timing::taken;
 use guest_tests::{DISABLING, Guest, Part, Result, run};
 use iced_x86::code_asm::{eax, ecx};
 use vpmu::summary::Summary;
@@ -61,14 +62,14 @@ fn clocks_and_occurrences(part: &'static Part) -> Result {
             let next = g.here()?;
             g.nop()?; // 20
             g.dec(ecx)?; // 20
-            g.jnz(next) // 20
+            g.jnz(next) // 20, taken 19 times
         })
     })?;
     run(part, &image).expect(&[
         ("branches", 20),
         ("clocks of branches", 20),
         ("unhalted", 1),
-        ("clocks unhalted", 1 + 3 * 20 + DISABLING),
+        ("clocks unhalted", 1 + 2 * 20 + 19 * taken() + 1 + DISABLING),
     ]);
     Ok(())
 }
@@ -87,16 +88,16 @@ fn twins_differ_by_counter(part: &'static Part) -> Result {
         selects.into_iter().try_for_each(|(name, code, counter)| {
             g.count(name, Event { code, counter }, OS, |g| {
                 let (mut over, mut f) = (g.create_label(), g.create_label());
-                g.call(f)?; // 1, taken
-                g.jmp(over)?; // 1, taken
+                g.call(f)?; // taken
+                g.jmp(over)?; // taken
                 g.place(&mut f)?;
-                g.ret()?; // 1, taken, a return
+                g.ret()?; // taken, a return
                 g.place(&mut over)
             })
         })
     })?;
     run(part, &image).expect(&[
-        ("30.0", 3 + DISABLING),
+        ("30.0", 3 * taken() + DISABLING),
         ("30.1", 0), // stalls of data TLB misses: no model
         ("32.0", 0), // floating-point stalls: no model
         ("32.1", 3),

@@ -3,6 +3,7 @@
 
 use guest_tests::guest::{EFLAGS_CLEAR, EOI, LVT_NMI, LVTPC};
 use guest_tests::msr::{ALL_THREADS, INT, OS, USR};
+use guest_tests::timing::{delivery, memory, taken};
 use guest_tests::{DISABLING, Guest, Options, PMI_VECTOR, Part, Result, SCRATCH, run_with};
 use iced_x86::code_asm::{dword_ptr, ecx, edi};
 
@@ -38,6 +39,11 @@ fn waking_handler(g: &mut Guest) -> Result {
 }
 const WAKING: u64 = 6;
 
+/// Cycles of it: PUSH, INC, MOV, MOV to EOI, POP, IRETD.
+fn waking_cycles() -> u64 {
+    memory() + memory() + 1 + memory() + memory() + taken()
+}
+
 /// Waits until processor 0 is about to halt, and then some more.
 fn wait_for_halt(g: &mut Guest) -> Result {
     let wait = g.here()?;
@@ -65,16 +71,17 @@ fn another_processor_ends_it(part: &'static Part) -> Result {
             })?;
             g.on_processor(0, |g| {
                 g.count("unhalted", part.cycles, OS, |g| {
-                    g.mov(dword_ptr(READY), 1)?; // 1
-                    g.sti()?; // 2
-                    g.hlt()?; // 3, then 1 for the interrupt and the handler
-                    g.cli() // 4
+                    g.mov(dword_ptr(READY), 1)?; // a store
+                    g.sti()?; // 1
+                    g.hlt()?; // 1, then the delivery of the interrupt and the handler
+                    g.cli() // 1
                 })
             })
         })?;
         g.report_word("woken", WOKEN)
     })?;
-    run_with(part, &image, TWO).expect(&[("woken", 1), ("unhalted", 4 + 1 + WAKING + DISABLING)]);
+    let cycles = memory() + 1 + 1 + delivery() + waking_cycles() + 1 + DISABLING;
+    run_with(part, &image, TWO).expect(&[("woken", 1), ("unhalted", cycles)]);
     Ok(())
 }
 
