@@ -1,6 +1,7 @@
 //! Code that changes where a random program rarely gets to (`tests/modification` has those).
 
-use iced_x86::code_asm::{dword_ptr, eax, ebx};
+use iced_x86::code_asm::{dword_ptr, eax, ebx, ecx, edx, esi};
+use x86_cpu::block::Translated;
 use x86_cpu::run::Exit;
 
 use crate::machine::*;
@@ -144,7 +145,7 @@ fn a_crossing_instruction_is_as_global_as_the_less_global_page() {
     machine.write(PAGE + 0x2000, &[2, 0, 0, 0xc3]);
     machine.cpu.set_control(0x21 | PG, DIRECTORY, PGE, 0);
     machine.load(CODE, 32, |a| {
-        use iced_x86::code_asm::{cr3, ecx};
+        use iced_x86::code_asm::cr3;
         a.call(PAGE + 0xffe).unwrap();
         a.mov(ebx, eax).unwrap();
         a.mov(dword_ptr(entry(PAGE + 0x1000)), (PAGE + 0x2003) as u32).unwrap();
@@ -155,4 +156,73 @@ fn a_crossing_instruction_is_as_global_as_the_less_global_page() {
     });
     assert_eq!(machine.run(), Exit::Halt);
     assert_eq!((machine.cpu.gpr(RBX), machine.cpu.gpr(RAX)), (0x100, 0x200));
+}
+
+/// A loop that writes the immediate of a function at `patched`, calls it and leaves the sum of all
+/// immediates in EAX. In between, the function calls one in a page that nobody writes.
+fn patching(machine: &mut Machine, patched: u64, patches: u32) {
+    const UNTOUCHED: u64 = PAGE + 0x2000;
+    machine.load(UNTOUCHED, 32, |a| {
+        a.inc(esi).unwrap();
+        a.ret().unwrap();
+    });
+    machine.load(patched, 32, |a| {
+        a.mov(edx, 0).unwrap();
+        a.call(UNTOUCHED).unwrap();
+        a.add(eax, edx).unwrap();
+        a.ret().unwrap();
+    });
+    machine.load(PAGE, 32, |a| {
+        let mut next = a.create_label();
+        a.xor(eax, eax).unwrap();
+        a.xor(esi, esi).unwrap();
+        a.mov(ecx, patches).unwrap();
+        a.set_label(&mut next).unwrap();
+        a.mov(dword_ptr(patched + 1), ecx).unwrap();
+        a.call(patched).unwrap();
+        a.dec(ecx).unwrap();
+        a.jnz(next).unwrap();
+        a.hlt().unwrap();
+    });
+}
+
+/// Code that is patched and called again and again costs as much each time, so that a million patches
+/// take a hundred times as long as ten thousand; and blocks of other pages stay, with the links between
+/// them.
+///
+/// The blocks, by their instructions: E is XOR, XOR, MOV, MOV, CALL; F is MOV, CALL; U, in the untouched
+/// page, is INC, RET; G is ADD, RET; R is DEC, JNZ; then T is the MOV of the patch with CALL, and, since
+/// a write to code ends the run behind it, C is that CALL alone; H is HLT. The first turn is E F U G R.
+/// Its patch comes before there is code to overwrite.
+#[test]
+fn a_patch_costs_the_blocks_of_its_page() {
+    // The patched function in a page of its own: a patch drops F and G. Translated are E U R T C H once
+    // and F G in each turn.
+    const MOST: u32 = if cfg!(debug_assertions) { 40_000 } else { 1_000_000 };
+    const APART: (u64, u32, u64, u64) = (PAGE + 0x1000, MOST, 2, 8);
+    // In the page of the loop: the first patch that hits drops E F G R T, a later one C F G R T. They
+    // are translated again in each turn. Left in the end are U, C F G R and H.
+    const TOGETHER: (u64, u32, u64, u64) = (PAGE + 0x800, 40_000, 5, 6);
+    for (patched, most, a_patch, left) in [APART, TOGETHER] {
+        let mut costs = Vec::new();
+        for patches in [10_000, 20_000, most] {
+            let mut machine = Machine::protected();
+            patching(&mut machine, patched, patches);
+            while machine.run_until(u64::MAX) != Exit::Halt {}
+            costs.push(machine.translated());
+            patching(&mut machine, patched, patches);
+            assert_eq!(machine.run_plain(), Exit::Halt);
+
+            let n = u64::from(patches);
+            let overwritten = a_patch * (n - 1);
+            let expected = Translated { blocks: overwritten + left, overwritten };
+            let [counting, plain] = machine.translations();
+            assert_eq!(counting, expected, "{patched:x}, {patches} patches");
+            assert_eq!(plain, expected, "{patched:x}, {patches} patches, plain");
+            assert_eq!(machine.blocks(), [left as usize; 2], "no other block is kept");
+            let sum = (n * (n + 1) / 2) & 0xffff_ffff;
+            assert_eq!((machine.cpu.gpr(RAX), machine.cpu.gpr(RSI)), (sum, n));
+        }
+        assert!(costs.iter().all(|&cost| cost == costs[0]), "bytes of blocks: {costs:?}");
+    }
 }

@@ -5,7 +5,7 @@
 
 use iced_x86::code_asm::CodeAssembler;
 use x86_cpu::{
-    block::Translations,
+    block::{Translated, Translations},
     bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, UncountedFacts},
     cpu::Cpu,
     descriptor::{DescriptorTable, Segment},
@@ -217,6 +217,16 @@ impl Machine {
         self.translations.cost()
     }
 
+    /// What has been translated under the usual observer and under the other.
+    pub(crate) fn translations(&self) -> [Translated; 2] {
+        [self.translations.translated(), self.plain.translated()]
+    }
+
+    /// How many translated blocks are kept under the usual observer and under the other.
+    pub(crate) fn blocks(&self) -> [usize; 2] {
+        [self.translations.len(), self.plain.len()]
+    }
+
     /// Real mode as after reset, but for CS, which has base zero.
     pub(crate) fn real() -> Self {
         let mut machine = Self::new(false);
@@ -380,8 +390,7 @@ impl Machine {
         self.cpu.halted = false;
         let mut cx = Cx { bus: &mut self.ports, ram: &self.memory.ram, observer: Plain };
         loop {
-            let until = self.cpu.time + 1000;
-            let exit = self.cpu.run(&mut cx, &mut self.plain, Budget::until(until));
+            let exit = self.cpu.run(&mut cx, &mut self.plain, Budget::until(u64::MAX));
             if matches!(exit, Exit::Halt | Exit::Shutdown) {
                 return exit;
             }
