@@ -14,6 +14,7 @@ use std::{
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
     num::NonZeroU64,
+    ops::Add,
 };
 
 use crate::{
@@ -433,7 +434,10 @@ impl<O> Translations<O> {
                     }
                 }
             }
-            None => self.forget(),
+            None => {
+                self.overwritten += self.len() as u64;
+                self.forget();
+            }
         }
         self.overwritten_seen = ram.overwritten.count();
     }
@@ -447,9 +451,9 @@ impl<O> Translations<O> {
         self.cost = 0;
     }
 
-    /// How many blocks were translated so far, and how many of them were dropped because code in
-    /// their pages was overwritten. A block that runs for the first time is translated, and one that
-    /// runs again after it was dropped.
+    /// How many blocks were translated so far, and how many of them were dropped because code was
+    /// overwritten. A block that runs for the first time is translated, and one that runs again after
+    /// it was dropped.
     #[must_use]
     pub fn translated(&self) -> Translated {
         Translated { blocks: self.translated, overwritten: self.overwritten }
@@ -480,8 +484,21 @@ impl<O> Translations<O> {
 pub struct Translated {
     /// Blocks that were translated.
     pub blocks: u64,
-    /// Of these, dropped because code in their pages was overwritten.
+    /// Of these, dropped because code in their pages was overwritten, or in so many pages that nobody
+    /// knows any longer in which.
     pub overwritten: u64,
+}
+
+impl Add for Translated {
+    type Output = Self;
+
+    /// What two caches have done.
+    fn add(self, other: Self) -> Self {
+        Self {
+            blocks: self.blocks + other.blocks,
+            overwritten: self.overwritten + other.overwritten,
+        }
+    }
 }
 
 const JUMPS: usize = 16_384;

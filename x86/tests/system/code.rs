@@ -94,6 +94,8 @@ fn translated_code_stays_within_its_budget() {
 /// A reader of the record of overwritten pages that is too far behind drops everything: a block
 /// survives nothing that happened meanwhile. More than 64 pages are overwritten under another
 /// observer.
+///
+/// The blocks: XOR with the first CALL, 99 CALL, HLT and a function in each page.
 #[test]
 fn the_other_tier_catches_up_with_many_overwritten_pages() {
     let mut machine = Machine::protected();
@@ -116,9 +118,13 @@ fn the_other_tier_catches_up_with_many_overwritten_pages() {
     assert_eq!((machine.run(), machine.cpu.gpr(RAX)), (Exit::Halt, 100));
     calls(&mut machine, 2);
     assert_eq!((machine.run_plain(), machine.cpu.gpr(RAX)), (Exit::Halt, 200));
+    let blocks = 1 + 99 + 1 + PAGES;
+    assert_eq!(machine.translations(), [Translated { blocks, overwritten: 0 }; 2]);
     calls(&mut machine, 3);
     let expected = 3 * PAGES % 256;
     assert_eq!((machine.run(), machine.cpu.gpr(RAX)), (Exit::Halt, expected));
+    let again = Translated { blocks: 2 * blocks, overwritten: blocks };
+    assert_eq!(machine.translations()[0], again);
     calls(&mut machine, 1);
     assert_eq!((machine.run_plain(), machine.cpu.gpr(RAX)), (Exit::Halt, 100));
 }
