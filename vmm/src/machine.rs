@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use pmu_model::Reset;
+use x86_cpu::block::Translated;
 use x86_cpu::control_registers::efer;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::descriptor::{DescriptorTable, Segment};
@@ -311,6 +312,13 @@ impl Machine {
         }
         self.soft.record(recorder);
         Ok(())
+    }
+
+    /// How many blocks of code the software engine has translated, and how many of them it dropped
+    /// because code was overwritten.
+    #[must_use]
+    pub fn translated(&self) -> Translated {
+        self.soft.translated()
     }
 
     /// What was recorded, if it was; nothing is from now on.

@@ -8,6 +8,7 @@ use pmu_model::{
     Selection, SignalSet, Tally,
 };
 use serde::Serialize;
+use x86_cpu::block::Translated;
 
 use crate::engine::kvm::host_events;
 use crate::engine::soft::Vcpu;
@@ -35,8 +36,21 @@ pub struct Summary {
     pub clock_hz: u64,
     /// Virtual time in cycles.
     pub cycles: u64,
+    /// The code that the software engine has translated.
+    pub translated: TranslatedSummary,
     /// The processors.
     pub vcpus: Vec<VcpuSummary>,
+}
+
+/// Blocks of translated code, for plain, counted and recorded execution together. One that is executed
+/// both counted and not is translated for each.
+#[derive(Debug, Serialize)]
+pub struct TranslatedSummary {
+    /// How many were translated: each when it was executed first, and again when it was executed after
+    /// it had been dropped. Code in no RAM is translated each time, and so is all with `--no-cache`.
+    pub blocks: u64,
+    /// Of these, dropped because code was overwritten.
+    pub overwritten: u64,
 }
 
 /// The statistics of one processor.
@@ -124,6 +138,7 @@ impl Summary {
     #[must_use]
     pub fn new(personality: &'static Personality, machine: &Machine, end: End) -> Self {
         let vcpus = machine.vcpus().iter().enumerate();
+        let Translated { blocks, overwritten } = machine.translated();
         Self {
             cpu: personality.name,
             engine: machine.choice().engine,
@@ -133,6 +148,7 @@ impl Summary {
             status: end.status(),
             clock_hz: machine.clock_hz(),
             cycles: machine.time(),
+            translated: TranslatedSummary { blocks, overwritten },
             vcpus: vcpus
                 .map(|(id, vcpu)| vcpu_summary(personality, machine.count(), id, vcpu))
                 .collect(),
@@ -173,6 +189,11 @@ impl Summary {
                 .push_str("counting: host (by the host's counters, while the guest runs on KVM)\n"),
             Count::Off => text.push_str("counting: off (all counters stood still)\n"),
         }
+        let TranslatedSummary { blocks, overwritten } = self.translated;
+        let _ = writeln!(
+            text,
+            "translated: {blocks} blocks, {overwritten} of them dropped when code was overwritten"
+        );
         for vcpu in &self.vcpus {
             write_vcpu(&mut text, self.counting, vcpu);
         }
@@ -357,7 +378,53 @@ fn uncounted(personality: &'static Personality, live: &SignalSet, selected: Sele
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::boot::memory::RamLayout;
+    use crate::boot::{Image, Payload};
+    use crate::config::Config;
+    use crate::console::Console;
     use crate::engine::soft::TIER;
+    use crate::truth::record::Recorder;
+
+    /// A loop that patches a function in another page five times and calls it: the first time there is
+    /// no code yet, the other four drop the function. Translated are the function five times and once
+    /// CLI to CALL, DEC with JNZ, MOV with CALL, the CALL on which the guest goes on behind a patch, and
+    /// HLT; by the recorder as well.
+    #[test]
+    fn what_was_translated_is_said_whoever_executed() {
+        let mut code = vec![
+            0xFA, // 7C00h: CLI
+            0xB9, 5, 0, // MOV CX, 5
+            0x89, 0x0E, 0x01, 0x90, // 7C04h: MOV [9001h], CX
+            0xE8, 0xF5, 0x13, // CALL 9000h
+            0x49, // 7C0Bh: DEC CX
+            0x75, 0xF6, // JNZ 7C04h
+            0xF4, // HLT
+        ];
+        code.resize(0x1400, 0);
+        // 9000h: MOV AX, 0; RET
+        code.extend([0xB8, 0, 0, 0xC3]);
+        let image = Image { name: "test".into(), bytes: code };
+        let ram = RamLayout::new(2 << 20, None).unwrap();
+        let payload = Payload::Flat { image, address: 0x7C00 };
+        let config = Config::new("k8", ram, payload).unwrap();
+        for recorded in [false, true] {
+            let mut machine = Machine::new(&config).unwrap();
+            if recorded {
+                let recorder = Recorder::new(config.personality, "instructions").unwrap();
+                machine.record(recorder).unwrap();
+            }
+            let mut console = Console::to("nowhere".into(), Box::new(std::io::sink()));
+            let end = machine.run(config.limits, &mut console).unwrap();
+            assert_eq!((end, machine.vcpus()[0].cpu.gpr(0) & 0xFFFF), (End::Halted, 1));
+            assert_eq!(machine.recorded().unwrap().is_some(), recorded);
+            let summary = Summary::new(config.personality, &machine, end);
+            let json: serde_json::Value = serde_json::from_str(&summary.json().unwrap()).unwrap();
+            let expected = serde_json::json!({ "blocks": 5 + 5, "overwritten": 4 });
+            assert_eq!(json["translated"], expected, "recorded: {recorded}");
+            let line = "translated: 10 blocks, 4 of them dropped when code was overwritten\n";
+            assert!(summary.table().contains(line), "{}", summary.table());
+        }
+    }
 
     /// Section 10.2: C0h with E (bit 18), 41h (a cache) and 76h, with EN, OS and USR. Of these, hosts
     /// have cycles.

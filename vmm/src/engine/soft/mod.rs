@@ -22,7 +22,7 @@ mod stretch;
 mod vcpu;
 
 use pmu_model::{Demand, Pmis, Tier};
-use x86_cpu::block::Translations;
+use x86_cpu::block::{Translated, Translations};
 use x86_cpu::bus::Bus;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::observe::{Counting, Cx, Observer, Plain};
@@ -56,6 +56,8 @@ pub struct Soft {
     /// The recorder of everything that is executed, and the code translated for it; `None` while
     /// nothing is recorded.
     recording: Option<(Box<Recorder>, Translations<Box<Recorder>>)>,
+    /// What was translated for recordings that have ended.
+    translated_for_recordings: Translated,
     /// Ends each run early when it is requested.
     stop: Option<Stop>,
 }
@@ -80,6 +82,7 @@ impl Soft {
             plain: Translations::with_budget(budget).with_cycle_costs(cycle_costs),
             counting: Translations::with_budget(budget).with_cycle_costs(cycle_costs),
             recording: None,
+            translated_for_recordings: Translated::default(),
             stop: None,
         }
     }
@@ -91,7 +94,9 @@ impl Soft {
 
     /// Ends the recording and gives back the recorder; `None` if nothing was recorded.
     pub fn recorded(&mut self) -> Option<Recorder> {
-        self.recording.take().map(|(recorder, _)| *recorder)
+        let (recorder, translations) = self.recording.take()?;
+        self.translated_for_recordings = self.translated_for_recordings + translations.translated();
+        Some(*recorder)
     }
 
     /// Has each run from now on end early when `stop` is requested.
@@ -121,6 +126,15 @@ impl Soft {
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.plain.len() + self.counting.len()
+    }
+
+    /// How many blocks it has translated so far, for plain, counted and recorded execution, and how many
+    /// of them it dropped because code was overwritten.
+    #[must_use]
+    pub fn translated(&self) -> Translated {
+        let recording = self.recording.as_ref().map(|(_, translations)| translations.translated());
+        let recordings = self.translated_for_recordings + recording.unwrap_or_default();
+        self.plain.translated() + self.counting.translated() + recordings
     }
 
     /// Drops all translated code, since guest memory may have been written anywhere without a note to
