@@ -632,10 +632,10 @@ fn write_truth(
     truth.write(path)
 }
 
-/// The folder must be there and the file, if there, writable. A pipe or a device is not opened: its
-/// other end would see it.
+/// The folder must be there and the file, if there, writable and no folder. A pipe or a device is not
+/// opened: its other end would see it.
 fn check_writable(path: &std::path::Path) -> Result<()> {
-    if !file::is_replaceable(path) {
+    if !file::is_replaceable(path) && !path.is_dir() {
         return Ok(());
     }
     let failed = |e| Error::Host(format!("cannot write {}: {e}", path.display()));

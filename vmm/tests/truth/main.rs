@@ -1,5 +1,5 @@
 //! The truth file and `vpmu truth`, as a user sees them, on a truth that was made by hand
-//! (`sample.rs`).
+//! (`sample.rs`), and on that of a short run.
 //!
 //! A test that needs a program of another package (`callgrind_annotate` of Debian's `valgrind`, Python's
 //! `cbor2`) is ignored without it, and its line says so.
@@ -8,6 +8,7 @@ mod file;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod others;
+mod recorded;
 mod reports;
 mod sample;
 
@@ -15,7 +16,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 fn main() -> ExitCode {
-    harness::run(&[("file", file::TESTS), ("reports", reports::TESTS), ("others", others::TESTS)])
+    harness::run(&[
+        ("file", file::TESTS),
+        ("reports", reports::TESTS),
+        ("recorded", recorded::TESTS),
+        ("others", others::TESTS),
+    ])
 }
 
 /// A path for a file of the test of this name.
