@@ -60,7 +60,7 @@ fn the_boot_rom_makes_no_difference_to_two_processors() -> Verdict {
     let packages = packages()?;
     let root = packages.root("poweroff -f");
     let [direct, rom] = ["direct", "firmware"].map(|boot| {
-        let options = ["--append", "console=ttyS0 nokaslr", "--boot", boot];
+        let options = ["--cpu", "k8", "--append", "console=ttyS0 nokaslr", "--boot", boot];
         let log = run_with(packages, &format!("boot-by-{boot}"), 2, &root, "", &options).log;
         let from = log.find("[    0.000000] Linux version").expect("the kernel's first line");
         (log[..from].to_owned(), said(&log[from..]))

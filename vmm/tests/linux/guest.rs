@@ -109,13 +109,13 @@ pub(crate) struct Run {
     pub(crate) stats: String,
 }
 
-/// Boots the kernel with nothing but `console=ttyS0` until it powers off. `typed` is the text of an
+/// Boots the kernel on K8s with nothing but `console=ttyS0` until it powers off. `typed` is the text of an
 /// input script.
 pub(crate) fn run(packages: &Packages, name: &str, cpus: u8, root: &Archive, typed: &str) -> Run {
-    run_with(packages, name, cpus, root, typed, &["--append", "console=ttyS0"])
+    run_with(packages, name, cpus, root, typed, &["--cpu", "k8", "--append", "console=ttyS0"])
 }
 
-/// As [`run`], with a kernel command line and options of choice.
+/// As [`run`], with a processor, a kernel command line and options of choice.
 pub(crate) fn run_with(
     packages: &Packages,
     name: &str,
@@ -131,7 +131,7 @@ pub(crate) fn run_with(
     fs::write(&initrd, root.bytes().expect("an archive")).expect("initrd");
     fs::write(&input, typed).expect("input");
     let output = Command::new(env!("CARGO_BIN_EXE_vpmu"))
-        .args(["run", "--cpu", "k8", "--timeout", "400"])
+        .args(["run", "--timeout", "400"])
         .args(["--stats", "json", "--smp", &cpus.to_string()])
         .args(options)
         .arg("--kernel")

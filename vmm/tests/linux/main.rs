@@ -16,6 +16,7 @@ mod program;
 mod sampling;
 mod symbols;
 mod trace;
+mod truth;
 
 use std::process::ExitCode;
 
@@ -29,5 +30,6 @@ fn main() -> ExitCode {
         ("program", program::TESTS),
         ("sampling", sampling::TESTS),
         ("symbols", symbols::TESTS),
+        ("truth", truth::TESTS),
     ])
 }

@@ -31,7 +31,7 @@ pub(crate) const BRANCHES: u64 = 12 * ITERATIONS + 1;
 /// Where the program lies: no other program of the guest lies there.
 pub(crate) const BASE: u64 = 0x20_0000_0000;
 /// Size of the ELF header and of one program header.
-const HEADERS: u64 = 64 + 56;
+pub(crate) const HEADERS: u64 = 64 + 56;
 /// Address of the first instruction.
 pub(crate) const START: u64 = BASE + HEADERS;
 
@@ -74,6 +74,11 @@ pub(crate) fn elf() -> Vec<u8> {
 
 /// Code for [`START`] as an ELF64 executable with one segment, readable and executable.
 pub(crate) fn elf_of(code: &[u8]) -> Vec<u8> {
+    elf_at(BASE, code)
+}
+
+/// Code for [`HEADERS`] behind `base` as an ELF64 executable with one segment, readable and executable.
+pub(crate) fn elf_at(base: u64, code: &[u8]) -> Vec<u8> {
     let size = HEADERS + code.len() as u64;
     let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
     elf.resize(16, 0);
@@ -83,7 +88,7 @@ pub(crate) fn elf_of(code: &[u8]) -> Vec<u8> {
     half(&mut elf, 2); // ET_EXEC
     half(&mut elf, 62); // EM_X86_64
     word(&mut elf, 1);
-    quad(&mut elf, START);
+    quad(&mut elf, base + HEADERS);
     quad(&mut elf, 64); // program headers
     quad(&mut elf, 0);
     word(&mut elf, 0);
@@ -93,7 +98,7 @@ pub(crate) fn elf_of(code: &[u8]) -> Vec<u8> {
     }
     word(&mut elf, 1); // PT_LOAD
     word(&mut elf, 5); // readable, executable
-    for value in [0, BASE, BASE, size, size, 0x1000] {
+    for value in [0, base, base, size, size, 0x1000] {
         quad(&mut elf, value);
     }
     elf.extend(code);
