@@ -74,6 +74,8 @@ struct Way {
 
 struct Known {
     depth: u32,
+    /// The context that was entered from it last, and how.
+    last: Option<(Way, ContextId)>,
     context: Context,
 }
 
@@ -132,7 +134,7 @@ impl Contexts {
         }
     }
 
-    /// What was executed in a context.
+    /// What was executed in a context, a count for each signal.
     pub(super) fn own(&mut self, context: ContextId) -> &mut Vec<u64> {
         &mut self.contexts[context as usize].context.own
     }
@@ -215,7 +217,14 @@ impl Contexts {
         cpl: u8,
     ) -> ContextId {
         let key = Way { parent, entered, site, entry, space, cpl };
+        let last = parent.and_then(|parent| self.contexts[parent as usize].last);
+        if let Some((_, known)) = last.filter(|(way, _)| *way == key) {
+            return known;
+        }
         if let Some(&known) = self.children.get(&key) {
+            if let Some(parent) = parent {
+                self.contexts[parent as usize].last = Some((key, known));
+            }
             return known;
         }
         let depth = parent.map_or(0, |parent| self.contexts[parent as usize].depth + 1);
@@ -228,18 +237,19 @@ impl Contexts {
         let id = self.contexts.len() as ContextId;
         let context =
             Context { parent, entered, site, entry, space, cpl, times: 0, own: Vec::new() };
-        self.contexts.push(Known { depth, context });
+        self.contexts.push(Known { depth, last: None, context });
         self.children.insert(key, id);
         id
     }
 
-    /// All contexts, a context behind its parent; each with `events` counts.
-    pub(super) fn finish(self, events: usize) -> Vec<Context> {
-        let sized = |mut context: Context| {
-            context.own.resize(events, 0);
-            context
-        };
-        self.contexts.into_iter().map(|known| sized(known.context)).collect()
+    /// What `of` makes of the counts of each context.
+    pub(super) fn each_own<T>(&self, of: impl Fn(&[u64]) -> T) -> Vec<T> {
+        self.contexts.iter().map(|known| of(&known.context.own)).collect()
+    }
+
+    /// All contexts, a context behind its parent.
+    pub(super) fn finish(self) -> Vec<Context> {
+        self.contexts.into_iter().map(|known| known.context).collect()
     }
 }
 

@@ -9,7 +9,7 @@ mod rows;
 
 use std::collections::{BTreeMap, HashMap};
 
-use pmu_model::{Personality, Pmu};
+use pmu_model::{Personality, Pmu, Signal};
 use x86_cpu::cpu::Cpu;
 use x86_cpu::observe::{Accesses, Counting, Facts};
 
@@ -17,6 +17,7 @@ use self::columns::Column;
 use self::contexts::{ContextId, Contexts};
 use self::records::{Records, Where};
 use self::rows::Sums;
+use crate::engine::soft::fact;
 use crate::error::Result;
 
 pub use self::columns::DEFAULT as DEFAULT_EVENTS;
@@ -47,6 +48,8 @@ pub struct Recorder {
     /// The sums that contexts share out among them, and what they were at the last change of context.
     instructions: u64,
     cycles: u64,
+    /// The signals of all columns, and of each what contexts have been given.
+    signals: Vec<Signal>,
     shared_out: Vec<u64>,
     /// What the last transfer to an inner level pushed on each processor, for the first instruction
     /// there.
@@ -100,6 +103,28 @@ struct Running {
 struct Before {
     cells: Vec<u64>,
     deliveries: BTreeMap<(Where, u64, u8), u64>,
+    /// By context.
+    contexts: Vec<u64>,
+}
+
+/// All that was executed so far.
+struct Totals<'a> {
+    instructions: u64,
+    cycles: u64,
+    facts: &'a mut Facts,
+    entered_with: Accesses,
+}
+
+impl Totals<'_> {
+    fn of(&mut self, signal: Signal) -> u64 {
+        match signal {
+            Signal::InsnRetired => self.instructions,
+            Signal::CyclesUnhalted => self.cycles,
+            Signal::Store => self.facts.stores + self.entered_with.stores,
+            Signal::Misaligned => self.facts.misaligned + self.entered_with.misaligned,
+            _ => fact(self.facts, signal).map_or(0, |fact| *fact),
+        }
+    }
 }
 
 /// What deliveries did at one address.
@@ -132,10 +157,11 @@ impl Recorder {
     /// A name that means no event that can be recorded.
     pub fn new(personality: &'static Personality, events: &str) -> Result<Self> {
         let columns = columns::parse(events, personality)?;
-        Ok(Self {
+        let mut recorder = Self {
             personality,
             before: columns.iter().map(|_| Before::default()).collect(),
-            shared_out: vec![0; columns.len()],
+            signals: Vec::new(),
+            shared_out: Vec::new(),
             columns,
             counting: Counting::default(),
             lent: Facts::default(),
@@ -151,7 +177,11 @@ impl Recorder {
             cycles: 0,
             inner: Vec::new(),
             entered_with: Accesses::default(),
-        })
+        };
+        for column in recorder.columns.clone() {
+            recorder.add_signals(&column);
+        }
+        Ok(recorder)
     }
 
     /// Processor `vcpu` goes on.
@@ -195,23 +225,37 @@ impl Recorder {
         self.cycles += time.saturating_sub(self.running.counted_time);
         self.running.counted_time = time;
         let Some(context) = self.running.context else { return };
-        let totals = self.totals();
+        self.commit_recent();
         let own = self.contexts.own(context);
-        own.resize(self.columns.len(), 0);
-        for ((column, shared), own) in self.columns.iter().zip(&mut self.shared_out).zip(own) {
-            let total = totals.of(column);
+        own.resize(self.signals.len(), 0);
+        let mut totals = Totals {
+            instructions: self.instructions,
+            cycles: self.cycles,
+            facts: self.counting.complete(),
+            entered_with: self.entered_with,
+        };
+        for ((&signal, shared), own) in self.signals.iter().zip(&mut self.shared_out).zip(own) {
+            let total = totals.of(signal);
             *own += total - *shared;
             *shared = total;
         }
     }
 
-    /// All that was executed so far.
-    fn totals(&mut self) -> Sums {
+    /// Contexts get to know of the signals of a column from now on.
+    fn add_signals(&mut self, column: &Column) {
         self.commit_recent();
-        let mut facts = *self.counting.complete();
-        facts.stores += self.entered_with.stores;
-        facts.misaligned += self.entered_with.misaligned;
-        Sums { executions: self.instructions, cycles: self.cycles, facts }
+        for &signal in &column.signals {
+            if !self.signals.contains(&signal) {
+                let mut totals = Totals {
+                    instructions: self.instructions,
+                    cycles: self.cycles,
+                    facts: self.counting.complete(),
+                    entered_with: self.entered_with,
+                };
+                self.shared_out.push(totals.of(signal));
+                self.signals.push(signal);
+            }
+        }
     }
 
     /// Takes the accesses of the running instruction so far out of where the next may be counted.
@@ -277,9 +321,11 @@ impl Recorder {
             let deliveries = self.deliveries.iter();
             let deliveries =
                 deliveries.map(|(&at, delivered)| (at, Sums::of_delivery(delivered).of(&column)));
-            self.before.push(Before { cells, deliveries: deliveries.collect() });
-            let total = self.totals().of(&column);
-            self.shared_out.push(total);
+            let deliveries = deliveries.collect();
+            self.add_signals(&column);
+            let signals = &self.signals;
+            let contexts = self.contexts.each_own(|own| column.of_signals(signals, own));
+            self.before.push(Before { cells, deliveries, contexts });
             self.columns.push(column);
         }
     }

@@ -78,7 +78,6 @@ impl Observer for Box<Recorder> {
         if self.running.irregular >> insn.index & 1 != 0 {
             self.count_irregular(cell);
         }
-        self.running.last_cell = Some(cell);
     }
 
     fn interrupted(&mut self, cpu: &Cpu, insn: &Insn) {
@@ -92,6 +91,7 @@ impl Observer for Box<Recorder> {
         self.instructions += count as u64;
         self.running.time = cpu.time;
         let Running { first, record, .. } = self.running;
+        self.running.last_cell = Some(first + count - 1);
         if count == block.len() {
             self.records.records[record as usize].runs += 1;
         } else {
@@ -149,14 +149,16 @@ impl Recorder {
     #[inline(always)]
     fn count(&mut self, cpu: &Cpu, cell: usize) {
         let recent = self.counting.recent().packed();
-        let counted = &mut self.records.cells[cell];
-        counted.add(recent.wrapping_sub(self.running.mark));
-        self.running.mark = recent;
+        if recent != self.running.mark {
+            self.records.cells[cell].add(recent.wrapping_sub(self.running.mark));
+            self.running.mark = recent;
+        }
         if cpu.time != self.running.time {
-            counted.cycles += cpu.time - self.running.time;
+            self.records.cells[cell].cycles += cpu.time - self.running.time;
             self.running.time = cpu.time;
         }
         if let Some(committed) = self.running.committed.take() {
+            let counted = &mut self.records.cells[cell];
             counted.loads += committed.loads;
             counted.stores += committed.stores;
             counted.misaligned += committed.misaligned;

@@ -76,6 +76,16 @@ impl Recorder {
             let instruction = (instructions.len() - 1) as u32;
             rows.push(Row { instruction, vcpu: place.vcpu, cpl: place.cpl, counts });
         }
+        let flattened = self.contexts.flattened;
+        let mut contexts = self.contexts.finish();
+        for (n, context) in contexts.iter_mut().enumerate() {
+            let columns = self.columns.iter().zip(&self.before);
+            let count = |(column, before): (&Column, &Before)| {
+                let before = before.contexts.get(n).copied().unwrap_or(0);
+                column.of_signals(&self.signals, &context.own) - before
+            };
+            context.own = columns.map(count).collect();
+        }
         let spaces = self.spaces.all.iter().map(|&cr3| Space { cr3, name: None });
         Ok(Truth {
             personality: self.personality.name.to_owned(),
@@ -84,8 +94,8 @@ impl Recorder {
             spaces: spaces.collect(),
             instructions,
             rows,
-            flattened: self.contexts.flattened,
-            contexts: self.contexts.finish(self.columns.len()),
+            flattened,
+            contexts,
             modules: Vec::new(),
         })
     }
