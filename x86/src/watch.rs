@@ -286,12 +286,11 @@ impl<W: Watch> Observer for Watching<W> {
     }
 
     fn interrupted(&mut self, _: &Cpu, insn: &Insn) {
-        if self.certain != 0 {
-            self.pending.truncate(self.certain);
+        // What faulted has been rolled back: what is left is of finished iterations.
+        if !self.pending.is_empty() {
             self.report_fetch(insn);
             self.report(Some(insn));
         }
-        self.pending.clear();
     }
 
     fn delivering(&mut self, cpu: &Cpu) {

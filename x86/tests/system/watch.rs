@@ -302,6 +302,31 @@ fn changes_are_reported() {
     assert_eq!(seen, [Some(PML4), Some(PML4 | 8)]);
 }
 
+/// A run ends between two iterations of INSB: the finished ones are reported, all 20 in the end.
+#[test]
+fn iterations_before_an_interruption_are_reported() {
+    let mut m = machine();
+    m.cpu.set_gpr(RCX, 20);
+    m.cpu.set_gpr(RDX, 0x60);
+    m.load(CODE, 64, |a| {
+        a.rep().insb().unwrap();
+        a.hlt().unwrap();
+    });
+    let mut translations = Translations::new();
+    let observer = Watching::new(Log::default());
+    let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer };
+    loop {
+        let until = m.cpu.time + 3;
+        if m.cpu.run(&mut context, &mut translations, Budget::until(until)) == Exit::Halt {
+            break;
+        }
+    }
+    let log = context.observer.watch;
+    let of = |target| log.accesses.iter().filter(|(a, _)| a.target == target).count();
+    assert_eq!((of(Target::Port), of(Target::Memory)), (20, 20));
+    assert_eq!(log.retired, [Operation::Ins, Operation::Hlt]);
+}
+
 /// Under the observer of everything the facts are those of the one that only counts.
 #[test]
 fn it_counts_what_counting_counts() {
