@@ -150,6 +150,13 @@ pub struct Watch {
 }
 
 impl Cpu {
+    /// Whether any debug register is looked at: accesses and fetches may match one.
+    #[inline(always)]
+    #[must_use]
+    pub fn watches_addresses(&self) -> bool {
+        self.watch.code | self.watch.data != 0
+    }
+
     /// A processor of the given instruction set, as after power-on.
     #[must_use]
     pub fn new(features: Features) -> Self {

@@ -28,6 +28,8 @@ const EXCEPTIONS: &[Exception] = &[
     not("branches::system_calls_between_levels", INTEL, "no SYSCALL in 32-bit code"),
     not("breakpoints", P6_FAMILY, "no event counts matches of debug registers"),
     not("breakpoints", &["knc"], "no event counts matches of debug registers"),
+    not("truth::a_watched_address", P6_FAMILY, "no event counts matches of debug registers"),
+    not("truth::a_watched_address", &["knc"], "no event counts matches of debug registers"),
     not("classes::clflush_and_cpuid", INTEL, "no such events"),
     not("classes::clflush_and_cpuid", &["k7"], "no such events"),
     not("classes::floating_point_and_media", INTEL, "no such event"),

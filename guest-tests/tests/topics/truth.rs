@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 
 use guest_tests::guest::EFLAGS_CLEAR;
 use guest_tests::machine::Options;
-use guest_tests::msr::{CLOCKS, USR};
+use guest_tests::msr::{CLOCKS, OS, USR};
 use guest_tests::part::{Event, Registers};
 use guest_tests::{Guest, Outcome, Part, Result, SCRATCH, run_with};
 use iced_x86::code_asm::{
-    byte_ptr, dword_ptr, eax, ecx, edi, es, esi, mm0, mm1, qword_ptr, st0, word_ptr, xmm0, xmm1,
+    byte_ptr, dr0, dr7, dword_ptr, eax, ecx, edi, es, esi, mm0, mm1, qword_ptr, st0, word_ptr, xmm0, xmm1,
     xmmword_ptr,
 };
 use pmu_model::{Availability, Personality};
@@ -20,7 +20,7 @@ use vpmu::engine::soft::TIER;
 
 const CR4_OSFXSR: i32 = 1 << 9;
 
-topics!(every_live_event, every_processor_apart, twice_the_same);
+topics!(every_live_event, every_processor_apart, a_watched_address, twice_the_same);
 
 /// Does a bit of everything at CPL 3.
 fn mixture(g: &mut Guest) -> Result {
@@ -160,6 +160,44 @@ fn every_processor_apart(part: &'static Part) -> Result {
         assert!(sum > 500, "{sum}");
         assert_eq!(processor.pmu.registers().perfctr[0], sum, "processor {vcpu}");
     }
+    Ok(())
+}
+
+/// A match of DR0, which watches writes to four bytes and is not enabled, is that of the MOV that writes
+/// them, and not of an instruction behind it.
+fn a_watched_address(part: &'static Part) -> Result {
+    let Some(first) = part.breakpoints else { unreachable!() };
+    const WATCHED: u32 = SCRATCH + 0x900;
+    let image = Guest::assemble(part, |g| {
+        g.mov(eax, WATCHED)?;
+        g.mov(dr0, eax)?;
+        g.mov(eax, 1 << 10 | 0b1101 << 16)?;
+        g.mov(dr7, eax)?;
+        g.count("matches", first, OS, |g| {
+            g.mov(ecx, 5)?;
+            let top = g.here()?;
+            g.mov(dword_ptr(WATCHED), ecx)?;
+            g.mov(eax, dword_ptr(WATCHED))?;
+            g.push(es)?;
+            g.pop(es)?;
+            g.dec(ecx)?;
+            g.jnz(top)
+        })
+    })?;
+    let outcome = run_with(part, &image, RECORDED);
+    assert_eq!(outcome.value("matches"), 5);
+    let truth = outcome.truth.as_ref().expect("a recorded run");
+    let is_it = |event: &vpmu::truth::Event| event.signals == ["debug_match0"];
+    let column = truth.events.iter().position(is_it).expect("a column");
+    let matched = truth.rows.iter().filter(|row| row.counts[column] != 0);
+    let matched: Vec<_> = matched
+        .map(|row| {
+            let bytes = &truth.instructions[row.instruction as usize].bytes;
+            (bytes[..2].to_vec(), row.counts[column])
+        })
+        .collect();
+    // MOV r/m32, r32 with ECX and a 32-bit address: 89 /r, ModRM 0Dh.
+    assert_eq!(matched, [(vec![0x89, 0x0d], 5)]);
     Ok(())
 }
 

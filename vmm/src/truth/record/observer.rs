@@ -56,7 +56,8 @@ impl Observer for Box<Recorder> {
         let running = &mut self.running;
         running.record = record;
         running.first = first;
-        running.irregular = irregular;
+        // Any access and any fetch may match a watched address.
+        running.irregular = if cpu.watches_addresses() { u64::MAX } else { irregular };
         running.linear = linear;
         running.cpl = place.cpl;
         running.sp = cpu.stack_linear();
@@ -118,7 +119,14 @@ impl Observer for Box<Recorder> {
         self.running.linear = cpu.linear_rip();
         self.running.cpl = cpu.cpl();
         self.running.bits = cpu.code_size().bits();
-        self.running.facts = *self.counting.complete();
+        // A fetch that matched a breakpoint and did not get to an instruction.
+        let now = *self.counting.complete();
+        let facts = irregular_part(now.since(&self.running.facts));
+        self.running.facts = now;
+        if facts != Facts::default() {
+            let at = (self.here.place, self.running.linear, self.running.bits);
+            self.deliveries.entry(at).or_default().facts.add(&facts);
+        }
     }
 
     fn delivered(&mut self, cpu: &Cpu, delivery: Delivery) {

@@ -27,7 +27,7 @@ impl Recorder {
             let Counted { place, linear: address, bits, bytes, .. } = counted;
             let instruction =
                 Instruction { space: place.space, address, bits, bytes: bytes.to_vec() };
-            let sums = Sums::of_instruction(&counted);
+            let mut sums = Sums::of_instruction(&counted);
             let columns = self.columns.iter().zip(&self.before);
             let count = |(column, before): (&Column, &Before)| {
                 sums.of(column) - before.cells.get(cell).copied().unwrap_or(0)
@@ -36,7 +36,7 @@ impl Recorder {
         }
         for (&key, delivered) in &self.deliveries {
             let (place, address, bits) = key;
-            let sums = Sums::of_delivery(delivered);
+            let mut sums = Sums::of_delivery(delivered);
             let columns = self.columns.iter().zip(&self.before);
             let count = |(column, before): (&Column, &Before)| {
                 sums.of(column) - before.deliveries.get(&key).copied().unwrap_or(0)
@@ -131,11 +131,11 @@ impl Sums {
         Self { executions: 0, cycles: delivered.cycles, facts: delivered.facts }
     }
 
-    pub(super) fn of(&self, column: &Column) -> u64 {
+    pub(super) fn of(&mut self, column: &Column) -> u64 {
         column.sum(|signal| match signal {
             Signal::InsnRetired => self.executions,
             Signal::CyclesUnhalted => self.cycles,
-            _ => fact(&mut self.facts.clone(), signal).map_or(0, |fact| *fact),
+            _ => fact(&mut self.facts, signal).map_or(0, |fact| *fact),
         })
     }
 }
