@@ -122,7 +122,7 @@ impl Soft {
         Some(observed(running, &demand, UNLIMITED, pending, Plain, act).0)
     }
 
-    /// How many blocks of translated code there are.
+    /// How many blocks of code there are that were translated for plain and counted execution.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.plain.len() + self.counting.len()
