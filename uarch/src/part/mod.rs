@@ -1,0 +1,4 @@
+//! The modelled processors, as data: geometry, policies and latencies, with their sources.
+//!
+//! A figure for which no document could be found is a named constant whose comment has the words "not
+//! sourced".
