@@ -13,5 +13,6 @@
 //!                                 each ──> Occurrences (signals fired, and when to stop)
 //! ```
 
+pub mod bus;
 pub mod occurrences;
 pub mod part;

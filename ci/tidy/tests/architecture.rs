@@ -85,7 +85,7 @@ fn the_decoder_is_named_where_the_table_says() {
 #[test]
 fn the_models_know_nothing_of_the_host() {
     const HOST: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "thread", "time"];
-    for source in ["pmu-model", "x86"].into_iter().flat_map(sources) {
+    for source in ["pmu-model", "uarch", "x86"].into_iter().flat_map(sources) {
         for module in of_std(&source.code) {
             assert!(!HOST.contains(&module), "{} names std::{module}", source.path);
         }
