@@ -1,6 +1,6 @@
 //! What surrounds the processor: everything that is not its own registers or RAM.
 
-use crate::{observe::Facts, timing::Budget};
+use crate::{observe::Observed, timing::Budget};
 
 /// #GP(0): the access is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +35,10 @@ pub struct RdpmcRequest {
     pub code_16bit: bool,
 }
 
-/// Facts observed since the owner last added them to its counters.
-pub struct UncountedFacts<'a> {
+/// What was observed since the owner last added it to its counters.
+pub struct Uncounted<'a> {
     /// What was observed until `time`.
-    pub facts: &'a mut Facts,
+    pub observed: Observed<'a>,
     /// Virtual time in cycles at the start of the running instruction.
     pub time: u64,
     /// Instructions retired since power-on; the running one is not among them.
@@ -94,7 +94,7 @@ pub trait Bus {
     fn rdpmc(
         &mut self,
         request: RdpmcRequest,
-        uncounted: Option<UncountedFacts<'_>>,
+        uncounted: Option<Uncounted<'_>>,
     ) -> Result<u64, Refused>;
     /// SPFLT: sets or clears the user preference of this hardware thread (Knights Corner's
     /// `PERF_SPFLT_CONTROL` bit 63). The running SPFLT itself is counted as it began. A bus without
@@ -103,11 +103,10 @@ pub trait Bus {
         After::GoOn
     }
     /// Adds what has been observed to the counters, before an instruction that may read or program
-    /// one. `facts` are those up to `time`, when `retired` instructions had retired since power-on.
-    /// Those that are counted are taken out of `facts` (set to zero); those that no counter counts now
-    /// may stay there and are not counted later either. Called only under an observer that counts; a
-    /// bus without counters has nothing to do.
-    fn update_counters(&mut self, _facts: &mut Facts, _time: u64, _retired: u64) {}
+    /// one. What is counted is taken out of `uncounted` (set to zero); what no counter counts now may
+    /// stay there and is not counted later either. Called only under an observer that counts; a bus
+    /// without counters has nothing to do.
+    fn update_counters(&mut self, _uncounted: Uncounted<'_>) {}
     /// CPUID as the personality has it.
     fn cpuid(&mut self, leaf: u32, subleaf: u32) -> CpuidResult;
     /// The time-stamp counter at `time`.
@@ -124,7 +123,7 @@ pub trait Bus {
 
 #[cfg(test)]
 pub(crate) mod unconnected {
-    use super::{After, Bus, CpuidResult, RdpmcRequest, Refused, UncountedFacts};
+    use super::{After, Bus, CpuidResult, RdpmcRequest, Refused, Uncounted};
 
     /// For tests of instructions that reach nothing outside the processor: an access to memory beyond
     /// RAM or to a port fails the test. FERR# is counted.
@@ -152,11 +151,7 @@ pub(crate) mod unconnected {
         fn wrmsr(&mut self, _: u64, _: u64, _: u32, _: u64, _: u32) -> Result<After, Refused> {
             Err(Refused)
         }
-        fn rdpmc(
-            &mut self,
-            _: RdpmcRequest,
-            _: Option<UncountedFacts<'_>>,
-        ) -> Result<u64, Refused> {
+        fn rdpmc(&mut self, _: RdpmcRequest, _: Option<Uncounted<'_>>) -> Result<u64, Refused> {
             Err(Refused)
         }
         fn cpuid(&mut self, _: u32, _: u32) -> CpuidResult {

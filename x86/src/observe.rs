@@ -22,6 +22,10 @@ pub trait Observer: Sized {
     const FOLLOWS: bool = false;
     /// Whether it is told the address of each access and of each page walk.
     const SEES_ADDRESSES: bool = false;
+    /// Whether it may end the run, by [`Observer::is_spent`], as a model does in which something occurs
+    /// that nobody can foresee. String elements are then accessed at once only where they are in the
+    /// same [`LINE`]s as those just accessed: no cache of two ways or more misses one of them.
+    const MODELS: bool = false;
 
     /// Where the facts are counted; `None` if they are not.
     #[inline(always)]
@@ -35,11 +39,27 @@ pub trait Observer: Sized {
         self.counting().map(Counting::complete)
     }
 
+    /// What has been observed and not yet counted, `None` if nothing is counted.
+    #[inline(always)]
+    fn observed(&mut self) -> Option<Observed<'_>> {
+        self.facts().map(|facts| Observed { facts, modelled: &mut [] })
+    }
+
+    /// Whether something has occurred so often that the owner has to act before the next step.
+    #[inline(always)]
+    fn is_spent(&self) -> bool {
+        false
+    }
+
     /// The first instruction of a block is about to begin; RIP is its address.
     fn entered(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &Block<Self>) {}
+    /// An instruction of the block that was entered last begins: its bytes have been fetched, whatever
+    /// becomes of it. One that stops before it has done anything begins again.
+    #[inline(always)]
+    fn begins(&mut self, _insn: &Insn) {}
     /// An instruction of the block that was entered last retired. If it is a branch, RIP is where it
     /// went.
-    fn retired(&mut self, _cpu: &Cpu, _ram: &Ram, _insn: &Insn) {}
+    fn retired(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &Block<Self>, _insn: &Insn) {}
     /// An instruction did not retire. What its finished iterations did stays.
     fn interrupted(&mut self, _cpu: &Cpu, _insn: &Insn) {}
     /// The first `count` instructions of the block have retired, and RIP is that of the next.
@@ -129,9 +149,10 @@ pub trait Observer: Sized {
         }
     }
 
-    /// An iteration is finished: its accesses stay, whatever becomes of the next.
+    /// An iteration of a repeated instruction is finished: its accesses stay, whatever becomes of the
+    /// next.
     #[inline(always)]
-    fn commit(&mut self) {
+    fn commit(&mut self, _insn: &Insn) {
         if let Some(counting) = self.counting() {
             counting.commit();
         }
@@ -190,6 +211,17 @@ pub trait Observer: Sized {
     fn mark(&mut self) -> Mark {
         self.counting().map_or(Mark::default(), |counting| counting.recent())
     }
+}
+
+/// Bytes of a line of the caches with the shortest lines.
+pub const LINE: u64 = 32;
+
+/// What was observed since the owner last added it to its counters.
+pub struct Observed<'a> {
+    /// The facts.
+    pub facts: &'a mut Facts,
+    /// Occurrences of what a model tells of, by numbers that are its own; none without a model.
+    pub modelled: &'a mut [u64],
 }
 
 /// Sees nothing.

@@ -94,7 +94,7 @@ impl Cpu {
             {
                 return Exit::Shutdown;
             }
-            if self.leave {
+            if self.leave || O::MODELS && cx.observer.is_spent() {
                 return if self.paused { Exit::Pause } else { Exit::Leave };
             }
         }
@@ -313,6 +313,9 @@ impl Cpu {
         }
         let ops = &block.ops[..count];
         for op in ops {
+            if O::FOLLOWS {
+                cx.observer.begins(&op.insn);
+            }
             let mark = cx.observer.mark();
             if let Err(stop) = (op.run)(self, cx, &op.insn) {
                 if MARKS && (stop.exception().is_some() || stop == Stop::ALONE) {
@@ -321,7 +324,10 @@ impl Cpu {
                 return self.stopped(cx, block, usize::from(op.insn.index), stop);
             }
             if O::FOLLOWS {
-                cx.observer.retired(self, cx.ram, &op.insn);
+                cx.observer.retired(self, cx.ram, block, &op.insn);
+            }
+            if O::MODELS && cx.observer.is_spent() {
+                self.leave = true;
             }
             if self.leave {
                 self.finish(cx, block, usize::from(op.insn.index) + 1);
@@ -371,7 +377,7 @@ impl Cpu {
         let insn = &block.ops[at].insn;
         if stop == Stop::HALT {
             if O::FOLLOWS {
-                cx.observer.retired(self, cx.ram, insn);
+                cx.observer.retired(self, cx.ram, block, insn);
             }
             self.finish(cx, block, at + 1);
         } else {

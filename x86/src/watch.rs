@@ -14,7 +14,7 @@ use crate::{
     facts::{Counting, Mark},
     insn::{Form, Insn},
     mode::CodeSize,
-    observe::{Access, Delivery, Direction, Observer, Target, Walk},
+    observe::{Access, Delivery, Direction, Observed, Observer, Target, Walk},
     operation::Operation,
     ram::Ram,
 };
@@ -24,10 +24,14 @@ pub trait Watch {
     /// Whether it is told of accesses and page walks. A model without need for them says `false`, and
     /// execution then spends no time on reporting them.
     const SEES_ADDRESSES: bool = true;
+    /// Whether it may end a run, by [`Watch::is_spent`].
+    const MODELS: bool = false;
 
     /// A block is entered: straight-line code, of which every instruction is fetched unless an earlier
     /// one does not go on to it.
     fn entered(&mut self, _fetch: &Fetch) {}
+    /// An instruction begins, of which nothing more may come: it may fault, or stop and begin again.
+    fn begins(&mut self, _fetch: &Fetch) {}
     /// An instruction was fetched, which retires or stops after finished iterations.
     fn fetched(&mut self, _fetch: &Fetch) {}
     /// Memory, a device or a port was accessed.
@@ -47,6 +51,15 @@ pub trait Watch {
     fn delivered(&mut self, _delivery: Delivery, _from: u64, _to: u64) {}
     /// What follows runs in another context than what went before.
     fn changed(&mut self, _now: &ExecutionContext) {}
+
+    /// Occurrences that it has counted, by numbers of its own.
+    fn modelled(&mut self) -> &mut [u64] {
+        &mut []
+    }
+    /// Whether something has occurred so often that the owner has to act before the next step.
+    fn is_spent(&self) -> bool {
+        false
+    }
 }
 
 /// Bytes of code that were fetched.
@@ -146,23 +159,19 @@ impl ExecutionContext {
     }
 }
 
-/// An access or a walk that is not yet certain.
-enum Pending {
-    Access(Access),
-    Walk(Walk),
-}
-
 /// The observer that runs a model: counts the facts, and tells the model what is certain.
 pub struct Watching<W> {
     /// The model.
     pub watch: W,
     counting: Counting,
-    pending: Vec<Pending>,
-    /// How many of them are of finished iterations.
-    certain: usize,
-    /// The block that is executed, and which of its instructions are locked: bit n, the n-th.
+    /// Accesses that are not yet certain.
+    accesses: Vec<Access>,
+    /// Walks that are not, each with the number of accesses before it.
+    walks: Vec<(usize, Walk)>,
+    /// The block that is executed.
     entered: Fetch,
-    locked: u64,
+    /// The fetch of the running instruction was reported, with finished iterations.
+    fetched: bool,
     context: Option<ExecutionContext>,
     /// Where the program was interrupted.
     interrupted_at: u64,
@@ -176,44 +185,66 @@ impl<W: Watch> Watching<W> {
         Self {
             watch,
             counting: Counting::default(),
-            pending: Vec::new(),
-            certain: 0,
+            accesses: Vec::new(),
+            walks: Vec::new(),
             entered: Fetch::default(),
-            locked: 0,
+            fetched: false,
             context: None,
             interrupted_at: 0,
             taken: 0,
         }
     }
 
-    /// Reports what is pending, as done by `insn` or by a delivery.
-    fn report(&mut self, insn: Option<&Insn>) {
-        for pending in self.pending.drain(..) {
-            match pending {
-                Pending::Access(access) => {
-                    let kind = insn.map_or(AccessKind::Stack, |insn| {
-                        let locked = self.locked >> insn.index & 1 != 0;
-                        kind(insn, access.direction, locked)
-                    });
-                    self.watch.accessed(&access, kind);
-                }
-                Pending::Walk(walk) => self.watch.walked(&walk),
-            }
+    /// Reports the accesses and walks that have become certain. `kind` says of which kind an access is.
+    #[inline(always)]
+    fn report(&mut self, kind: impl Fn(&Access) -> AccessKind) {
+        if !self.walks.is_empty() {
+            return self.report_with_walks(kind);
         }
-        self.certain = 0;
+        for access in &self.accesses {
+            self.watch.accessed(access, kind(access));
+        }
+        self.accesses.clear();
     }
 
-    /// Reports the fetch of an instruction of the running block.
-    fn report_fetch(&mut self, insn: &Insn) {
+    #[inline(never)]
+    fn report_with_walks(&mut self, kind: impl Fn(&Access) -> AccessKind) {
+        let mut walks = self.walks.drain(..).peekable();
+        for (n, access) in self.accesses.drain(..).enumerate() {
+            while let Some((_, walk)) = walks.next_if(|(before, _)| *before <= n) {
+                self.watch.walked(&walk);
+            }
+            self.watch.accessed(&access, kind(&access));
+        }
+        walks.for_each(|(_, walk)| self.watch.walked(&walk));
+    }
+
+    /// Forgets what did not become certain.
+    fn forget(&mut self) {
+        self.accesses.clear();
+        self.walks.clear();
+    }
+
+    /// The bytes of an instruction of the running block.
+    #[inline(always)]
+    fn fetch(&self, insn: &Insn) -> Fetch {
         let Fetch { linear, physical, second_page, .. } = self.entered;
         let start = u64::from(insn.start());
         // Only the single instruction of a block may reach into a second page.
-        self.watch.fetched(&Fetch {
+        Fetch {
             linear: linear.wrapping_add(start),
             physical: physical + start,
             second_page,
             len: insn.len.into(),
-        });
+        }
+    }
+
+    /// Reports the fetch of the running instruction, once.
+    #[inline(always)]
+    fn report_fetch(&mut self, insn: &Insn) {
+        if !self.fetched {
+            self.watch.fetched(&self.fetch(insn));
+        }
     }
 
     fn report_changes(&mut self, cpu: &Cpu) {
@@ -228,7 +259,7 @@ impl<W: Watch> Watching<W> {
     fn touch(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {
         let Ok(linear) = cpu.linear(&insn.mem, 1, false) else { return };
         if let Some(walk) = cpu.look_up(ram, linear) {
-            self.pending.push(Pending::Access(Access {
+            self.accesses.push(Access {
                 linear,
                 physical: walk.physical,
                 second_page: None,
@@ -236,7 +267,7 @@ impl<W: Watch> Watching<W> {
                 elements: 1,
                 direction: Direction::Touch,
                 target: Target::Memory,
-            }));
+            });
         }
     }
 }
@@ -245,36 +276,60 @@ impl<W: Watch> Observer for Watching<W> {
     const COUNTS: bool = true;
     const FOLLOWS: bool = true;
     const SEES_ADDRESSES: bool = W::SEES_ADDRESSES;
+    const MODELS: bool = W::MODELS;
 
     #[inline(always)]
     fn counting(&mut self) -> Option<&mut Counting> {
         Some(&mut self.counting)
     }
 
+    fn observed(&mut self) -> Option<Observed<'_>> {
+        let modelled = self.watch.modelled();
+        Some(Observed { facts: self.counting.complete(), modelled })
+    }
+
+    #[inline(always)]
+    fn is_spent(&self) -> bool {
+        self.watch.is_spent()
+    }
+
+    #[inline]
     fn entered(&mut self, cpu: &Cpu, _: &Ram, block: &Block<Self>) {
         self.report_changes(cpu);
         // What is pending are walks for the fetch, which belong to no instruction's accesses. The
         // fetch has succeeded, so they are certain.
-        self.report(None);
+        self.report(|_| AccessKind::Stack);
         self.entered = Fetch {
             linear: cpu.linear_rip(),
             physical: block.physical(0),
             second_page: block.second_page(),
             len: u16::try_from(block.bytes()).unwrap_or(u16::MAX),
         };
-        let is_locked = |n: &usize| block.class(*n).0 & Class::LOCKED.0 != 0;
-        self.locked = (0..block.len()).filter(is_locked).map(|n| 1 << n).sum();
         self.watch.entered(&self.entered);
         self.taken = self.counting.committed().taken;
     }
 
-    fn retired(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {
+    #[inline(always)]
+    fn begins(&mut self, insn: &Insn) {
+        self.fetched = false;
+        self.watch.begins(&self.fetch(insn));
+    }
+
+    #[inline(always)]
+    fn retired(&mut self, cpu: &Cpu, ram: &Ram, block: &Block<Self>, insn: &Insn) {
         self.report_fetch(insn);
         if W::SEES_ADDRESSES && touches(insn.op) {
             self.touch(cpu, ram, insn);
         }
-        self.report(Some(insn));
-        if let Some(kind) = transfer(insn) {
+        let index = usize::from(insn.index);
+        self.report(|access| {
+            let locked = access.direction == Direction::Modify
+                && block.class(index).0 & Class::LOCKED.0 != 0;
+            kind(insn, access.direction, locked)
+        });
+        if index + 1 == block.len()
+            && let Some(kind) = transfer(insn)
+        {
             let from = self.entered.linear.wrapping_add(u64::from(insn.start()));
             let taken = self.counting.committed().taken != self.taken;
             self.watch.branched(&Transfer { from, to: cpu.linear_rip(), kind, taken });
@@ -285,42 +340,36 @@ impl<W: Watch> Observer for Watching<W> {
         }
     }
 
-    fn interrupted(&mut self, _: &Cpu, insn: &Insn) {
-        // What faulted has been rolled back: what is left is of finished iterations.
-        if !self.pending.is_empty() {
-            self.report_fetch(insn);
-            self.report(Some(insn));
-        }
-    }
-
     fn delivering(&mut self, cpu: &Cpu) {
-        self.pending.clear();
-        self.certain = 0;
+        self.forget();
         self.interrupted_at = cpu.linear_rip();
     }
 
     fn delivered(&mut self, cpu: &Cpu, delivery: Delivery) {
-        self.report(None);
+        self.report(|_| AccessKind::Stack);
         self.watch.delivered(delivery, self.interrupted_at, cpu.linear_rip());
         self.report_changes(cpu);
     }
 
+    #[inline(always)]
     fn accessed(&mut self, access: Access) {
-        self.pending.push(Pending::Access(access));
+        self.accesses.push(access);
     }
 
     fn walked(&mut self, walk: &Walk) {
-        self.pending.push(Pending::Walk(*walk));
+        self.walks.push((self.accesses.len(), *walk));
     }
 
-    fn commit(&mut self) {
+    fn commit(&mut self, insn: &Insn) {
         self.counting.commit();
-        self.certain = self.pending.len();
+        self.report_fetch(insn);
+        self.fetched = true;
+        self.report(|access| kind(insn, access.direction, false));
     }
 
     fn roll_back(&mut self, mark: Mark) {
         self.counting.roll_back(mark);
-        self.pending.truncate(self.certain);
+        self.forget();
     }
 }
 

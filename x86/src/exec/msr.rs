@@ -2,7 +2,7 @@
 
 use super::next;
 use crate::{
-    bus::{After, RdpmcRequest, UncountedFacts},
+    bus::{After, RdpmcRequest, Uncounted},
     control_registers::cr4,
     cpu::Cpu,
     insn::{Handler, Insn, gpr, seg},
@@ -69,8 +69,9 @@ impl Cpu {
 /// one. Such an instruction is a block of its own, so that time and facts are those at its beginning.
 #[inline(always)]
 pub(super) fn update_counters<O: Observer>(cpu: &Cpu, cx: &mut Cx<'_, O>) {
-    if let Some(facts) = cx.observer.facts() {
-        cx.bus.update_counters(facts, cpu.time, cpu.retired());
+    let (time, retired) = (cpu.time, cpu.retired());
+    if let Some(observed) = cx.observer.observed() {
+        cx.bus.update_counters(Uncounted { observed, time, retired });
     }
 }
 
@@ -121,7 +122,8 @@ fn rdpmc<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
         code_16bit: cpu.code_size() == CodeSize::Bits16,
     };
     let (time, retired) = (cpu.time, cpu.retired());
-    let uncounted = cx.observer.facts().map(|facts| UncountedFacts { facts, time, retired });
+    let observed = cx.observer.observed();
+    let uncounted = observed.map(|observed| Uncounted { observed, time, retired });
     let value = cx.bus.rdpmc(request, uncounted).map_err(|_| Stop::GP0)?;
     set_edx_eax(cpu, value);
     Ok(())

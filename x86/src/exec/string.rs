@@ -14,7 +14,7 @@ use crate::{
     flags::{self, Word},
     insn::{AddrMask, Handler, Insn, Mem, ZERO, gpr},
     lower::{End, Lowered, Lowering},
-    observe::{Cx, Direction, Observer},
+    observe::{Cx, Direction, LINE, Observer},
     operation::Operation,
     ram::{HostPage, PAGE},
     stop::{Exec, Stop},
@@ -246,6 +246,18 @@ fn once<O: Observer, P: StringOperation, T: Word>(
     P::step::<O, T>(cpu, cx, insn)
 }
 
+/// How many elements from these addresses of source and destination on are in lines that the element
+/// before them has accessed.
+fn in_lines<P: StringOperation, T: Word>([source, target]: [u64; 2]) -> u64 {
+    let bytes = T::BYTES as u64;
+    let within = |at: u64, accessed: u64| match (accessed, at % LINE) {
+        (0, _) => u64::MAX,
+        (_, offset) if offset < bytes => 0,
+        (_, offset) => (LINE - offset) / bytes,
+    };
+    within(source, P::LOADS).min(within(target, P::STORES))
+}
+
 /// REP, REPE (`WHILE_EQUAL`) and REPNE.
 fn repeated<O: Observer, P: StringOperation, T: Word, const WHILE_EQUAL: bool>(
     cpu: &mut Cpu,
@@ -257,6 +269,7 @@ fn repeated<O: Observer, P: StringOperation, T: Word, const WHILE_EQUAL: bool>(
         return Ok(());
     }
     let flags = cpu.flags;
+    let mut first = true;
     loop {
         let left = cpu.iterations_left(insn);
         let stretches = cpu.system_flags & (flags::DF | flags::TF) == 0;
@@ -267,8 +280,14 @@ fn repeated<O: Observer, P: StringOperation, T: Word, const WHILE_EQUAL: bool>(
             from = [&insn.mem, &destination(insn)].map(|m| cpu.linear(m, 1, false).unwrap_or(0));
         }
         if stretches {
-            done = P::run::<O, T>(cpu, insn, count.min(left));
+            let limit = match O::MODELS {
+                true if first => 0,
+                true => left.min(in_lines::<P, T>(from)),
+                false => left,
+            };
+            done = P::run::<O, T>(cpu, insn, count.min(limit));
         }
+        first = false;
         if done == 0 {
             let mark = cx.observer.mark();
             if let Err(stop) = P::step::<O, T>(cpu, cx, insn) {
@@ -290,7 +309,10 @@ fn repeated<O: Observer, P: StringOperation, T: Word, const WHILE_EQUAL: bool>(
                 cpu.tell(cx, target, bytes, done, Direction::Store);
             }
         }
-        cx.observer.commit();
+        cx.observer.commit(insn);
+        if O::MODELS && cx.observer.is_spent() {
+            cpu.leave = true;
+        }
         count -= done;
         set_address(cpu, insn, gpr::RCX, count);
         if count == 0 || P::COMPARES && cpu.flags.zf() != WHILE_EQUAL {

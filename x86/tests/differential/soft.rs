@@ -4,7 +4,7 @@
 
 use x86_cpu::{
     block::Translations,
-    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, UncountedFacts},
+    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Uncounted},
     cpu::Cpu,
     descriptor::{DescriptorTable, Segment},
     features::Features,
@@ -48,7 +48,7 @@ impl Bus for Nothing {
     fn wrmsr(&mut self, _: u64, _: u64, _: u32, _: u64, _: u32) -> Result<After, Refused> {
         Err(Refused)
     }
-    fn rdpmc(&mut self, _: RdpmcRequest, _: Option<UncountedFacts<'_>>) -> Result<u64, Refused> {
+    fn rdpmc(&mut self, _: RdpmcRequest, _: Option<Uncounted<'_>>) -> Result<u64, Refused> {
         Err(Refused)
     }
     fn cpuid(&mut self, _: u32, _: u32) -> CpuidResult {

@@ -6,7 +6,7 @@
 use iced_x86::code_asm::CodeAssembler;
 use x86_cpu::{
     block::{Translated, Translations},
-    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, UncountedFacts},
+    bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Uncounted},
     cpu::Cpu,
     descriptor::{DescriptorTable, Segment},
     features::Features,
@@ -93,7 +93,8 @@ pub(crate) struct Ports {
 }
 
 impl Bus for Ports {
-    fn update_counters(&mut self, facts: &mut Facts, _: u64, retired: u64) {
+    fn update_counters(&mut self, Uncounted { observed, retired, .. }: Uncounted<'_>) {
+        let facts = observed.facts;
         add(&mut self.counted, &std::mem::take(facts));
         self.counted_at.push(retired);
     }
@@ -137,7 +138,7 @@ impl Bus for Ports {
         self.claimed = (value & 0x800 != 0).then_some(value & !0xfff);
         Ok(After::DevicesMoved)
     }
-    fn rdpmc(&mut self, r: RdpmcRequest, _: Option<UncountedFacts<'_>>) -> Result<u64, Refused> {
+    fn rdpmc(&mut self, r: RdpmcRequest, _: Option<Uncounted<'_>>) -> Result<u64, Refused> {
         if r.index < 4 && (r.cpl == 0 || r.pce) { Ok(0xab_1234_5678) } else { Err(Refused) }
     }
     fn cpuid(&mut self, leaf: u32, subleaf: u32) -> CpuidResult {

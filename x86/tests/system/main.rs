@@ -18,6 +18,7 @@ mod length;
 mod long;
 mod machine;
 mod memory;
+mod models;
 mod ports;
 mod protected;
 mod random;

@@ -23,7 +23,7 @@ mod vcpu;
 
 use pmu_model::{Demand, Pmis, Tier};
 use x86_cpu::block::{Translated, Translations};
-use x86_cpu::bus::Bus;
+use x86_cpu::bus::{Bus, Uncounted};
 use x86_cpu::cpu::Cpu;
 use x86_cpu::observe::{Counting, Cx, Observer, Plain};
 use x86_cpu::ram::Ram;
@@ -365,13 +365,13 @@ fn observed<O: Observer, T>(
     let result = act(&mut vcpu.cpu, &mut cx);
     let Cx { mut observer, .. } = cx;
     if demand.counting
-        && let Some(facts) = observer.facts()
+        && let Some(observed) = observer.observed()
     {
-        vcpu.inner = std::mem::take(&mut facts.inner);
-        let retired = vcpu.cpu.retired();
+        vcpu.inner = std::mem::take(&mut observed.facts.inner);
+        let (time, retired) = (vcpu.cpu.time, vcpu.cpu.retired());
         let pmis = std::mem::replace(&mut outside.overflowed, Pmis::NONE);
         outside.raise(pmis, retired);
-        outside.update_counters(facts, vcpu.cpu.time, retired);
+        outside.update_counters(Uncounted { observed, time, retired });
     }
     (result, observer)
 }

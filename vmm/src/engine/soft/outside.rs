@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use pmu_model::{Demand, MsrAccess, Pmis, Pmu, RdpmcCaller, SignalCounts};
-use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, UncountedFacts};
-use x86_cpu::observe::Facts;
+use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Uncounted};
+use x86_cpu::observe::{Facts, Observed};
 use x86_cpu::timing::Budget;
 
 use super::stretch::{CountingContext, Stretch};
@@ -58,8 +58,10 @@ impl Outside<'_, '_> {
     fn count_programming(&mut self, ends: u64) {
         if let Some(context) = self.context {
             let facts = &mut Facts::default();
+            let observed = Observed { facts, modelled: &mut [] };
             let cycles = ends.saturating_sub(self.counted_time);
-            self.overflowed = self.count(&mut Stretch { facts, instructions: 1, cycles, context });
+            let mut stretch = Stretch { observed, instructions: 1, cycles, context };
+            self.overflowed = self.count(&mut stretch);
             self.counted_time = ends;
             self.counted_instructions += 1;
         }
@@ -95,7 +97,9 @@ impl Outside<'_, '_> {
             // An instruction that takes several cycles does what it does in the last of them.
             for _ in 1..stretch.cycles {
                 let facts = &mut Facts::default();
-                let mut idle = Stretch { facts, instructions: 0, cycles: 1, ..*stretch };
+                let observed = Observed { facts, modelled: &mut [] };
+                let context = stretch.context;
+                let mut idle = Stretch { observed, instructions: 0, cycles: 1, context };
                 pmis = pmis.with(self.count_at_once(&mut idle));
             }
             stretch.cycles = stretch.cycles.min(1);
@@ -205,21 +209,21 @@ impl Bus for Outside<'_, '_> {
     fn rdpmc(
         &mut self,
         request: RdpmcRequest,
-        uncounted: Option<UncountedFacts<'_>>,
+        uncounted: Option<Uncounted<'_>>,
     ) -> Result<u64, Refused> {
         let RdpmcRequest { index, cpl, pce, real_mode, code_16bit } = request;
         let caller = RdpmcCaller { cpl, pce, real_mode, code_16bit };
         let value = match (uncounted, self.context) {
             // One counter is read. Only what it counts is looked at; the facts stay for the others.
-            (Some(UncountedFacts { facts, time, retired }), Some(context))
+            (Some(Uncounted { observed, time, retired }), Some(context))
                 if !self.demand.per_cycle =>
             {
                 let (instructions, cycles) = self.since_counted(time, retired);
-                let mut stretch = Stretch { facts, instructions, cycles, context };
+                let mut stretch = Stretch { observed, instructions, cycles, context };
                 self.pmu.rdpmc_with(index, caller, |signal| stretch.look(signal))
             }
-            (Some(UncountedFacts { facts, time, retired }), _) => {
-                self.update_counters(facts, time, retired);
+            (Some(uncounted), _) => {
+                self.update_counters(uncounted);
                 self.pmu.rdpmc(index, caller)
             }
             (None, _) => self.pmu.rdpmc(index, caller),
@@ -234,12 +238,13 @@ impl Bus for Outside<'_, '_> {
         self.after_programming(before, ends)
     }
 
-    fn update_counters(&mut self, facts: &mut Facts, time: u64, retired: u64) {
+    fn update_counters(&mut self, uncounted: Uncounted<'_>) {
+        let Uncounted { observed, time, retired } = uncounted;
         let Some(context) = self.context else { return };
         let (instructions, cycles) = self.since_counted(time, retired);
         self.counted_instructions = retired;
         self.counted_time = time;
-        let pmis = self.count(&mut Stretch { facts, instructions, cycles, context });
+        let pmis = self.count(&mut Stretch { observed, instructions, cycles, context });
         if !pmis.is_empty() {
             self.raise(pmis, retired);
         }

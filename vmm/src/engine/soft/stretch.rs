@@ -3,7 +3,7 @@
 use pmu_model::{Signal, SignalCounts, SignalSet};
 use x86_cpu::class::Class;
 use x86_cpu::insn::seg;
-use x86_cpu::observe::{DR0, DR1, DR2, DR3, Facts};
+use x86_cpu::observe::{DR0, DR1, DR2, DR3, Facts, Observed};
 
 /// The processor's state by which instructions are counted: that at the beginning of the first of
 /// them. A run ends where it changes.
@@ -61,8 +61,9 @@ pub(super) const MATCH: [Signal; 4] =
 
 /// A stretch of execution under one [`CountingContext`].
 pub(super) struct Stretch<'a> {
-    /// What was observed. Taking a signal sets the fact that feeds it to zero.
-    pub(super) facts: &'a mut Facts,
+    /// What was observed. Taking a signal sets what feeds it to zero. A model's numbers are those of
+    /// the signals.
+    pub(super) observed: Observed<'a>,
     /// Instructions retired.
     pub(super) instructions: u64,
     /// Cycles passed.
@@ -89,7 +90,7 @@ impl Stretch<'_> {
     pub(super) fn take(&mut self, signal: Signal) -> u64 {
         match self.of_the_stretch(signal) {
             Some(n) => n,
-            None => fact(self.facts, signal).map_or(0, std::mem::take),
+            None => self.feeding(signal).map_or(0, std::mem::take),
         }
     }
 
@@ -98,7 +99,15 @@ impl Stretch<'_> {
     pub(super) fn look(&mut self, signal: Signal) -> u64 {
         match self.of_the_stretch(signal) {
             Some(n) => n,
-            None => fact(self.facts, signal).map_or(0, |fact| *fact),
+            None => self.feeding(signal).map_or(0, |fact| *fact),
+        }
+    }
+
+    /// What feeds a signal: a fact, or else a model.
+    fn feeding(&mut self, signal: Signal) -> Option<&mut u64> {
+        match fact(self.observed.facts, signal) {
+            None => self.observed.modelled.get_mut(signal.index()),
+            fact => fact,
         }
     }
 
@@ -186,8 +195,8 @@ mod tests {
 
     /// The signals that take something of `facts`, of a stretch of so many cycles and instructions.
     fn taken(mut facts: Facts, n: u64) -> SignalSet {
-        let mut stretch =
-            Stretch { facts: &mut facts, instructions: n, cycles: n, context: CONTEXT };
+        let observed = Observed { facts: &mut facts, modelled: &mut [] };
+        let mut stretch = Stretch { observed, instructions: n, cycles: n, context: CONTEXT };
         let all = || Signal::ALL.iter().copied();
         let looked: SignalCounts = all().map(|signal| (signal, stretch.look(signal))).collect();
         let taken: SignalCounts = all().map(|signal| (signal, stretch.take(signal))).collect();

@@ -27,7 +27,7 @@ impl Observer for Box<Recorder> {
         Some(&mut self.lent)
     }
 
-    fn commit(&mut self) {
+    fn commit(&mut self, _: &Insn) {
         self.commit_recent();
     }
 
@@ -73,7 +73,7 @@ impl Observer for Box<Recorder> {
     }
 
     #[inline(always)]
-    fn retired(&mut self, cpu: &Cpu, _: &Ram, insn: &Insn) {
+    fn retired(&mut self, cpu: &Cpu, _: &Ram, _: &Block<Self>, insn: &Insn) {
         let cell = self.running.first + usize::from(insn.index);
         self.count(cpu, cell);
         if self.running.irregular >> insn.index & 1 != 0 {

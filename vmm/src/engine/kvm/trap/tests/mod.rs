@@ -12,7 +12,7 @@ use std::result::Result;
 
 use iced_x86::code_asm::*;
 use kvm_ioctls::VmFd;
-use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, UncountedFacts};
+use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Uncounted};
 use x86_cpu::cpu::Cpu;
 use x86_cpu::descriptor::{DescriptorTable, Segment};
 use x86_cpu::features::Features;
@@ -72,7 +72,7 @@ impl Bus for Outside {
     fn wrmsr(&mut self, _: u64, _: u64, _: u32, _: u64, _: u32) -> Result<After, Refused> {
         Err(Refused)
     }
-    fn rdpmc(&mut self, r: RdpmcRequest, _: Option<UncountedFacts<'_>>) -> Result<u64, Refused> {
+    fn rdpmc(&mut self, r: RdpmcRequest, _: Option<Uncounted<'_>>) -> Result<u64, Refused> {
         if r.index < 4 && (r.cpl == 0 || r.pce) { Ok(COUNTER) } else { Err(Refused) }
     }
     fn spflt(&mut self, _: u64, enabled: bool) -> After {
