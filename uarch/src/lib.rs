@@ -14,5 +14,6 @@
 //! ```
 
 pub mod bus;
+pub mod cache;
 pub mod occurrences;
 pub mod part;

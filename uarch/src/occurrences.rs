@@ -2,21 +2,32 @@
 
 use pmu_model::Signal;
 
-/// Occurrences of each signal since they were last taken.
+/// Most counters that can count occurrences.
+const COUNTERS: usize = 8;
+
+/// Occurrences of each signal on one processor since they were last taken.
 ///
 /// A counter that overflows at an occurrence which nothing could foresee (a cache miss) has to end the
-/// run on its own instruction. So a signal may have a budget: firing it counts that down, and when it is
-/// used up, [`Occurrences::is_spent`] says so.
+/// run on its own instruction. So counters may have budgets: firing a signal that they count takes from
+/// them, and when one is used up, [`Occurrences::is_spent`] says so.
 #[derive(Clone, Debug)]
 pub struct Occurrences {
     fired: [u64; Signal::COUNT],
-    budget: [u64; Signal::COUNT],
+    /// By signal: the counters whose budgets it takes from, one bit each.
+    counted_by: [u8; Signal::COUNT],
+    /// By counter: occurrences that are left.
+    left: [u64; COUNTERS],
     spent: bool,
 }
 
 impl Default for Occurrences {
     fn default() -> Self {
-        Self { fired: [0; Signal::COUNT], budget: [u64::MAX; Signal::COUNT], spent: false }
+        Self {
+            fired: [0; Signal::COUNT],
+            counted_by: [0; Signal::COUNT],
+            left: [0; COUNTERS],
+            spent: false,
+        }
     }
 }
 
@@ -26,7 +37,19 @@ impl Occurrences {
     pub fn fire(&mut self, signal: Signal, n: u64) {
         let index = signal.index();
         self.fired[index] += n;
-        self.spent |= self.fired[index] >= self.budget[index];
+        if self.counted_by[index] != 0 {
+            self.count_down(self.counted_by[index], n);
+        }
+    }
+
+    #[inline(never)]
+    fn count_down(&mut self, counters: u8, n: u64) {
+        for (counter, left) in self.left.iter_mut().enumerate() {
+            if counters >> counter & 1 != 0 {
+                *left = left.saturating_sub(n);
+                self.spent |= *left == 0;
+            }
+        }
     }
 
     /// How many there are of each signal, by [`Signal::index`].
@@ -35,19 +58,29 @@ impl Occurrences {
         &mut self.fired
     }
 
-    /// Lets a signal occur so often, counted from when its occurrences were last zero, before the
-    /// budget is spent.
-    pub fn set_budget(&mut self, signal: Signal, occurrences: u64) {
-        self.budget[signal.index()] = occurrences;
+    /// Gives a counter a budget, from which the occurrences of `signals` take: those that there are
+    /// already, and all that come.
+    pub fn set_budget(
+        &mut self,
+        counter: usize,
+        occurrences: u64,
+        signals: impl IntoIterator<Item = Signal>,
+    ) {
+        self.left[counter] = occurrences;
+        for signal in signals {
+            let index = signal.index();
+            self.counted_by[index] |= 1 << counter;
+            self.count_down(1 << counter, self.fired[index]);
+        }
     }
 
     /// Takes all budgets away.
     pub fn clear_budgets(&mut self) {
-        self.budget = [u64::MAX; Signal::COUNT];
+        self.counted_by = [0; Signal::COUNT];
         self.spent = false;
     }
 
-    /// Whether a signal has used up its budget.
+    /// Whether a budget is used up.
     #[inline(always)]
     #[must_use]
     pub fn is_spent(&self) -> bool {
@@ -59,17 +92,28 @@ impl Occurrences {
 mod tests {
     use super::*;
 
+    /// A counter of L1 misses, and one that adds up two kinds of TLB miss.
     #[test]
-    fn the_occurrence_that_uses_up_the_budget_spends_it() {
+    fn the_occurrence_that_uses_up_a_budget_spends_it() {
         let mut occurrences = Occurrences::default();
-        occurrences.set_budget(Signal::L1dMiss, 3);
+        occurrences.fire(Signal::ItlbMissLast, 4);
+        occurrences.set_budget(0, 3, [Signal::L1dMiss]);
+        occurrences.set_budget(1, 9, [Signal::DtlbMissLast, Signal::ItlbMissLast]);
         occurrences.fire(Signal::L1dMiss, 2);
+        occurrences.fire(Signal::DtlbMissLast, 3);
         occurrences.fire(Signal::L1dAccess, 1000);
         assert!(!occurrences.is_spent());
+        let mut other = occurrences.clone();
         occurrences.fire(Signal::L1dMiss, 1);
         assert!(occurrences.is_spent());
+        // 4 + 3 + 1 + 1 of 9.
+        other.fire(Signal::ItlbMissLast, 1);
+        assert!(!other.is_spent());
+        other.fire(Signal::DtlbMissLast, 1);
+        assert!(other.is_spent());
         assert_eq!(occurrences.fired()[Signal::L1dMiss.index()], 3);
         occurrences.clear_budgets();
+        occurrences.fire(Signal::L1dMiss, 1000);
         assert!(!occurrences.is_spent());
     }
 }

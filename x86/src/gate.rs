@@ -164,7 +164,7 @@ impl Cpu {
                 _ => 0,
             };
             let vector = event.vector();
-            cx.observer.delivered(self, Delivery { vector, interrupt, code_bytes });
+            cx.observer.delivered(self, cx.ram, Delivery { vector, interrupt, code_bytes });
         }
         if event == Event::Nmi {
             self.nmi_blocked = true;

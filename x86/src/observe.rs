@@ -56,7 +56,7 @@ pub trait Observer: Sized {
     /// An instruction of the block that was entered last begins: its bytes have been fetched, whatever
     /// becomes of it. One that stops before it has done anything begins again.
     #[inline(always)]
-    fn begins(&mut self, _insn: &Insn) {}
+    fn begins(&mut self, _cpu: &Cpu, _ram: &Ram, _insn: &Insn) {}
     /// An instruction of the block that was entered last retired. If it is a branch, RIP is where it
     /// went.
     fn retired(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &Block<Self>, _insn: &Insn) {}
@@ -68,7 +68,7 @@ pub trait Observer: Sized {
     /// on the stack.
     fn delivering(&mut self, _cpu: &Cpu) {}
     /// It has been delivered: RIP is that of its handler.
-    fn delivered(&mut self, _cpu: &Cpu, _delivery: Delivery) {}
+    fn delivered(&mut self, _cpu: &Cpu, _ram: &Ram, _delivery: Delivery) {}
     /// An instruction or a delivery accessed memory or a port.
     fn accessed(&mut self, _access: Access) {}
     /// The processor walked the page tables, because its software TLB had no entry.
@@ -152,7 +152,7 @@ pub trait Observer: Sized {
     /// An iteration of a repeated instruction is finished: its accesses stay, whatever becomes of the
     /// next.
     #[inline(always)]
-    fn commit(&mut self, _insn: &Insn) {
+    fn commit(&mut self, _cpu: &Cpu, _ram: &Ram, _insn: &Insn) {
         if let Some(counting) = self.counting() {
             counting.commit();
         }

@@ -314,7 +314,7 @@ impl Cpu {
         let ops = &block.ops[..count];
         for op in ops {
             if O::FOLLOWS {
-                cx.observer.begins(&op.insn);
+                cx.observer.begins(self, cx.ram, &op.insn);
             }
             let mark = cx.observer.mark();
             if let Err(stop) = (op.run)(self, cx, &op.insn) {

@@ -29,13 +29,13 @@ pub trait Watch {
 
     /// A block is entered: straight-line code, of which every instruction is fetched unless an earlier
     /// one does not go on to it.
-    fn entered(&mut self, _fetch: &Fetch) {}
+    fn entered(&mut self, _cpu: &Cpu, _fetch: &Fetch) {}
     /// An instruction begins, of which nothing more may come: it may fault, or stop and begin again.
-    fn begins(&mut self, _fetch: &Fetch) {}
+    fn begins(&mut self, _cpu: &Cpu, _ram: &Ram, _fetch: &Fetch) {}
     /// An instruction was fetched, which retires or stops after finished iterations.
     fn fetched(&mut self, _fetch: &Fetch) {}
     /// Memory, a device or a port was accessed.
-    fn accessed(&mut self, _access: &Access, _kind: AccessKind) {}
+    fn accessed(&mut self, _cpu: &Cpu, _ram: &Ram, _access: &Access, _kind: AccessKind) {}
     /// The processor walked the page tables, because its software TLB had no entry. The TLB of a
     /// modelled processor has other misses: its model asks [`Cpu::look_up`] what a walk would read.
     fn walked(&mut self, _walk: &Walk) {}
@@ -114,7 +114,10 @@ pub enum Hint {
 pub struct Transfer {
     /// Linear address of the instruction.
     pub from: u64,
-    /// Linear address of the next one.
+    /// Linear address of the instruction in line behind it.
+    pub next: u64,
+    /// Linear address of its target: where it goes if it is taken. Of a conditional one, the target that
+    /// it names, also if it is not taken.
     pub to: u64,
     /// What it was.
     pub kind: TransferKind,
@@ -137,7 +140,11 @@ pub enum TransferKind {
     IndirectCall,
     /// A near return.
     Return,
-    /// A far jump, call or return, INT n, IRET, SYSCALL and the like.
+    /// A far call.
+    FarCall,
+    /// A far return, but not IRET.
+    FarReturn,
+    /// Any other far transfer: far jump, INT n, IRET, SYSCALL and the like.
     Far,
 }
 
@@ -197,24 +204,24 @@ impl<W: Watch> Watching<W> {
 
     /// Reports the accesses and walks that have become certain. `kind` says of which kind an access is.
     #[inline(always)]
-    fn report(&mut self, kind: impl Fn(&Access) -> AccessKind) {
+    fn report(&mut self, cpu: &Cpu, ram: &Ram, kind: impl Fn(&Access) -> AccessKind) {
         if !self.walks.is_empty() {
-            return self.report_with_walks(kind);
+            return self.report_with_walks(cpu, ram, kind);
         }
         for access in &self.accesses {
-            self.watch.accessed(access, kind(access));
+            self.watch.accessed(cpu, ram, access, kind(access));
         }
         self.accesses.clear();
     }
 
     #[inline(never)]
-    fn report_with_walks(&mut self, kind: impl Fn(&Access) -> AccessKind) {
+    fn report_with_walks(&mut self, cpu: &Cpu, ram: &Ram, kind: impl Fn(&Access) -> AccessKind) {
         let mut walks = self.walks.drain(..).peekable();
         for (n, access) in self.accesses.drain(..).enumerate() {
             while let Some((_, walk)) = walks.next_if(|(before, _)| *before <= n) {
                 self.watch.walked(&walk);
             }
-            self.watch.accessed(&access, kind(&access));
+            self.watch.accessed(cpu, ram, &access, kind(&access));
         }
         walks.for_each(|(_, walk)| self.watch.walked(&walk));
     }
@@ -237,6 +244,12 @@ impl<W: Watch> Watching<W> {
             second_page,
             len: insn.len.into(),
         }
+    }
+
+    /// The target that a conditional transfer of the running block names.
+    fn named_target(&self, cpu: &Cpu, insn: &Insn) -> u64 {
+        let to = self.entered.linear.wrapping_add(insn.imm);
+        if cpu.in_64bit() { to } else { to & 0xffff_ffff }
     }
 
     /// Reports the fetch of the running instruction, once.
@@ -294,25 +307,25 @@ impl<W: Watch> Observer for Watching<W> {
     }
 
     #[inline]
-    fn entered(&mut self, cpu: &Cpu, _: &Ram, block: &Block<Self>) {
+    fn entered(&mut self, cpu: &Cpu, ram: &Ram, block: &Block<Self>) {
         self.report_changes(cpu);
         // What is pending are walks for the fetch, which belong to no instruction's accesses. The
         // fetch has succeeded, so they are certain.
-        self.report(|_| AccessKind::Stack);
+        self.report(cpu, ram, |_| AccessKind::Stack);
         self.entered = Fetch {
             linear: cpu.linear_rip(),
             physical: block.physical(0),
             second_page: block.second_page(),
             len: u16::try_from(block.bytes()).unwrap_or(u16::MAX),
         };
-        self.watch.entered(&self.entered);
+        self.watch.entered(cpu, &self.entered);
         self.taken = self.counting.committed().taken;
     }
 
     #[inline(always)]
-    fn begins(&mut self, insn: &Insn) {
+    fn begins(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {
         self.fetched = false;
-        self.watch.begins(&self.fetch(insn));
+        self.watch.begins(cpu, ram, &self.fetch(insn));
     }
 
     #[inline(always)]
@@ -322,7 +335,7 @@ impl<W: Watch> Observer for Watching<W> {
             self.touch(cpu, ram, insn);
         }
         let index = usize::from(insn.index);
-        self.report(|access| {
+        self.report(cpu, ram, |access| {
             let locked = access.direction == Direction::Modify
                 && block.class(index).0 & Class::LOCKED.0 != 0;
             kind(insn, access.direction, locked)
@@ -331,8 +344,10 @@ impl<W: Watch> Observer for Watching<W> {
             && let Some(kind) = transfer(insn)
         {
             let from = self.entered.linear.wrapping_add(u64::from(insn.start()));
+            let next = self.entered.linear.wrapping_add(u64::from(insn.end));
             let taken = self.counting.committed().taken != self.taken;
-            self.watch.branched(&Transfer { from, to: cpu.linear_rip(), kind, taken });
+            let to = if taken { cpu.linear_rip() } else { self.named_target(cpu, insn) };
+            self.watch.branched(&Transfer { from, next, to, kind, taken });
         }
         self.watch.retired(cpu, ram, insn);
         if insn.op.is_serialising() {
@@ -345,8 +360,8 @@ impl<W: Watch> Observer for Watching<W> {
         self.interrupted_at = cpu.linear_rip();
     }
 
-    fn delivered(&mut self, cpu: &Cpu, delivery: Delivery) {
-        self.report(|_| AccessKind::Stack);
+    fn delivered(&mut self, cpu: &Cpu, ram: &Ram, delivery: Delivery) {
+        self.report(cpu, ram, |_| AccessKind::Stack);
         self.watch.delivered(delivery, self.interrupted_at, cpu.linear_rip());
         self.report_changes(cpu);
     }
@@ -360,11 +375,11 @@ impl<W: Watch> Observer for Watching<W> {
         self.walks.push((self.accesses.len(), *walk));
     }
 
-    fn commit(&mut self, insn: &Insn) {
+    fn commit(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {
         self.counting.commit();
         self.report_fetch(insn);
         self.fetched = true;
-        self.report(|access| kind(insn, access.direction, false));
+        self.report(cpu, ram, |access| kind(insn, access.direction, false));
     }
 
     fn roll_back(&mut self, mark: Mark) {
@@ -449,9 +464,9 @@ fn transfer(insn: &Insn) -> Option<TransferKind> {
         O::Call if named => TransferKind::Call,
         O::Call => TransferKind::IndirectCall,
         O::Ret => TransferKind::Return,
+        O::CallFar => TransferKind::FarCall,
+        O::RetFar => TransferKind::FarReturn,
         O::JmpFar
-        | O::CallFar
-        | O::RetFar
         | O::Iret
         | O::Int
         | O::Int1

@@ -214,7 +214,7 @@ fn ins<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> 
         if !cpu.another_iteration::<T>(insn, gpr::RDI)? {
             return Ok(());
         }
-        cx.observer.commit(insn);
+        cx.observer.commit(cpu, cx.ram, insn);
     }
 }
 
@@ -233,6 +233,6 @@ fn outs<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) ->
         if !cpu.another_iteration::<T>(insn, gpr::RSI)? {
             return Ok(());
         }
-        cx.observer.commit(insn);
+        cx.observer.commit(cpu, cx.ram, insn);
     }
 }

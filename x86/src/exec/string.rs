@@ -309,7 +309,7 @@ fn repeated<O: Observer, P: StringOperation, T: Word, const WHILE_EQUAL: bool>(
                 cpu.tell(cx, target, bytes, done, Direction::Store);
             }
         }
-        cx.observer.commit(insn);
+        cx.observer.commit(cpu, cx.ram, insn);
         if O::MODELS && cx.observer.is_spent() {
             cpu.leave = true;
         }

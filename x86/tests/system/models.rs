@@ -4,7 +4,9 @@
 use iced_x86::code_asm::*;
 use x86_cpu::{
     block::Translations,
+    cpu::Cpu,
     observe::{Access, Cx},
+    ram::Ram,
     run::Exit,
     timing::Budget,
     watch::{AccessKind, Watch, Watching},
@@ -24,7 +26,7 @@ struct Lines {
 impl Watch for Lines {
     const MODELS: bool = true;
 
-    fn accessed(&mut self, access: &Access, _: AccessKind) {
+    fn accessed(&mut self, _: &Cpu, _: &Ram, access: &Access, _: AccessKind) {
         let last = access.linear + u64::from(access.bytes * access.elements) - 1;
         for line in access.linear / 32..=last / 32 {
             let set = &mut self.sets[line as usize % 4];

@@ -34,13 +34,13 @@ struct Log {
 }
 
 impl Watch for Log {
-    fn entered(&mut self, fetch: &Fetch) {
+    fn entered(&mut self, _: &Cpu, fetch: &Fetch) {
         self.entries.push(*fetch);
     }
     fn fetched(&mut self, fetch: &Fetch) {
         self.fetches.push(*fetch);
     }
-    fn accessed(&mut self, access: &Access, kind: AccessKind) {
+    fn accessed(&mut self, _: &Cpu, _: &Ram, access: &Access, kind: AccessKind) {
         self.accesses.push((*access, kind));
     }
     fn walked(&mut self, walk: &Walk) {
@@ -253,13 +253,14 @@ fn transfers_and_fetches() {
     });
     let at = |n| CODE + n;
     let expected = [
-        (at(2), at(4), TransferKind::Conditional, false),
+        (at(2), at(14), TransferKind::Conditional, false),
         (at(4), at(13), TransferKind::Call, true),
         (at(13), at(9), TransferKind::Return, true),
         (at(11), at(14), TransferKind::Jump, true),
     ];
     let transfers = log.transfers.iter().map(|t| (t.from, t.to, t.kind, t.taken));
     assert_eq!(transfers.collect::<Vec<_>>(), expected);
+    assert_eq!(log.transfers[1].next, at(9));
     let fetches: Vec<(u64, u16)> = log.fetches.iter().map(|f| (f.physical, f.len)).collect();
     let expected = [(0, 2), (2, 2), (4, 5), (13, 1), (9, 2), (11, 2), (14, 1), (15, 1)];
     assert_eq!(fetches, expected.map(|(n, len)| (at(n), len)));

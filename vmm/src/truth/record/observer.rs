@@ -27,7 +27,7 @@ impl Observer for Box<Recorder> {
         Some(&mut self.lent)
     }
 
-    fn commit(&mut self, _: &Insn) {
+    fn commit(&mut self, _: &Cpu, _: &Ram, _: &Insn) {
         self.commit_recent();
     }
 
@@ -129,7 +129,7 @@ impl Observer for Box<Recorder> {
         }
     }
 
-    fn delivered(&mut self, cpu: &Cpu, delivery: Delivery) {
+    fn delivered(&mut self, cpu: &Cpu, _: &Ram, delivery: Delivery) {
         self.commit_recent();
         self.running.committed = None;
         let now = *self.counting.complete();
