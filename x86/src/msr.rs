@@ -101,7 +101,8 @@ impl CoreMsr {
 
     /// The register with this index, if a processor has it.
     pub(crate) fn find(index: u32, features: &Features) -> Option<&'static Self> {
-        Self::of(features).find(|register| register.index == index)
+        let register = Self::ALL.iter().find(|register| register.index == index)?;
+        (register.has)(features).then_some(register)
     }
 
     /// RDMSR.
