@@ -400,6 +400,13 @@ impl Pmu {
             .min()
     }
 
+    /// The signals that enabled counters add, each with its [`Pmu::headroom`].
+    #[inline]
+    pub fn headrooms(&self) -> impl Iterator<Item = (Signal, u64)> {
+        let asked = (0..).map_while(|n| self.subscriptions.asked(n));
+        asked.filter_map(|signal| Some((signal, self.headroom(signal)?)))
+    }
+
     /// A number that changes with each write to a control register, and so whenever what is counted
     /// may have changed. Writes to counters do not change it.
     #[inline]

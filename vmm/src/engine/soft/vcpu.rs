@@ -150,14 +150,12 @@ pub(super) fn headroom(pmu: &Pmu, demand: &Demand, time: u64) -> Budget {
     if demand.per_cycle {
         budget = Budget { until: time.saturating_add(1), steps: 1 };
     }
-    for signal in &pmu.demand().signals {
-        if let Some(headroom) = pmu.headroom(signal) {
-            match most_per_step(signal) {
-                Most::AsManyAsCycles => {
-                    budget.until = budget.until.min(time.saturating_add(headroom.max(1)));
-                }
-                Most::Times(n) => budget.steps = budget.steps.min((headroom / n).max(1)),
+    for (signal, headroom) in pmu.headrooms() {
+        match most_per_step(signal) {
+            Most::AsManyAsCycles => {
+                budget.until = budget.until.min(time.saturating_add(headroom.max(1)));
             }
+            Most::Times(n) => budget.steps = budget.steps.min((headroom / n).max(1)),
         }
     }
     budget
