@@ -45,6 +45,13 @@ fn fits_page<T: Word>(linear: u64) -> bool {
     offset_in_page(linear) <= PAGE as usize - T::BYTES
 }
 
+/// The page of the last byte of a word. The TLB's entry for its first byte has that page only if the
+/// word lies in one page: neighbouring pages have different entries.
+#[inline(always)]
+fn page_of_end<T: Word>(linear: u64) -> u64 {
+    page_of(linear.wrapping_add(T::BYTES as u64 - 1))
+}
+
 /// Bits 63:47 are all equal.
 pub(crate) fn is_canonical(linear: u64) -> bool {
     (linear as i64) << 16 >> 16 == linear as i64
@@ -229,7 +236,7 @@ impl Cpu {
     ) -> Exec<()> {
         let linear = self.linear(m, T::BYTES as u64, true)?;
         let entry = self.tlb.entry(self.mmu, linear);
-        if entry.write == page_of(linear) && fits_page::<T>(linear) {
+        if entry.write == page_of_end::<T>(linear) {
             self.count_modify(cx, linear, T::BYTES as u64);
             let (host, at) = (entry.host, offset_in_page(linear));
             let value = change(self, read_host(host, at));
@@ -265,7 +272,7 @@ impl Cpu {
         linear: u64,
     ) -> Exec<T> {
         let entry = self.tlb.entry(self.mmu, linear);
-        if entry.read == page_of(linear) && fits_page::<T>(linear) {
+        if entry.read == page_of_end::<T>(linear) {
             return Ok(read_host(entry.host, offset_in_page(linear)));
         }
         self.load_slow(cx, linear, self.mmu)
@@ -293,7 +300,7 @@ impl Cpu {
         value: T,
     ) -> Exec<()> {
         let entry = self.tlb.entry(self.mmu, linear);
-        if entry.write == page_of(linear) && fits_page::<T>(linear) {
+        if entry.write == page_of_end::<T>(linear) {
             write_host(entry.host, offset_in_page(linear), value);
             return Ok(());
         }
@@ -723,3 +730,6 @@ fn pieces(linear: u64, out: &mut [u8]) -> impl Iterator<Item = (u64, &mut [u8])>
         .into_iter()
         .filter(|(_, piece)| !piece.is_empty())
 }
+
+#[cfg(test)]
+mod tests;
