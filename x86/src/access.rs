@@ -593,7 +593,7 @@ impl Cpu {
     fn locate<O: Observer>(&self, cx: &Cx<'_, O>, linear: u64) -> Option<(u64, Target)> {
         let of = |host: bool| if host { Target::Memory } else { Target::Mmio };
         if let Some(entry) = self.tlb.find(self.mmu, linear) {
-            let physical = entry.gpa | linear & (PAGE - 1);
+            let physical = entry.gpa() | linear & (PAGE - 1);
             return Some((physical, of(entry.host != HostPage::NONE)));
         }
         let physical = self.look_up(cx.ram, linear)?.physical;
@@ -630,11 +630,11 @@ impl Cpu {
         // While `uncached` is set nothing is entered into the TLB. Entries from before it was set (see
         // `handover.rs`) are found, and are still valid.
         if let Some(entry) = self.tlb.find(mmu, linear)
-            && (intent == Intent::Read || entry.writable)
+            && (intent == Intent::Read || entry.writable())
         {
             let host = (entry.host != HostPage::NONE).then_some(entry.host);
             let watched = self.watch.data != 0 && self.watches_page(linear);
-            return self.reach(Place { gpa: entry.gpa | linear & (PAGE - 1), host }, watched);
+            return self.reach(Place { gpa: entry.gpa() | linear & (PAGE - 1), host }, watched);
         }
         let found = self.walk_for(cx, linear, mmu, intent)?;
         let host = if cx.bus.claims(found.gpa) { None } else { cx.ram.page(found.gpa) };

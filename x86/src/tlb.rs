@@ -25,35 +25,48 @@ const USER: usize = 1;
 const ENTRIES: usize = 1024;
 /// No linear page has this address: it is not a multiple of 4096.
 const NO_PAGE: u64 = 1;
+/// In [`Entry::read`]: reads take the slow path.
+const SLOW: u64 = 1 << 1;
+/// In [`Entry::target`]: the translation survives a load of CR3.
+const GLOBAL: u64 = 1 << 0;
+/// In [`Entry::target`]: writes are allowed and the dirty bit is set.
+const WRITABLE: u64 = 1 << 1;
 
-/// A translation for one privilege.
+/// A translation for one privilege, in half a cache line.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// Linear page that reads reach on the fast path, or [`NO_PAGE`].
+    /// The linear page, with [`SLOW`] if reads do not reach it on the fast path; or [`NO_PAGE`].
     pub(crate) read: u64,
-    /// The same for writes: the page is writable, dirty, holds no translated code, is not watched.
+    /// Linear page that writes reach on the fast path, or [`NO_PAGE`]: the page is writable, dirty,
+    /// holds no translated code, is not watched.
     pub(crate) write: u64,
     /// Its host memory.
     pub(crate) host: HostPage,
-    /// Its guest-physical address.
-    pub(crate) gpa: u64,
-    /// Linear page this entry describes for the slow path, or [`NO_PAGE`].
-    page: u64,
-    /// Survives a load of CR3.
-    global: bool,
-    /// Writes are allowed and the dirty bit is set.
-    pub(crate) writable: bool,
+    /// Its guest-physical address, with [`GLOBAL`] and [`WRITABLE`].
+    target: u64,
 }
 
-const EMPTY: Entry = Entry {
-    read: NO_PAGE,
-    write: NO_PAGE,
-    host: HostPage::NONE,
-    gpa: 0,
-    page: NO_PAGE,
-    global: false,
-    writable: false,
-};
+impl Entry {
+    /// Its guest-physical address.
+    #[inline(always)]
+    pub(crate) fn gpa(&self) -> u64 {
+        self.target & !(PAGE - 1)
+    }
+
+    /// Writes are allowed and the dirty bit is set.
+    #[inline(always)]
+    pub(crate) fn writable(&self) -> bool {
+        self.target & WRITABLE != 0
+    }
+
+    /// Whether it is the translation of this linear page, be it for the slow path alone.
+    #[inline(always)]
+    fn is_of(&self, page: u64) -> bool {
+        self.read & !SLOW == page
+    }
+}
+
+const EMPTY: Entry = Entry { read: NO_PAGE, write: NO_PAGE, host: HostPage::NONE, target: 0 };
 
 /// A translation of a code page.
 #[derive(Clone, Copy)]
@@ -119,7 +132,7 @@ impl Tlb {
     /// The translation of `linear`, if it is here.
     pub(crate) fn find(&self, mmu: usize, linear: u64) -> Option<&Entry> {
         let entry = self.entry(mmu, linear);
-        (entry.page == linear & !(PAGE - 1)).then_some(entry)
+        entry.is_of(linear & !(PAGE - 1)).then_some(entry)
     }
 
     /// Enters a translation, with the fast path for the accesses that `access` allows it for.
@@ -133,15 +146,15 @@ impl Tlb {
     ) {
         let page = linear & !(PAGE - 1);
         let closed = mmu == USER && self.user_closed;
-        let fast = |open: bool| if open && host.is_some() && !closed { page } else { NO_PAGE };
+        let fast = host.is_some() && !closed;
+        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         self.data[mmu & 1][slot(linear)] = Entry {
-            read: fast(access.fast_read),
-            write: fast(access.fast_write),
+            read: page | flag(!(fast && access.fast_read), SLOW),
+            write: if fast && access.fast_write { page } else { NO_PAGE },
             host: host.unwrap_or(HostPage::NONE),
-            gpa: gpa & !(PAGE - 1),
-            page,
-            global: access.global,
-            writable: access.writable,
+            target: gpa & !(PAGE - 1)
+                | flag(access.global, GLOBAL)
+                | flag(access.writable, WRITABLE),
         };
     }
 
@@ -173,7 +186,7 @@ impl Tlb {
     /// Drops what a load of CR3 drops: all but the global pages.
     pub(crate) fn flush_local(&mut self) {
         for entry in self.data.iter_mut().flatten() {
-            if !entry.global {
+            if entry.target & GLOBAL == 0 {
                 *entry = EMPTY;
             }
         }
@@ -189,7 +202,7 @@ impl Tlb {
     pub(crate) fn flush_page(&mut self, linear: u64) {
         let page = linear & !(PAGE - 1);
         for side in &mut *self.data {
-            if side[slot(linear)].page == page {
+            if side[slot(linear)].is_of(page) {
                 side[slot(linear)] = EMPTY;
             }
         }
@@ -224,7 +237,7 @@ impl Tlb {
         match ram.closed.since(self.closed_seen) {
             Some(pages) => {
                 for entry in open {
-                    if pages.clone().any(|page| page == entry.gpa) {
+                    if pages.clone().any(|page| page == entry.gpa()) {
                         entry.write = NO_PAGE;
                     }
                 }

@@ -138,7 +138,7 @@ impl StringOperation for Movs {
         }
         // Elements that are written before they are read repeat the ones between.
         let distance =
-            (into.gpa | target.offset() as u64).wrapping_sub(from.gpa | source.offset() as u64);
+            (into.gpa() | target.offset() as u64).wrapping_sub(from.gpa() | source.offset() as u64);
         let bytes = target.elements * T::BYTES as u64;
         if distance != 0 && distance < bytes {
             return 0;
