@@ -74,7 +74,9 @@ pub(crate) struct Mapping {
     pub(crate) space: NonZeroU64,
 }
 
-/// A translated block: instructions that follow each other, of which only the last may branch.
+/// A translated block: instructions that follow each other, of which only the last may branch. It takes
+/// two cache lines, for the run loop goes from one to the next.
+#[repr(align(64))]
 pub struct Block<O> {
     /// Its number among all blocks that its cache has ever held, from 1, and its place there.
     pub(crate) serial: u64,
@@ -85,7 +87,7 @@ pub struct Block<O> {
     /// Bytes of code.
     pub(crate) bytes: u16,
     /// Cycles that all its instructions take, and those before the last one begins.
-    pub(crate) cycles: u32,
+    pub(crate) cycles: u16,
     pub(crate) last_begins: u16,
     pub(crate) ending: Ending,
     /// Has an instruction that may fault after it has accessed memory, so that the observer has to take
@@ -93,8 +95,8 @@ pub struct Block<O> {
     pub(crate) marks: bool,
     /// What its instructions are counted as; `None` if none belongs to a class.
     pub(crate) classes: Option<Box<BlockClasses>>,
-    /// Guest-physical address of the second page, if the one instruction crosses into it.
-    pub(crate) second_page: Option<u64>,
+    /// Guest-physical address of the second page plus one, if the one instruction crosses into it.
+    second_page: Option<NonZeroU64>,
     /// The target of its branch is cut to 16 bits, so how far it goes depends on where the block is.
     pub(crate) wraps: bool,
     pub(crate) links: [Cell<Link>; 2],
@@ -139,7 +141,7 @@ impl<O> Block<O> {
             ending: lowered.ending,
             marks: lowered.marks,
             classes: lowered.classes,
-            second_page: lowered.second_page,
+            second_page: lowered.second_page.and_then(|page| NonZeroU64::new(page + 1)),
             wraps: lowered.wraps,
             links: Default::default(),
         }
@@ -206,7 +208,7 @@ impl<O> Block<O> {
     #[must_use]
     pub fn physical(&self, offset: u16) -> u64 {
         let in_page = PAGE - (self.gpa & (PAGE - 1));
-        match self.second_page {
+        match self.second_page() {
             Some(second) if u64::from(offset) >= in_page => second + u64::from(offset) - in_page,
             _ => (self.gpa & !OF_DEVICE) + u64::from(offset),
         }
@@ -215,7 +217,7 @@ impl<O> Block<O> {
     /// Guest-physical address of the page that its only instruction reaches into, if it does.
     #[must_use]
     pub fn second_page(&self) -> Option<u64> {
-        self.second_page
+        self.second_page.map(|page| page.get() - 1)
     }
 
     /// Whether its bytes came from a device and not from RAM.
@@ -228,7 +230,7 @@ impl<O> Block<O> {
     fn pages(&self) -> impl Iterator<Item = u64> + use<O> {
         let first = self.gpa & !(PAGE - 1);
         // Neighbouring linear pages may both be this one.
-        let second = self.second_page.filter(|&second| second != first);
+        let second = self.second_page().filter(|&second| second != first);
         std::iter::once(first).chain(second)
     }
 
@@ -345,16 +347,17 @@ impl<O> Translations<O> {
         self.blocks.get(id.place as usize).filter(|block| block.serial == id.serial)
     }
 
-    /// The place of the block that the jump cache has for an address.
+    /// The block that the jump cache has for an entry, if it is still there.
     #[inline(always)]
-    pub(crate) fn find_jump(&self, from: &Jump, epochs: [u64; 2]) -> Option<u32> {
-        self.get(self.jumps.find(from, epochs)?).map(|block| block.place)
+    pub(crate) fn find_jump(&self, from: &Jump, epochs: &[u64; 2]) -> Option<&Block<O>> {
+        self.get(self.jumps.find(from, epochs)?)
     }
 
-    /// Enters the block at a place into the jump cache.
-    pub(crate) fn insert_jump(&mut self, from: Jump, place: u32) {
+    /// Enters the block at a place into the jump cache, for the epochs of a processor. `global`: all of
+    /// its pages are.
+    pub(crate) fn insert_jump(&mut self, from: Jump, global: bool, epochs: &[u64; 2], place: u32) {
         let to = self.block(place).id();
-        self.jumps.insert(from, to);
+        self.jumps.insert(from, global, epochs, to);
     }
 
     pub(crate) fn find(&self, gpa: u64, mode: Mode) -> Option<u32> {
@@ -507,41 +510,70 @@ const JUMPS: usize = 16_384;
 #[derive(Clone, Copy)]
 pub(crate) struct Jump {
     pub(crate) linear: u64,
-    /// The TLB's epoch for the kind of mapping, global or not. No two processors have the same.
-    pub(crate) epoch: u64,
     pub(crate) mode: Mode,
     pub(crate) mmu: u8,
+}
+
+/// An entry of the jump cache: [`Jump`] and [`BlockId`], laid out for two entries in a cache line.
+#[derive(Clone, Copy)]
+struct JumpEntry {
+    linear: u64,
+    /// The TLB's epoch for the kind of mapping, global or not. No two processors have the same.
+    epoch: u64,
+    serial: u64,
+    place: u32,
+    mode: Mode,
+    mmu: u8,
     /// Its page is global.
-    pub(crate) global: bool,
+    global: bool,
+}
+
+impl JumpEntry {
+    /// Leads to no block, since no epoch is zero.
+    const EMPTY: Self =
+        Self { linear: 0, epoch: 0, serial: 0, place: 0, mode: Mode(0), mmu: 0, global: false };
 }
 
 /// From RIP to block without a page walk: a direct-mapped cache whose entries are valid for one epoch
 /// of a processor's TLB. All processors share it; each finds only its own entries, since epochs differ.
 #[derive(Default)]
-struct JumpCache(Vec<(Jump, BlockId)>);
+struct JumpCache(Vec<JumpEntry>);
 
 impl JumpCache {
-    fn slot(from: &Jump) -> usize {
-        let processor = processor_of(from.epoch).wrapping_mul(0x9e5);
+    fn slot(from: &Jump, epochs: &[u64; 2]) -> usize {
+        let processor = processor_of(epochs[0]).wrapping_mul(0x9e5);
         (from.linear ^ from.linear >> 12 ^ processor) as usize & (JUMPS - 1)
     }
 
     /// The block for `from`, whose page may be global or not.
     #[inline(always)]
-    fn find(&self, from: &Jump, epochs: [u64; 2]) -> Option<BlockId> {
-        let (jump, to) = self.0.get(Self::slot(from))?;
-        (jump.linear == from.linear
-            && jump.mode == from.mode
-            && jump.mmu == from.mmu
-            && jump.epoch == epochs[usize::from(jump.global)])
-        .then_some(*to)
+    fn find(&self, from: &Jump, epochs: &[u64; 2]) -> Option<BlockId> {
+        let entry = self.0.get(Self::slot(from, epochs))?;
+        (entry.linear == from.linear
+            && entry.mode == from.mode
+            && entry.mmu == from.mmu
+            && entry.epoch == epochs[usize::from(entry.global)])
+        .then_some(BlockId { place: entry.place, serial: entry.serial })
     }
 
-    fn insert(&mut self, from: Jump, to: BlockId) {
+    fn insert(&mut self, from: Jump, global: bool, epochs: &[u64; 2], to: BlockId) {
         if self.0.is_empty() {
-            let nowhere = Jump { linear: 0, epoch: 0, mode: Mode(0), mmu: 0, global: false };
-            self.0 = vec![(nowhere, BlockId::default()); JUMPS];
+            self.0 = vec![JumpEntry::EMPTY; JUMPS];
         }
-        self.0[Self::slot(&from)] = (from, to);
+        let (Jump { linear, mode, mmu }, BlockId { place, serial }) = (from, to);
+        let epoch = epochs[usize::from(global)];
+        self.0[Self::slot(&from, epochs)] =
+            JumpEntry { linear, epoch, serial, place, mode, mmu, global };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::Plain;
+
+    #[test]
+    fn a_block_takes_two_cache_lines() {
+        assert_eq!(size_of::<Block<Plain>>(), 128);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     access::OF_DEVICE,
-    block::{Block, Ending, Jump, Link, MAX_INSNS, Mapping, Mode, TRANSIENT, Translations},
+    block::{Block, Ending, Jump, Link, MAX_INSNS, Mapping, TRANSIENT, Translations},
     cpu::{Cpu, Shadow},
     flags,
     insn::{BLOCK_BASE, seg},
@@ -249,7 +249,7 @@ impl Cpu {
         let page = |gpa| gpa & !(PAGE - 1);
         let distance = self.rip.wrapping_sub(self.regs[usize::from(BLOCK_BASE)]);
         page(from.gpa) == page(to.gpa)
-            && to.second_page.is_none()
+            && to.second_page().is_none()
             && !(from.wraps && slot == 1)
             && distance == to.gpa.wrapping_sub(from.gpa)
     }
@@ -409,11 +409,9 @@ impl Cpu {
         cx: &mut Cx<'_, O>,
         translations: &mut Translations<O>,
     ) -> Exec<u32> {
-        let linear = self.linear_rip();
-        let jump = self.jump(linear, Lowering::mode_of(self), false);
-        match translations.find_jump(&jump, self.tlb.epochs) {
-            Some(id) => Ok(id),
-            None => self.lookup_slow(cx, translations, linear),
+        match translations.find_jump(&self.jump(), &self.tlb.epochs) {
+            Some(block) => Ok(block.place),
+            None => self.lookup_slow(cx, translations, self.linear_rip()),
         }
     }
 
@@ -439,19 +437,19 @@ impl Cpu {
         }
         let mut found = translations.find(gpa, mode);
         if let Some(id) = found
-            && translations.block(id).second_page.is_some()
+            && translations.block(id).second_page().is_some()
         {
             let next = self.translate_second(cx, linear)?;
             self.notice_code(cx, translations);
             global &= next.1;
-            let is_same = |&id: &u32| translations.block(id).second_page == Some(next.0);
+            let is_same = |&id: &u32| translations.block(id).second_page() == Some(next.0);
             found = translations.find(gpa, mode).filter(is_same);
         }
         let id = match found {
             Some(id) => id,
             None => {
                 let block = self.lower_at(cx, lowering, linear, gpa, MAX_INSNS)?;
-                if let Some(second) = block.second_page {
+                if let Some(second) = block.second_page() {
                     if cx.ram.page(second).is_none() {
                         return Ok(translations.put_transient(block));
                     }
@@ -461,15 +459,14 @@ impl Cpu {
                 translations.insert(block)
             }
         };
-        translations.insert_jump(self.jump(linear, mode, global), id);
+        translations.insert_jump(self.jump(), global, &self.tlb.epochs, id);
         Ok(id)
     }
 
-    /// The jump cache's key for the block at `linear`.
+    /// The jump cache's key for the block at RIP.
     #[inline(always)]
-    fn jump(&self, linear: u64, mode: Mode, global: bool) -> Jump {
-        let epoch = self.tlb.epochs[usize::from(global)];
-        Jump { linear, epoch, mode, mmu: self.mmu as u8, global }
+    fn jump(&self) -> Jump {
+        Jump { linear: self.linear_rip(), mode: Lowering::mode_of(self), mmu: self.mmu as u8 }
     }
 
     /// The page behind that of `linear`, where the instruction there goes on.
@@ -519,7 +516,7 @@ impl Cpu {
         let bytes = u64::from(block.bytes);
         let in_page = PAGE - (block.gpa & (PAGE - 1));
         cx.ram.note_code(block.gpa, bytes.min(in_page));
-        if let Some(second) = block.second_page {
+        if let Some(second) = block.second_page() {
             cx.ram.note_code(second, bytes.saturating_sub(in_page));
         }
         // The block itself may write to its page.

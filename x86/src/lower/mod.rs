@@ -389,7 +389,7 @@ pub(crate) struct LoweredBlock {
     /// Bytes of code.
     pub(crate) bytes: u16,
     /// Cycles that all its instructions take, and those before the last one begins.
-    pub(crate) cycles: u32,
+    pub(crate) cycles: u16,
     pub(crate) last_begins: u16,
     pub(crate) ending: Ending,
     /// Has an instruction whose accesses may have to be taken back when it faults.
@@ -418,7 +418,7 @@ pub(crate) fn lower_block(
 ) -> Option<LoweredBlock> {
     let mut insns: Vec<Insn> = Vec::new();
     let mut at = 0;
-    let mut cycles = 0;
+    let mut cycles: u16 = 0;
     let mut classes: Vec<Class> = Vec::new();
     let mut marks = false;
     let mut ending = Ending::Through;
@@ -434,7 +434,7 @@ pub(crate) fn lower_block(
             break;
         }
         l.index = insns.len() as u8;
-        l.before = cycles as u16;
+        l.before = cycles;
         l.bytes = [0; MAX_LENGTH];
         l.bytes[..i.len()].copy_from_slice(&code[at..at + i.len()]);
         let Lowered { insn, class, end } =
@@ -444,7 +444,7 @@ pub(crate) fn lower_block(
             break;
         }
         at = usize::from(insn.end).max(at + 1);
-        cycles += u32::from((cycle_costs.instruction)(&insn));
+        cycles += u16::from((cycle_costs.instruction)(&insn));
         classes.push(class);
         marks |= !insn.accesses_last();
         insns.push(insn);
