@@ -1,11 +1,13 @@
 //! The run loop: executes block after block until the budget is used up or the owner has to act.
 
+use std::ops::ControlFlow;
+
 use crate::{
     access::OF_DEVICE,
-    block::{Block, Ending, Jump, Link, MAX_INSNS, Mapping, TRANSIENT, Translations},
+    block::{Block, BlockId, Ending, Jump, Link, MAX_INSNS, Mapping, TRANSIENT, Translations},
     cpu::{Cpu, Shadow},
     flags,
-    insn::{BLOCK_BASE, seg},
+    insn::{BLOCK_BASE, Op, seg},
     lower::{Lowering, lower_block},
     observe::{Cx, Observer},
     ram::PAGE,
@@ -141,7 +143,7 @@ impl Cpu {
         self.shadow = Shadow::None;
         // An IRET before this one may have left RF_LOADED here.
         self.slot = 2;
-        let result = self.execute(cx, block, 1);
+        let result = self.execute_first(cx, block, 1).map(drop);
         let done = self.retired > retired || result == Err(Stop::HALT);
         if !done {
             if result.is_err() {
@@ -176,24 +178,17 @@ impl Cpu {
         let first = self.lookup(cx, translations)?;
         let mut block = translations.block(first);
         loop {
-            let count = block.ops.len();
-            let limited = self.code_is_limited(block);
-            if self.time + u64::from(block.last_begins) >= self.deadline
-                || self.retired + count as u64 > self.retire_until
-                || limited
-            {
-                if self.is_spent() {
-                    return Ok(());
-                }
-                let within = if limited { self.within_limit(block)? } else { count };
-                let within = within.min(self.affordable(block));
-                return self.execute(cx, block, within);
+            if !self.can_afford(block) || self.code_is_limited(block) {
+                return self.execute_allowed(cx, block);
             }
-            self.execute(cx, block, count)?;
-            if self.leave || block.ending == Ending::Fall {
+            if self.execute(cx, block)?.is_break() {
                 return Ok(());
             }
-            let slot = if block.ending == Ending::Through { 0 } else { self.slot as usize };
+            let slot = match block.ending {
+                Ending::Branch => self.slot as usize,
+                Ending::Through => 0,
+                Ending::Fall => return Ok(()),
+            };
             if slot < 2 {
                 let link = block.links[slot].get();
                 if let Some(next) = translations.get(link.target)
@@ -204,23 +199,58 @@ impl Cpu {
                 }
             } else if self.system_flags & (flags::TF | flags::RF) != 0 {
                 return Ok(());
+            } else if let Some(next) = translations.find_jump(&self.jump(), &self.tlb.epochs) {
+                block = next;
+                continue;
             }
             // Looking up the next block may fault, which must not happen beyond the budget.
             if self.is_spent() {
                 return Ok(());
             }
             let from = block.id();
-            let next = self.lookup(cx, translations)?;
+            let next = self.link(cx, translations, from, slot)?;
             block = translations.block(next);
-            if slot < 2
-                && block.place != TRANSIENT
-                && let Some(from) = translations.get(from).filter(|from| from.place != TRANSIENT)
-                && block.mode == from.mode
-            {
-                let mapping = (!self.stays_in_page(from, slot, block)).then(|| self.mapping());
-                from.links[slot].set(Link { target: block.id(), mapping });
-            }
         }
+    }
+
+    /// The block at RIP, to which the block `from` gets a link at `slot` if it has that many.
+    #[inline(never)]
+    fn link<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        translations: &mut Translations<O>,
+        from: BlockId,
+        slot: usize,
+    ) -> Exec<u32> {
+        let next = self.lookup(cx, translations)?;
+        let block = translations.block(next);
+        if slot < 2
+            && block.place != TRANSIENT
+            && let Some(from) = translations.get(from).filter(|from| from.place != TRANSIENT)
+            && block.mode == from.mode
+        {
+            let mapping = (!self.stays_in_page(from, slot, block)).then(|| self.mapping());
+            from.links[slot].set(Link { target: block.id(), mapping });
+        }
+        Ok(next)
+    }
+
+    /// Whether the budget allows all instructions of the block.
+    #[inline(always)]
+    fn can_afford<O>(&self, block: &Block<O>) -> bool {
+        self.time + u64::from(block.last_begins) < self.deadline
+            && self.retired + block.ops.len() as u64 <= self.retire_until
+    }
+
+    /// Executes as much of a block as the budget and the limit of CS allow, if anything.
+    #[cold]
+    fn execute_allowed<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>) -> Exec<()> {
+        if self.is_spent() {
+            return Ok(());
+        }
+        let within =
+            if self.code_is_limited(block) { self.within_limit(block)? } else { block.ops.len() };
+        self.execute_first(cx, block, within.min(self.affordable(block))).map(drop)
     }
 
     /// Whether the budget is used up.
@@ -267,61 +297,68 @@ impl Cpu {
     /// Whether the block reaches beyond the limit of CS.
     #[inline(always)]
     fn code_is_limited<O>(&self, block: &Block<O>) -> bool {
-        let cs = &self.segments[usize::from(seg::CS)];
-        cs.limit != u32::MAX
-            && !self.in_64bit()
-            && self.rip + u64::from(block.bytes) > u64::from(cs.limit) + 1
+        self.segments[usize::from(seg::CS)].limit != u32::MAX && self.reaches_limit(block)
     }
 
-    /// Executes the first `count` instructions of a block. RIP and time are right afterwards,
+    /// The same where CS has a limit, which 64-bit mode ignores.
+    #[cold]
+    #[inline(never)]
+    fn reaches_limit<O>(&self, block: &Block<O>) -> bool {
+        let limit = self.segments[usize::from(seg::CS)].limit;
+        !self.in_64bit() && self.rip + u64::from(block.bytes) > u64::from(limit) + 1
+    }
+
+    /// Executes a block, unless an instruction of it ends the run. RIP and time are right afterwards,
     /// whatever happened.
     #[inline(always)]
     fn execute<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
         block: &Block<O>,
-        count: usize,
-    ) -> Exec<()> {
+    ) -> Exec<ControlFlow<()>> {
         if O::COUNTS && (block.marks || O::SEES_ADDRESSES) {
-            return self.execute_marked(cx, block, count);
+            return self.execute_first(cx, block, block.ops.len());
         }
-        self.execute_ops::<O, false>(cx, block, count)
+        self.execute_ops::<O, true>(cx, block, &block.ops)
     }
 
-    /// The same where the accesses of an instruction that faults may have to be taken back.
+    /// Executes the first `count` instructions of a block; RIP and time as with [`Cpu::execute`]. The
+    /// accesses of an instruction that faults are taken back.
     #[inline(never)]
-    fn execute_marked<O: Observer>(
+    fn execute_first<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
         block: &Block<O>,
         count: usize,
-    ) -> Exec<()> {
-        self.execute_ops::<O, true>(cx, block, count)
+    ) -> Exec<ControlFlow<()>> {
+        self.execute_ops::<O, false>(cx, block, &block.ops[..count])
     }
 
+    /// Executes the instructions that the block begins with. `SIMPLE`: they are all of them, and there
+    /// is nothing to take back from one that faults.
     #[inline(always)]
-    fn execute_ops<O: Observer, const MARKS: bool>(
+    fn execute_ops<O: Observer, const SIMPLE: bool>(
         &mut self,
         cx: &mut Cx<'_, O>,
         block: &Block<O>,
-        count: usize,
-    ) -> Exec<()> {
+        ops: &[Op<O>],
+    ) -> Exec<ControlFlow<()>> {
         self.regs[usize::from(BLOCK_BASE)] = self.rip;
-        self.alone = count == 1;
+        self.alone = ops.len() == 1;
         if O::FOLLOWS {
             cx.observer.entered(self, cx.ram, block);
         }
-        let ops = &block.ops[..count];
         for op in ops {
             if O::FOLLOWS {
                 cx.observer.begins(self, cx.ram, &op.insn);
             }
             let mark = cx.observer.mark();
             if let Err(stop) = (op.run)(self, cx, &op.insn) {
-                if MARKS && (stop.exception().is_some() || stop == Stop::ALONE) {
+                if !SIMPLE && (stop.exception().is_some() || stop == Stop::ALONE) {
                     cx.observer.roll_back(mark);
                 }
-                return self.stopped(cx, block, usize::from(op.insn.index), stop);
+                self.stopped(cx, block, usize::from(op.insn.index), stop);
+                return Err(stop);
             }
             if O::FOLLOWS {
                 cx.observer.retired(self, cx.ram, block, &op.insn);
@@ -330,34 +367,51 @@ impl Cpu {
                 self.leave = true;
             }
             if self.leave {
-                self.finish(cx, block, usize::from(op.insn.index) + 1);
-                return Ok(());
+                self.finish_first(cx, block, usize::from(op.insn.index) + 1);
+                return Ok(ControlFlow::Break(()));
             }
         }
-        self.finish(cx, block, count);
-        Ok(())
+        if SIMPLE {
+            self.finish(cx, block);
+        } else {
+            self.finish_first(cx, block, ops.len());
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
-    /// `count` instructions of the block retired.
+    /// The block retired.
     #[inline(always)]
-    fn finish<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>, count: usize) {
-        let whole = count == block.ops.len();
-        let cycles = if whole { block.cycles } else { block.ops[count].insn.before.into() };
-        self.time += u64::from(cycles);
+    fn finish<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>) {
+        self.time += u64::from(block.cycles);
+        self.retired += block.ops.len() as u64;
+        cx.observer.block_finished();
+        if O::COUNTS
+            && let Some(classes) = &block.classes
+        {
+            cx.observer.retired_classes(classes.sums());
+        }
+        if block.ending != Ending::Branch {
+            self.rip = self.rip_at(block.bytes);
+        }
+        if O::FOLLOWS {
+            cx.observer.finished(self, block, block.ops.len());
+        }
+    }
+
+    /// The first `count` instructions of the block retired.
+    fn finish_first<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>, count: usize) {
+        if count == block.ops.len() {
+            return self.finish(cx, block);
+        }
+        self.time += u64::from(block.ops[count].insn.before);
         self.retired += count as u64;
         cx.observer.block_finished();
         if O::COUNTS
             && let Some(classes) = &block.classes
         {
-            if whole {
-                cx.observer.retired_classes(classes.sums());
-            } else {
-                cx.observer.retired_classes(&classes.sums_of_first(count));
-            }
+            cx.observer.retired_classes(&classes.sums_of_first(count));
         }
-        if !whole || block.ending != Ending::Branch {
-            self.rip = self.rip_at(block.ops[count - 1].insn.end);
-        }
+        self.rip = self.rip_at(block.ops[count - 1].insn.end);
         if O::FOLLOWS {
             cx.observer.finished(self, block, count);
         }
@@ -373,23 +427,22 @@ impl Cpu {
         block: &Block<O>,
         at: usize,
         stop: Stop,
-    ) -> Exec<()> {
+    ) {
         let insn = &block.ops[at].insn;
         if stop == Stop::HALT {
             if O::FOLLOWS {
                 cx.observer.retired(self, cx.ram, block, insn);
             }
-            self.finish(cx, block, at + 1);
+            self.finish_first(cx, block, at + 1);
         } else {
             if O::FOLLOWS {
                 cx.observer.interrupted(self, insn);
             }
             if at > 0 {
-                self.finish(cx, block, at);
+                self.finish_first(cx, block, at);
             }
             self.rip = self.rip_at(insn.start());
         }
-        Err(stop)
     }
 
     /// Linear address of the next instruction.
