@@ -392,7 +392,7 @@ impl Cpu {
     /// Counts a far transfer that has been made; the run loop has to find its target.
     pub(crate) fn far_branch<O: Observer>(&mut self, cx: &mut Cx<'_, O>) {
         self.slot = 2;
-        self.time += u64::from(self.cycle_costs.taken);
+        self.spend_taken();
         cx.observer.branch(Branch::Far, true);
     }
 }

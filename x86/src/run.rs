@@ -253,6 +253,15 @@ impl Cpu {
         self.execute_first(cx, block, within.min(self.affordable(block))).map(drop)
     }
 
+    /// The further cycles of a branch that is taken. Most clocks have none: that is asked for, so that
+    /// not every such branch has to wait for the time.
+    #[inline(always)]
+    pub(crate) fn spend_taken(&mut self) {
+        if self.cycle_costs.taken != 0 {
+            self.time += u64::from(self.cycle_costs.taken);
+        }
+    }
+
     /// Whether the budget is used up.
     #[inline(always)]
     fn is_spent(&self) -> bool {

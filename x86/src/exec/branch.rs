@@ -62,7 +62,7 @@ fn go<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, ip: u64, slot: u32) {
     cpu.rip = ip;
     cpu.slot = slot;
     if slot != NOT_TAKEN {
-        cpu.time += u64::from(cpu.cycle_costs.taken);
+        cpu.spend_taken();
     }
     cx.observer.branch(Branch::Near, slot != NOT_TAKEN);
 }
@@ -192,7 +192,7 @@ fn ret<O: Observer, T: Word, S: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &
     move_stack::<S>(cpu, T::BYTES as i64 + insn.imm as i64);
     cpu.rip = ip;
     cpu.slot = INDIRECT;
-    cpu.time += u64::from(cpu.cycle_costs.taken);
+    cpu.spend_taken();
     cx.observer.branch(Branch::Ret, true);
     Ok(())
 }
