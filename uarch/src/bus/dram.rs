@@ -1,0 +1,174 @@
+//! DRAM with open pages: banks, rows, and what an access to them costs.
+
+use super::reservations::Reservations;
+
+/// The DRAM of a board and its controller's policy. Times in clocks of the memory, which on the modelled
+/// boards is the clock of the bus.
+///
+/// An address is, from its highest bits: chip select, row, bank, column. All banks of a chip select have
+/// consecutive pages, so that what is consecutive stays in one row as long as possible.
+#[derive(Clone, Copy, Debug)]
+pub struct DramGeometry {
+    /// Bytes of a page: what one row of a bank holds, all chips and channels that work together taken
+    /// together.
+    pub page_bytes: u64,
+    /// Banks of a chip select.
+    pub banks: u64,
+    /// Bytes of a chip select.
+    pub chip_select_bytes: u64,
+    /// Chip selects; memory beyond the last begins again with the first.
+    pub chip_selects: u64,
+    /// Pages that the controller can keep open at a time.
+    pub open_pages: usize,
+    /// Clocks after which a page that is not accessed is closed.
+    pub idle_limit: u64,
+    /// Clocks in which the data of an access, a cache line, go over the data lines. What is less takes as
+    /// long.
+    pub burst_clocks: u64,
+    /// CAS latency (Tcl): clocks from the read command to the first data.
+    pub cas_latency: u64,
+    /// Clocks from the write command to the first data.
+    pub write_latency: u64,
+    /// RAS-to-CAS delay (Trcd): clocks to open a page.
+    pub ras_to_cas: u64,
+    /// Row precharge time (Trp): clocks to close a page.
+    pub precharge: u64,
+    /// Clocks that the data lines lose between accesses to two chip selects.
+    pub chip_select_turnaround: u64,
+    /// Clocks that they lose between a read and a write.
+    pub read_to_write: u64,
+    /// Clocks that they lose between a write and a read.
+    pub write_to_read: u64,
+}
+
+/// In what state an access found its bank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Page {
+    /// The page was open.
+    Hit,
+    /// No page was open.
+    Miss,
+    /// Another page was open.
+    Conflict,
+}
+
+/// That the data lines change hands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turnaround {
+    /// From one chip select to another, in the same direction.
+    ChipSelect,
+    /// From reading to writing.
+    ReadToWrite,
+    /// From writing to reading.
+    WriteToRead,
+}
+
+/// What an access did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Access {
+    /// The state of its bank.
+    pub(super) page: Page,
+    /// It wanted a page more than the controller can keep open.
+    pub(super) overflow: bool,
+    /// The data lines changed hands for it.
+    pub(super) turnaround: Option<Turnaround>,
+    /// Clocks from the first command to the first data, if nothing else has the data lines.
+    pub(super) latency: u64,
+    /// The clock of the first data.
+    pub(super) data: u64,
+}
+
+/// An open page.
+#[derive(Clone, Copy, Debug)]
+struct OpenPage {
+    /// Chip select and bank, as one number.
+    bank: u64,
+    row: u64,
+    /// When it was accessed last.
+    clock: u64,
+    /// When it is open.
+    ready: u64,
+}
+
+/// The DRAM and its controller.
+#[derive(Clone, Debug)]
+pub(super) struct Dram {
+    geometry: &'static DramGeometry,
+    /// The open pages, the most recent first.
+    open: Vec<OpenPage>,
+    /// Chip select of the last access, and whether it was a write.
+    last: Option<(u64, bool)>,
+    /// The data lines.
+    data: Reservations,
+}
+
+impl Dram {
+    /// With all pages closed.
+    pub(super) fn new(geometry: &'static DramGeometry) -> Self {
+        let open = Vec::with_capacity(geometry.open_pages);
+        Self { geometry, open, last: None, data: Reservations::default() }
+    }
+
+    /// Performs an access whose first command may be given at `clock`; the data lines are waited for.
+    pub(super) fn access(&mut self, clock: u64, address: u64, write: bool) -> Access {
+        let access = self.access_unqueued(clock, address, write);
+        let data = self.data.reserve(access.data, self.geometry.burst_clocks);
+        Access { data, ..access }
+    }
+
+    /// Performs an access of a bus that has one at a time, where the data lines are free by themselves.
+    pub(super) fn access_unqueued(&mut self, clock: u64, address: u64, write: bool) -> Access {
+        let DramGeometry { page_bytes, banks, chip_select_bytes, chip_selects, .. } =
+            *self.geometry;
+        let chip_select = address / chip_select_bytes % chip_selects;
+        let page = address % chip_select_bytes / page_bytes;
+        let bank = chip_select * banks + page % banks;
+        let (page, overflow, wait) = self.open_page(clock, bank, page / banks);
+        let turnaround = self.turnaround(chip_select, write);
+        let geometry = self.geometry;
+        let lost = match turnaround {
+            None => 0,
+            Some(Turnaround::ChipSelect) => geometry.chip_select_turnaround,
+            Some(Turnaround::ReadToWrite) => geometry.read_to_write,
+            Some(Turnaround::WriteToRead) => geometry.write_to_read,
+        };
+        let transfer = if write { geometry.write_latency } else { geometry.cas_latency };
+        let latency = wait + lost + transfer;
+        Access { page, overflow, turnaround, latency, data: clock + latency }
+    }
+
+    /// Opens the page of a row of a bank. The state of the bank, whether the table of open pages was full,
+    /// and in how many clocks the page is open.
+    fn open_page(&mut self, clock: u64, bank: u64, row: u64) -> (Page, bool, u64) {
+        let DramGeometry { idle_limit, precharge, ras_to_cas, open_pages, .. } = *self.geometry;
+        self.open.retain(|page| clock <= page.clock.saturating_add(idle_limit));
+        let before = self.open.iter().position(|page| page.bank == bank);
+        let before = before.map(|at| self.open.remove(at));
+        if let Some(page) = before.filter(|page| page.row == row) {
+            // It may be in the course of being opened. What an earlier turn opens later is open.
+            let wait = page.ready.saturating_sub(clock);
+            let wait = if wait <= precharge + ras_to_cas { wait } else { 0 };
+            self.open.insert(0, OpenPage { clock, ..page });
+            return (Page::Hit, false, wait);
+        }
+        let overflow = before.is_none() && self.open.len() == open_pages;
+        if overflow {
+            self.open.pop();
+        }
+        let close = if before.is_some() || overflow { precharge } else { 0 };
+        let wait = close + ras_to_cas;
+        self.open.insert(0, OpenPage { bank, row, clock, ready: clock + wait });
+        (if before.is_some() { Page::Conflict } else { Page::Miss }, overflow, wait)
+    }
+
+    /// Whether the data lines change hands. A change of direction is counted as that alone, whichever
+    /// chip select follows, so that the kinds add up to all turnarounds.
+    fn turnaround(&mut self, chip_select: u64, write: bool) -> Option<Turnaround> {
+        match self.last.replace((chip_select, write)) {
+            Some((_, true)) if !write => Some(Turnaround::WriteToRead),
+            Some((_, false)) if write => Some(Turnaround::ReadToWrite),
+            Some((before, _)) if before != chip_select => Some(Turnaround::ChipSelect),
+            _ => None,
+        }
+    }
+}
