@@ -2,3 +2,5 @@
 //!
 //! A figure for which no document could be found is a named constant whose comment has the words "not
 //! sourced".
+
+pub mod bus;

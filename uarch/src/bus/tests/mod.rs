@@ -1,7 +1,15 @@
 //! Tests of the bus.
 
+mod athlon;
+mod contention;
+mod coverage;
 mod dram;
+mod northbridge;
+mod p6_family;
+mod pentium;
 mod simulation;
+
+use pmu_model::Signal;
 
 use super::{Bus, BusGeometry, Request, Snoop, Transaction};
 use crate::occurrences::Occurrences;
@@ -85,6 +93,14 @@ impl Board {
     /// The latency.
     fn transact(&mut self, transaction: Transaction) -> u64 {
         self.bus.transact(&mut self.processors, &transaction)
+    }
+
+    /// What a processor's signals are, which are then zero: all that occurred, in the order of the
+    /// enumeration.
+    fn take(&mut self, processor: usize) -> Vec<(Signal, u64)> {
+        let fired = std::mem::replace(self.processors[processor].fired(), [0; Signal::COUNT]);
+        let signals = Signal::ALL.iter().map(|&signal| (signal, fired[signal.index()]));
+        signals.filter(|&(_, n)| n != 0).collect()
     }
 }
 
