@@ -1,16 +1,238 @@
-//! Caches.
+//! The caches of all processors of a machine, and their coherence.
+//!
+//! [`Caches`] is told what a processor reads and writes, by physical address. It keeps the states of the
+//! lines in the first- and second-level caches, sends what leaves them to the [`Bus`](crate::bus::Bus),
+//! probes the other processors' caches, and fires the signals that the events of caches select. What it
+//! returns is how many cycles an access takes beyond a hit of the first level.
+//!
+//! * [`array::LineArray`]: a set-associative array of lines and its replacement.
+//! * `data`, `fetch`: loads, stores, page walks; instruction fetches.
+//! * `second_level`: what the first level asks it for, and where victims go.
+//! * `coherence`: probes and transactions.
+//! * `uncached`, `write_combining`: what goes past the caches.
+//! * `prefetch`, `stream`: prefetch instructions and the hardware prefetcher.
+//! * `maintenance`: flushes, and devices.
+//!
+//! A line is a number here, its physical address divided by its size. The arrays are indexed by physical
+//! address, so that there are no synonyms: where a part's first level is indexed by the linear address
+//! (K7, K8), two lines of it with one physical address do not occur, and neither do the signals
+//! `L1iInvalidatesL1i` and `L1dInvalidatesL1d`, which stand for them. The second level never has to repeat
+//! or cancel a request, so that `L2RequestCancelled` does not occur.
 
-/// How memory is cached (Intel SDM volume 3, "Methods of Caching Available").
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryType {
-    /// UC: every access goes to the bus, in order.
-    Uncacheable,
-    /// WC: not cached; writes are collected in buffers.
-    WriteCombining,
-    /// WT: reads are cached, writes go to the cache and to the bus.
-    WriteThrough,
-    /// WP: reads are cached, writes go to the bus and drop the line everywhere.
-    WriteProtected,
-    /// WB: reads and writes are cached.
-    WriteBack,
+mod access;
+pub mod array;
+mod coherence;
+mod data;
+mod fetch;
+mod geometry;
+mod maintenance;
+mod prefetch;
+mod processor;
+mod second_level;
+mod signals;
+mod state;
+mod stream;
+mod uncached;
+mod write_combining;
+
+pub use self::access::{Access, Context, Fetch, Hint, Kind, MemoryType};
+pub use self::geometry::{
+    ArrayGeometry, BoardCache, CacheGeometry, CodeAndData, DeviceRead, Inclusion, LockPolicy,
+    PrefetchInto, PrefetcherGeometry, Protocol, Replacement, SecondLevel, SharedWrite, WalkPath,
+    WriteCombiningGeometry,
+};
+pub use self::state::LineState;
+
+use self::array::LineArray;
+use self::processor::Processor;
+use pmu_model::Signal;
+
+/// The caches of all processors of a machine.
+#[derive(Clone, Debug)]
+pub struct Caches {
+    geometry: &'static CacheGeometry,
+    /// log2 of the bytes of a line.
+    shift: u32,
+    /// log2 of the bytes of a window of code.
+    window_shift: u32,
+    processors: Box<[Processor]>,
+    /// The lines of the board's cache.
+    board: Option<LineArray>,
+    /// Every transaction, for the tests.
+    #[cfg(test)]
+    sent: Vec<crate::bus::Transaction>,
 }
+
+impl Caches {
+    /// The caches of so many processors, empty.
+    #[must_use]
+    pub fn new(geometry: &'static CacheGeometry, processors: usize) -> Self {
+        Self {
+            geometry,
+            shift: geometry.line.trailing_zeros(),
+            window_shift: geometry.fetch_window.trailing_zeros(),
+            processors: (0..processors).map(|_| Processor::new(geometry)).collect(),
+            board: geometry.board.map(|board| LineArray::new(&board.array)),
+            #[cfg(test)]
+            sent: Vec::new(),
+        }
+    }
+
+    /// A read of code. Cycles.
+    #[inline]
+    pub fn fetch(&mut self, context: &mut Context<'_>, processor: usize, fetch: &Fetch) -> u64 {
+        let own = &mut self.processors[processor];
+        let window = fetch.physical >> self.window_shift;
+        let last = (fetch.physical + u64::from(fetch.bytes) - 1) >> self.window_shift;
+        let line = fetch.physical >> self.shift;
+        if window == last
+            && fetch.memory.is_cacheable()
+            && (line == own.fetched || own.code.find_recent(line).is_some())
+        {
+            if !(fetch.sequential && own.window == window && own.fetched == line) {
+                own.window = window;
+                own.fetched = line;
+                context.occurrences[processor].fire(Signal::L1iFetch, 1);
+            }
+            return 0;
+        }
+        self.fetch_windows(context, processor, fetch)
+    }
+
+    /// A read of data. Cycles.
+    #[inline]
+    pub fn load(&mut self, context: &mut Context<'_>, processor: usize, access: &Access) -> u64 {
+        context.occurrences[processor].fire(Signal::L1dAccess, granules(access));
+        let (first, last) = self.lines_of(access);
+        if first == last && access.memory == MemoryType::WriteBack {
+            let own = &mut self.processors[processor];
+            if first == own.read {
+                return 0;
+            }
+            if let Some(slot) = own.data.find_recent(first) {
+                own.has_loaded(first, slot);
+                return 0;
+            }
+        }
+        self.load_lines(context, processor, access)
+    }
+
+    /// A write of data. Cycles, for which nobody need wait.
+    #[inline]
+    pub fn store(&mut self, context: &mut Context<'_>, processor: usize, access: &Access) -> u64 {
+        context.occurrences[processor].fire(Signal::L1dAccess, granules(access));
+        let (first, last) = self.lines_of(access);
+        if first == last
+            && access.memory == MemoryType::WriteBack
+            && access.kind != Kind::NonTemporal
+        {
+            let own = &mut self.processors[processor];
+            let recent = || own.data.find_recent(first);
+            if first == own.written
+                || recent().is_some_and(|slot| own.data.state(slot) == LineState::Modified)
+            {
+                if first != own.written {
+                    own.has_stored(first);
+                }
+                context.occurrences[processor].fire(Signal::L1dStoreHitOwned, 1);
+                return 0;
+            }
+        }
+        self.store_lines(context, processor, access)
+    }
+
+    /// A read and a write of the same bytes by one instruction; a locked one gets the right to write with
+    /// the read. Cycles.
+    #[inline]
+    pub fn modify(&mut self, context: &mut Context<'_>, processor: usize, access: &Access) -> u64 {
+        if access.kind == Kind::Locked {
+            return self.modify_locked(context, processor, access);
+        }
+        self.load(context, processor, access) + self.store(context, processor, access)
+    }
+
+    fn modify_locked(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        access: &Access,
+    ) -> u64 {
+        self.drain_buffers(context, processor);
+        if self.locks_bus(access) {
+            context.occurrences[processor].fire(Signal::L1dAccess, 2 * granules(access));
+            return self.modify_on_bus(context, processor, access);
+        }
+        context.occurrences[processor].fire(Signal::L1dAccess, granules(access));
+        self.store(context, processor, access)
+    }
+
+    /// A read of a page table by the page walker. Cycles.
+    pub fn walk_read(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        physical: u64,
+        bytes: u32,
+        memory: MemoryType,
+    ) -> u64 {
+        if !memory.is_cacheable() {
+            return self.read_part(context, processor, memory, physical, bytes, false);
+        }
+        self.walk_lines(context, processor, physical >> self.shift, memory)
+    }
+
+    /// A write of a page table by the page walker, to set an Accessed or Dirty bit. Cycles.
+    pub fn walk_write(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        physical: u64,
+        bytes: u32,
+        memory: MemoryType,
+    ) -> u64 {
+        if memory != MemoryType::WriteBack {
+            return self.write_parts(context, processor, memory, physical, bytes, false);
+        }
+        let access = Access { physical, bytes, kind: Kind::Plain, memory };
+        self.walk_write_line(context, processor, &access)
+    }
+
+    /// The bank of the data cache that an address is in, and its set: two accesses in one cycle collide if
+    /// they are in the same bank and not in the same set.
+    #[must_use]
+    pub fn bank_and_set(&self, physical: u64) -> (u32, u64) {
+        let geometry = self.geometry;
+        let bank = physical / u64::from(geometry.bank_width) % u64::from(geometry.banks);
+        (bank as u32, physical >> self.shift & u64::from(geometry.data.sets - 1))
+    }
+
+    /// Whether since the last call a store of the processor has dropped a line of its own instruction
+    /// cache, so that what it has fetched may be out of date.
+    pub fn take_code_written(&mut self, processor: usize) -> bool {
+        std::mem::take(&mut self.processors[processor].code_written)
+    }
+
+    /// The lines of the processor's instruction cache.
+    pub fn code_lines(&self, processor: usize) -> impl Iterator<Item = array::Line> + '_ {
+        self.processors[processor].code.lines()
+    }
+
+    /// The lines of the processor's data cache.
+    pub fn data_lines(&self, processor: usize) -> impl Iterator<Item = array::Line> + '_ {
+        self.processors[processor].data.lines()
+    }
+
+    /// The lines of the processor's second-level cache.
+    pub fn second_level_lines(&self, processor: usize) -> impl Iterator<Item = array::Line> + '_ {
+        self.processors[processor].second_level.iter().flat_map(LineArray::lines)
+    }
+}
+
+/// The aligned quadwords of an access: AMD BKDG, event 40h, counts each.
+#[inline]
+fn granules(access: &Access) -> u64 {
+    ((access.physical & 7) + u64::from(access.bytes)).div_ceil(8)
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,3 +4,4 @@
 //! sourced".
 
 pub mod bus;
+pub mod caches;

@@ -1,0 +1,94 @@
+//! What a processor asks of its caches.
+
+use crate::bus::Bus;
+use crate::occurrences::Occurrences;
+
+/// What an operation reaches beside the caches.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// Where signals are fired: one of each processor.
+    pub occurrences: &'a mut [Occurrences],
+    /// The bus behind the caches.
+    pub bus: &'a mut Bus,
+    /// When the operation begins, in cycles of the processor.
+    pub time: u64,
+}
+
+/// An access to data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Guest-physical address of its first byte.
+    pub physical: u64,
+    /// How many bytes, at least one. They may cross a line, but are in memory of one type.
+    pub bytes: u32,
+    /// What kind of instruction makes it.
+    pub kind: Kind,
+    /// The type of the memory.
+    pub memory: MemoryType,
+}
+
+/// What kind of instruction makes an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One that is none of the following.
+    Plain,
+    /// An MMX instruction.
+    Mmx,
+    /// A locked one.
+    Locked,
+    /// A store that is not to disturb the caches: MOVNTQ and the like, a streaming store.
+    NonTemporal,
+}
+
+/// How memory is cached (Intel SDM volume 3, "Methods of Caching Available").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryType {
+    /// UC: every access goes to the bus, in order.
+    Uncacheable,
+    /// WC: not cached; writes are collected in buffers.
+    WriteCombining,
+    /// WT: reads are cached, writes go to the cache and to the bus.
+    WriteThrough,
+    /// WP: reads are cached, writes go to the bus and drop the line everywhere.
+    WriteProtected,
+    /// WB: reads and writes are cached.
+    WriteBack,
+}
+
+impl MemoryType {
+    /// Whether a line of it may be in a cache.
+    #[inline]
+    #[must_use]
+    pub const fn is_cacheable(self) -> bool {
+        !matches!(self, Self::Uncacheable | Self::WriteCombining)
+    }
+}
+
+/// A read of code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// Guest-physical address of its first byte.
+    pub physical: u64,
+    /// How many bytes, at least one, one after the other: those of all instructions up to the next
+    /// transfer of control or the end of the page.
+    pub bytes: u32,
+    /// It goes on where the last fetch ended, so that a window which that one has read is not read again.
+    pub sequential: bool,
+    /// The type of the memory.
+    pub memory: MemoryType,
+}
+
+/// What a prefetch instruction asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// PREFETCHT0, and AMD's PREFETCH: into all levels.
+    T0,
+    /// PREFETCHT1: into the second level.
+    T1,
+    /// PREFETCHT2: into the second level.
+    T2,
+    /// PREFETCHNTA: to be used once.
+    NonTemporal,
+    /// PREFETCHW: to be written.
+    Write,
+}

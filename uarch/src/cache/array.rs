@@ -1,0 +1,240 @@
+//! A set-associative array of lines, with their states and the order of replacement.
+
+use super::geometry::{ArrayGeometry, Replacement};
+use super::state::LineState;
+
+/// An entry is a line's number, a mark and a state: bits 63 to 4, 3, and 2 to 0.
+const LINE_SHIFT: u32 = 4;
+const MARK: u64 = 1 << 3;
+const STATE: u64 = MARK - 1;
+/// An entry without a line: a number that no address has, in the state Invalid.
+const EMPTY: u64 = u64::MAX << LINE_SHIFT;
+/// The way used last, in the low bits of a set's order.
+const WAY: u64 = 0xF;
+
+/// A line and what an array knows of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its number: the physical address divided by the size of a line.
+    pub number: u64,
+    /// Its state.
+    pub state: LineState,
+    /// What the cache remembers of it beside its state; see [`LineArray::fill`].
+    pub marked: bool,
+}
+
+/// What had to go for a line to come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Displaced {
+    /// Nothing: the way was free.
+    Nothing,
+    /// Nothing: a probe had taken the line that was there.
+    TakenByProbe,
+    /// A line.
+    Line(Line),
+}
+
+/// A set-associative array of lines.
+///
+/// A place in it is a number, the *slot*: set times ways plus way. The way of its set that was used last
+/// is looked at first, and using it again changes nothing.
+#[derive(Clone, Debug)]
+pub struct LineArray {
+    /// Sets after each other.
+    entries: Box<[u64]>,
+    /// The order of replacement of each set, by policy: see [`LineArray::touch`].
+    orders: Box<[u64]>,
+    set_mask: u64,
+    ways_log2: u32,
+    replacement: Replacement,
+}
+
+impl LineArray {
+    /// An empty array.
+    ///
+    /// # Panics
+    ///
+    /// If sets or ways are no power of two, or there are more than 16 ways.
+    #[must_use]
+    pub fn new(geometry: &ArrayGeometry) -> Self {
+        let (sets, ways) = (geometry.sets as usize, geometry.ways as usize);
+        assert!(sets.is_power_of_two() && ways.is_power_of_two() && ways <= 16);
+        let order = match geometry.replacement {
+            Replacement::Lru => (0..ways as u64).fold(0, |order, way| order | way << (4 * way)),
+            Replacement::TreePseudoLru => 0,
+        };
+        Self {
+            entries: vec![EMPTY; sets * ways].into(),
+            orders: vec![order; sets].into(),
+            set_mask: sets as u64 - 1,
+            ways_log2: ways.trailing_zeros(),
+            replacement: geometry.replacement,
+        }
+    }
+
+    #[inline]
+    fn set(&self, number: u64) -> usize {
+        (number & self.set_mask) as usize
+    }
+
+    /// Where a line is, if its set used it last, so that using it changes nothing.
+    #[inline(always)]
+    #[must_use]
+    pub fn find_recent(&self, number: u64) -> Option<usize> {
+        let set = self.set(number);
+        let recent = set << self.ways_log2 | (self.orders[set] & WAY) as usize;
+        (self.entries[recent] >> LINE_SHIFT == number).then_some(recent)
+    }
+
+    /// Where a line is.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, number: u64) -> Option<usize> {
+        if let Some(recent) = self.find_recent(number) {
+            return Some(recent);
+        }
+        let first = self.set(number) << self.ways_log2;
+        let ways = &self.entries[first..first + (1 << self.ways_log2)];
+        ways.iter().position(|entry| entry >> LINE_SHIFT == number).map(|way| first | way)
+    }
+
+    /// Where a line is, which is used: it becomes the last of its set to be replaced.
+    #[inline]
+    pub fn find_and_touch(&mut self, number: u64) -> Option<usize> {
+        let slot = self.find(number)?;
+        self.touch(slot);
+        Some(slot)
+    }
+
+    /// The state of the line in a slot.
+    #[inline]
+    #[must_use]
+    pub fn state(&self, slot: usize) -> LineState {
+        match self.entries[slot] & STATE {
+            0 => LineState::Invalid,
+            1 => LineState::Shared,
+            2 => LineState::Exclusive,
+            3 => LineState::Owned,
+            _ => LineState::Modified,
+        }
+    }
+
+    /// The state of a line, Invalid if it is not there.
+    #[inline]
+    #[must_use]
+    pub fn state_of(&self, number: u64) -> LineState {
+        self.find(number).map_or(LineState::Invalid, |slot| self.state(slot))
+    }
+
+    /// The line in a slot that has one.
+    #[inline]
+    #[must_use]
+    pub fn line(&self, slot: usize) -> Line {
+        let entry = self.entries[slot];
+        Line { number: entry >> LINE_SHIFT, state: self.state(slot), marked: entry & MARK != 0 }
+    }
+
+    /// Gives the line in a slot another state, which is not Invalid.
+    #[inline]
+    pub fn set_state(&mut self, slot: usize, state: LineState) {
+        debug_assert!(state.is_valid());
+        self.entries[slot] = self.entries[slot] & !STATE | state as u64;
+    }
+
+    /// Drops the line in a slot.
+    pub fn remove(&mut self, slot: usize) {
+        self.entries[slot] = EMPTY;
+    }
+
+    /// Drops the line in a slot because a probe takes it, and remembers that until the slot is filled.
+    pub fn take(&mut self, slot: usize) {
+        self.entries[slot] = EMPTY | MARK;
+    }
+
+    /// Puts in a line that is not there: into the first free way, or in place of the line that the policy
+    /// chooses. It may be marked, with what the cache wants to remember of it.
+    pub fn fill(&mut self, line: Line) -> Displaced {
+        let set = self.set(line.number);
+        let first = set << self.ways_log2;
+        let ways = &self.entries[first..first + (1 << self.ways_log2)];
+        let free = ways.iter().position(|entry| entry & STATE == 0);
+        let slot = first | free.unwrap_or_else(|| self.way_to_replace(set));
+        let displaced = match self.entries[slot] {
+            EMPTY => Displaced::Nothing,
+            entry if entry & STATE == 0 => Displaced::TakenByProbe,
+            _ => Displaced::Line(self.line(slot)),
+        };
+        let mark = if line.marked { MARK } else { 0 };
+        self.entries[slot] = line.number << LINE_SHIFT | mark | line.state as u64;
+        self.touch(slot);
+        displaced
+    }
+
+    /// Every line, in the order of the slots.
+    pub fn lines(&self) -> impl Iterator<Item = Line> + '_ {
+        (0..self.entries.len())
+            .filter(|&slot| self.entries[slot] & STATE != 0)
+            .map(|slot| self.line(slot))
+    }
+
+    /// Drops everything.
+    pub fn clear(&mut self) {
+        self.entries.fill(EMPTY);
+    }
+
+    /// Makes a slot the last of its set to be replaced.
+    ///
+    /// The order of a set begins with the way used last, in bits 3 to 0. For true LRU the other ways
+    /// follow, four bits each, down to the one used longest ago. For tree pseudo-LRU, bit 4 + n is node n
+    /// of a binary tree over the ways, whose root is node 1 and whose node n has the children 2n and 2n + 1;
+    /// a node points away from the half that was used last.
+    #[inline]
+    pub fn touch(&mut self, slot: usize) {
+        let set = slot >> self.ways_log2;
+        let way = (slot & ((1 << self.ways_log2) - 1)) as u64;
+        if self.orders[set] & WAY != way {
+            self.reorder(set, way);
+        }
+    }
+
+    fn reorder(&mut self, set: usize, way: u64) {
+        let order = self.orders[set];
+        self.orders[set] = match self.replacement {
+            Replacement::Lru => {
+                // The ways before it move one place on, into the place it leaves.
+                let place = (0..16).find(|place| order >> (4 * place) & WAY == way).unwrap_or(0);
+                let before = order & ((1 << (4 * place)) - 1);
+                let behind = order & (u64::MAX << (4 * place) << 4);
+                behind | before << 4 | way
+            }
+            Replacement::TreePseudoLru => {
+                let mut order = order & !WAY | way;
+                let mut node = 1;
+                for level in (0..self.ways_log2).rev() {
+                    let half = way >> level & 1;
+                    let bit = 1 << (4 + node);
+                    order = if half == 0 { order | bit } else { order & !bit };
+                    node = 2 * node + half;
+                }
+                order
+            }
+        };
+    }
+
+    fn way_to_replace(&self, set: usize) -> usize {
+        let order = self.orders[set];
+        match self.replacement {
+            Replacement::Lru => (order >> (4 * ((1 << self.ways_log2) - 1)) & WAY) as usize,
+            Replacement::TreePseudoLru => {
+                let mut node = 1;
+                for _ in 0..self.ways_log2 {
+                    node = 2 * node + (order >> (4 + node) & 1) as usize;
+                }
+                node - (1 << self.ways_log2)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

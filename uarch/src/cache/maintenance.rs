@@ -1,0 +1,72 @@
+//! Instructions that empty caches and buffers, and devices that read and write memory.
+
+use super::coherence::Sender;
+use super::uncached::parts;
+use super::{Caches, Context};
+use crate::bus::Request;
+use pmu_model::Signal;
+
+impl Caches {
+    /// Writes the processor's write-combining buffers to memory: SFENCE, MFENCE, serializing and locked
+    /// instructions, IN and OUT, interrupts. Cycles.
+    pub fn drain_write_combining(&mut self, context: &mut Context<'_>, processor: usize) -> u64 {
+        self.drain_buffers(context, processor)
+    }
+
+    /// CLFLUSH: a line is written back and dropped in the caches of all processors.
+    pub fn flush(&mut self, context: &mut Context<'_>, processor: usize, physical: u64) {
+        let line = physical >> self.shift;
+        if let Some(buffer) = self.processors[processor].write_combining.take(line) {
+            self.flush_buffer(context, processor, &buffer);
+        }
+        self.flush_line(context, processor, line);
+        self.flush_others(context, processor, line);
+    }
+
+    /// WBINVD: what is dirty in a processor's caches is written back, and they are emptied.
+    pub fn write_back_and_invalidate(&mut self, context: &mut Context<'_>, processor: usize) {
+        self.drain_buffers(context, processor);
+        let own = &self.processors[processor];
+        let mut lines: Vec<u64> = own.data.lines().map(|line| line.number).collect();
+        if let Some(second) = &own.second_level {
+            lines.extend(second.lines().map(|line| line.number));
+        }
+        for line in lines {
+            self.flush_line(context, processor, line);
+        }
+        self.invalidate(context, processor);
+    }
+
+    /// INVD: a processor's caches are emptied, and what was dirty is lost.
+    pub fn invalidate(&mut self, context: &mut Context<'_>, processor: usize) {
+        let own = &mut self.processors[processor];
+        own.code.clear();
+        own.data.clear();
+        own.forget_all();
+        if let Some(second) = &mut own.second_level {
+            let occurrences = &mut context.occurrences[processor];
+            for line in second.lines() {
+                occurrences.fire(Signal::L2TagWrite, 1);
+                super::coherence::fire_second_level_gone(occurrences, line.state, line.marked);
+            }
+            second.clear();
+        }
+    }
+
+    /// A device reads memory. Cycles.
+    pub fn device_read(&mut self, context: &mut Context<'_>, physical: u64, bytes: u32) -> u64 {
+        parts(physical, bytes, self.geometry.line)
+            .map(|(physical, bytes)| self.read_for_device(context, physical, bytes))
+            .sum()
+    }
+
+    /// A device writes memory; no processor has the lines any more. Cycles.
+    pub fn device_write(&mut self, context: &mut Context<'_>, physical: u64, bytes: u32) -> u64 {
+        let request = Request::WritePartial;
+        parts(physical, bytes, self.geometry.line)
+            .map(|(physical, bytes)| {
+                self.write_memory(context, Sender::Device, request, physical, bytes, false)
+            })
+            .sum()
+    }
+}

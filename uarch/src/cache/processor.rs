@@ -1,0 +1,92 @@
+//! The caches and buffers of one processor.
+
+use super::array::LineArray;
+use super::geometry::CacheGeometry;
+use super::state::LineState;
+use super::stream::Streams;
+use super::write_combining::WriteCombining;
+
+/// No line: a number that no address has.
+pub(super) const NO_LINE: u64 = u64::MAX;
+
+/// The caches and buffers of one processor.
+#[derive(Clone, Debug)]
+pub(super) struct Processor {
+    /// The first-level instruction cache.
+    pub(super) code: LineArray,
+    /// The first-level data cache.
+    pub(super) data: LineArray,
+    /// The second-level cache.
+    pub(super) second_level: Option<LineArray>,
+    /// The write-combining buffers.
+    pub(super) write_combining: WriteCombining,
+    /// What the hardware prefetcher follows.
+    pub(super) streams: Streams,
+    /// The line of data read last, if it is the one that the data cache used last: reading it again
+    /// changes nothing.
+    pub(super) read: u64,
+    /// The same for a line that is Modified: neither does writing it.
+    pub(super) written: u64,
+    /// The line that the last load read, and that the processor may have read early.
+    pub(super) loaded: u64,
+    /// The line of code that the fetcher read last.
+    pub(super) fetched: u64,
+    /// The window of code that the fetcher read last, by its number.
+    pub(super) window: u64,
+    /// A store of this processor has dropped a line of its instruction cache.
+    pub(super) code_written: bool,
+}
+
+impl Processor {
+    pub(super) fn new(geometry: &CacheGeometry) -> Self {
+        Self {
+            code: LineArray::new(&geometry.code),
+            data: LineArray::new(&geometry.data),
+            second_level: geometry.second_level.map(|second| LineArray::new(&second.array)),
+            write_combining: WriteCombining::new(geometry.write_combining.buffers),
+            streams: Streams::new(geometry.prefetcher.map_or(0, |prefetcher| prefetcher.streams)),
+            read: NO_LINE,
+            written: NO_LINE,
+            loaded: NO_LINE,
+            fetched: NO_LINE,
+            window: NO_LINE,
+            code_written: false,
+        }
+    }
+
+    /// A load has used a line of the data cache, which is in this slot: what need not be looked up.
+    #[inline(always)]
+    pub(super) fn has_loaded(&mut self, line: u64, slot: usize) {
+        self.loaded = line;
+        self.read = line;
+        self.written = if self.data.state(slot) == LineState::Modified { line } else { NO_LINE };
+    }
+
+    /// A store has used a line of the data cache, which is Modified.
+    #[inline(always)]
+    pub(super) fn has_stored(&mut self, line: u64) {
+        self.read = NO_LINE;
+        self.written = line;
+    }
+
+    /// Forgets which line of data need not be looked up, because another may be used last now.
+    pub(super) fn forget_data(&mut self) {
+        self.read = NO_LINE;
+        self.written = NO_LINE;
+    }
+
+    /// Forgets a line that has left a first-level cache.
+    pub(super) fn forget_line(&mut self, line: u64) {
+        for recent in [&mut self.read, &mut self.written, &mut self.fetched] {
+            if *recent == line {
+                *recent = NO_LINE;
+            }
+        }
+    }
+
+    /// Forgets all lines, which have left the caches.
+    pub(super) fn forget_all(&mut self) {
+        self.forget_data();
+        self.fetched = NO_LINE;
+    }
+}

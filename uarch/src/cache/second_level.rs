@@ -1,0 +1,384 @@
+//! The second level: what the first-level caches ask it for, and where their victims go.
+
+use super::array::{Displaced, Line, LineArray};
+use super::coherence::{self, Want};
+use super::geometry::Inclusion;
+use super::signals;
+use super::state::LineState;
+use super::{Caches, Context, MemoryType};
+use crate::occurrences::Occurrences;
+use pmu_model::Signal;
+
+/// Who asks the second level for a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The instruction cache.
+    Code,
+    /// A load, or a prefetch instruction to read.
+    Load,
+    /// A store, or a prefetch instruction to write.
+    Store,
+    /// A locked access.
+    Locked,
+    /// The page walker, to read.
+    Walk,
+}
+
+impl Purpose {
+    /// What it wants of other processors.
+    pub(super) const fn want(self) -> Want {
+        match self {
+            Self::Code => Want::Code,
+            Self::Load | Self::Walk => Want::Read,
+            Self::Store | Self::Locked => Want::Own,
+        }
+    }
+
+    /// Whether it is going to write.
+    pub(super) const fn owns(self) -> bool {
+        matches!(self, Self::Store | Self::Locked)
+    }
+}
+
+/// Where a line came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The second level.
+    SecondLevel,
+    /// Memory, or another processor's caches.
+    System,
+}
+
+/// A line that a first-level cache gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Granted {
+    /// The state in which the first-level cache may hold it.
+    pub(super) state: LineState,
+    /// The state in which it came: that in the second level, if it moves from there as it is.
+    pub(super) came: LineState,
+    pub(super) source: Source,
+    /// Cycles beyond a hit of the first level.
+    pub(super) latency: u64,
+}
+
+/// Why a line is put into the second level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Filling {
+    /// It comes from the system for an access.
+    Demand,
+    /// It comes from the system for the hardware prefetcher.
+    Prefetch,
+    /// It is a victim of the data cache.
+    DataVictim,
+    /// It is a victim of the instruction cache.
+    CodeVictim,
+}
+
+impl Caches {
+    /// Gets a line for a first-level cache that does not have it.
+    pub(super) fn acquire(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        line: u64,
+        purpose: Purpose,
+        memory: MemoryType,
+    ) -> Granted {
+        let Some(geometry) = self.geometry.second_level else {
+            let (state, latency) =
+                self.read_system(context, processor, line, purpose.want(), memory);
+            return Granted { state, came: state, source: Source::System, latency };
+        };
+        let found = self.ask_second_level(context, processor, line, purpose);
+        let mut granted = match (found, geometry.inclusion) {
+            (Some(slot), Inclusion::Exclusive) => self.move_up(context, processor, slot, purpose),
+            (Some(slot), Inclusion::Inclusive) => self.copy_up(context, processor, slot, purpose),
+            (None, inclusion) => {
+                let (state, latency) =
+                    self.read_system(context, processor, line, purpose.want(), memory);
+                if inclusion == Inclusion::Inclusive {
+                    self.fill_second_level(context, processor, line, state, Filling::Demand);
+                }
+                Granted { state, came: state, source: Source::System, latency }
+            }
+        };
+        granted.latency += geometry.latency;
+        granted
+    }
+
+    /// A request to the second level, with its signals. Where the line is.
+    pub(super) fn ask_second_level(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        line: u64,
+        purpose: Purpose,
+    ) -> Option<usize> {
+        let second = self.processors[processor].second_level.as_mut()?;
+        let slot = second.find_and_touch(line);
+        let found = slot.map(|slot| second.line(slot));
+        fire_request(&mut context.occurrences[processor], purpose, found);
+        slot
+    }
+
+    /// Asks the second level for a line that stays there, and brings it there if it is not. Cycles.
+    pub(super) fn ask_or_fill_second_level(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        line: u64,
+        purpose: Purpose,
+        memory: MemoryType,
+    ) -> u64 {
+        let below = self.geometry.second_level.map_or(0, |second| second.latency);
+        if self.ask_second_level(context, processor, line, purpose).is_some() {
+            return below;
+        }
+        let (state, latency) = self.read_system(context, processor, line, purpose.want(), memory);
+        self.fill_second_level(context, processor, line, state, Filling::Demand);
+        below + latency
+    }
+
+    /// A line leaves an exclusive second level for the first.
+    fn move_up(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        slot: usize,
+        purpose: Purpose,
+    ) -> Granted {
+        let second = self.second_level(processor);
+        let line = second.line(slot);
+        second.remove(slot);
+        let occurrences = &mut context.occurrences[processor];
+        occurrences.fire(Signal::L2TagWrite, 1);
+        coherence::fire_second_level_gone(occurrences, line.state, line.marked);
+        let (mut state, mut latency) = (line.state, 0);
+        if purpose.owns() {
+            if !state.is_sole() {
+                (state, latency) = self.upgrade(context, processor, line.number);
+            }
+            state = if state.is_sole() { LineState::Modified } else { state };
+        } else if purpose == Purpose::Code && state.is_dirty() {
+            // The instruction cache cannot hold a dirty line. That it is written back first is not
+            // sourced.
+            self.write_back_from_second_level(context, processor, line.number);
+            state = if state.is_sole() { LineState::Exclusive } else { LineState::Shared };
+        }
+        Granted { state, came: line.state, source: Source::SecondLevel, latency }
+    }
+
+    /// An inclusive second level gives a line to the first, and keeps it.
+    fn copy_up(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        slot: usize,
+        purpose: Purpose,
+    ) -> Granted {
+        let (state, latency) = if purpose.owns() {
+            (LineState::Modified, self.own_in_second_level(context, processor, slot))
+        } else if self.second_level(processor).state(slot).is_sole() {
+            // What is written only in the first level is written back to the second.
+            (LineState::Exclusive, 0)
+        } else {
+            (LineState::Shared, 0)
+        };
+        Granted { state, came: state, source: Source::SecondLevel, latency }
+    }
+
+    /// Makes a line of an inclusive second level Modified. Cycles to get the right.
+    pub(super) fn own_in_second_level(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        slot: usize,
+    ) -> u64 {
+        let state = self.second_level(processor).state(slot);
+        let mut latency = 0;
+        if !state.is_sole() {
+            let line = self.second_level(processor).line(slot).number;
+            latency = self.upgrade(context, processor, line).1;
+        }
+        if state != LineState::Modified {
+            self.second_level(processor).set_state(slot, LineState::Modified);
+            context.occurrences[processor].fire(Signal::L2TagWrite, 1);
+        }
+        latency
+    }
+
+    /// Puts a line into the second level.
+    pub(super) fn fill_second_level(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        line: u64,
+        state: LineState,
+        filling: Filling,
+    ) {
+        let Some(second) = self.processors[processor].second_level.as_mut() else { return };
+        let marked = filling == Filling::Prefetch;
+        let displaced = second.fill(Line { number: line, state, marked });
+        fire_fill(&mut context.occurrences[processor], state, filling);
+        if let Displaced::Line(victim) = displaced {
+            self.evict_from_second_level(context, processor, victim);
+        }
+    }
+
+    /// A line was displaced in the second level.
+    fn evict_from_second_level(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        mut victim: Line,
+    ) {
+        if self.is_inclusive()
+            && let Some(state) = self.drop_first_level(context, processor, victim.number)
+            && state.is_dirty()
+        {
+            victim.state = LineState::Modified;
+        }
+        let occurrences = &mut context.occurrences[processor];
+        coherence::fire_second_level_gone(occurrences, victim.state, victim.marked);
+        if victim.state.is_dirty() {
+            self.write_back_from_second_level(context, processor, victim.number);
+        }
+    }
+
+    /// Drops a line in both first-level caches. The state that it had in the data cache.
+    pub(super) fn drop_first_level(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        line: u64,
+    ) -> Option<LineState> {
+        let own = &mut self.processors[processor];
+        if let Some(slot) = own.code.find(line) {
+            own.code.remove(slot);
+            own.forget_line(line);
+        }
+        let slot = own.data.find(line)?;
+        let state = own.data.state(slot);
+        own.data.remove(slot);
+        own.forget_line(line);
+        if state.is_dirty() {
+            context.occurrences[processor].fire(Signal::L1dWriteback, 1);
+        }
+        Some(state)
+    }
+
+    /// A dirty line goes from the second level to memory.
+    pub(super) fn write_back_from_second_level(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        line: u64,
+    ) {
+        let occurrences = &mut context.occurrences[processor];
+        occurrences.fire(Signal::L2EvictModified, 1);
+        occurrences.fire(Signal::L2WriteFromL2, 1);
+        self.write_back(context, processor, line);
+    }
+
+    /// A dirty line leaves the data cache, or is written back from it, to what is below.
+    pub(super) fn write_back_from_data(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        line: Line,
+    ) {
+        context.occurrences[processor].fire(Signal::L1dWriteback, 1);
+        match self.inclusion() {
+            None => self.write_back(context, processor, line.number),
+            Some(Inclusion::Exclusive) => {
+                let filling = Filling::DataVictim;
+                self.fill_second_level(context, processor, line.number, line.state, filling);
+            }
+            Some(Inclusion::Inclusive) => {
+                let occurrences = &mut context.occurrences[processor];
+                occurrences.fire(Signal::L2TagWrite, 1);
+                occurrences.fire(Signal::L2WriteFromL1d, 1);
+                if let Some(second) = self.processors[processor].second_level.as_mut()
+                    && let Some(slot) = second.find(line.number)
+                {
+                    second.set_state(slot, LineState::Modified);
+                }
+            }
+        }
+    }
+
+    /// The signals of a store that asks for the right to write a line of the first level.
+    pub(super) fn fire_upgrade_request(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        slot: usize,
+        purpose: Purpose,
+    ) {
+        let state = self.second_level(processor).state(slot);
+        let occurrences = &mut context.occurrences[processor];
+        occurrences.fire(Signal::L2TagRead, 1);
+        signals::L2_REQUEST.fire(occurrences, state);
+        if purpose == Purpose::Store {
+            signals::L2_REQUEST_STORE.fire(occurrences, state);
+        }
+    }
+
+    /// The second level of a processor that has one.
+    fn second_level(&mut self, processor: usize) -> &mut LineArray {
+        match &mut self.processors[processor].second_level {
+            Some(second) => second,
+            None => unreachable!("asked only where a line was found in it"),
+        }
+    }
+}
+
+/// The signals of a request to the second level that found a line, or none.
+fn fire_request(occurrences: &mut Occurrences, purpose: Purpose, found: Option<Line>) {
+    let state = found.map_or(LineState::Invalid, |line| line.state);
+    let hit = found.is_some();
+    occurrences.fire(Signal::L2TagRead, 1);
+    signals::L2_REQUEST.fire(occurrences, state);
+    // Table of events of the Intel SDM: a load is "normal, unlocked", a store too; page walks are loads.
+    match purpose {
+        Purpose::Code => signals::L2_REQUEST_IFETCH.fire(occurrences, state),
+        Purpose::Load | Purpose::Walk => {
+            signals::L2_REQUEST_LOAD.fire(occurrences, state);
+            if found.is_some_and(|line| line.marked) {
+                signals::L2_LOAD_PREFETCHED.fire(occurrences, state);
+            } else {
+                signals::L2_LOAD_DEMAND.fire(occurrences, state);
+            }
+        }
+        Purpose::Store => signals::L2_REQUEST_STORE.fire(occurrences, state),
+        Purpose::Locked => {}
+    }
+    let (request, miss, read) = match purpose {
+        Purpose::Code => (Signal::L2RequestIfetch, Signal::L2MissIfetch, Signal::L2ReadInstruction),
+        Purpose::Load => (Signal::L2RequestData, Signal::L2MissData, Signal::L2ReadLoad),
+        Purpose::Store | Purpose::Locked => {
+            (Signal::L2RequestData, Signal::L2MissData, Signal::L2ReadStore)
+        }
+        Purpose::Walk => (Signal::L2RequestTlb, Signal::L2MissTlb, Signal::L2ReadLoad),
+    };
+    occurrences.fire(request, 1);
+    occurrences.fire(if hit { read } else { miss }, 1);
+}
+
+/// The signals of a line that comes into the second level.
+fn fire_fill(occurrences: &mut Occurrences, state: LineState, filling: Filling) {
+    occurrences.fire(Signal::L2Fill, 1);
+    occurrences.fire(Signal::L2TagWrite, 1);
+    if state == LineState::Modified {
+        occurrences.fire(Signal::L2FillModified, 1);
+    }
+    match filling {
+        Filling::Prefetch => signals::L2_FILL_PREFETCHED.fire(occurrences, state),
+        _ => signals::L2_FILL_DEMAND.fire(occurrences, state),
+    }
+    match filling {
+        Filling::Demand | Filling::Prefetch => occurrences.fire(Signal::L2WriteFromSystem, 1),
+        Filling::DataVictim => occurrences.fire(Signal::L2WriteFromL1d, 1),
+        Filling::CodeVictim => {}
+    }
+}

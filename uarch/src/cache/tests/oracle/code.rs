@@ -1,0 +1,152 @@
+//! Fetches, page walks, prefetches and devices.
+
+use super::*;
+
+impl Oracle {
+    pub(in crate::cache::tests) fn fetch(&mut self, p: usize, fetch: &Fetch) {
+        let end = fetch.physical + u64::from(fetch.bytes);
+        if !fetch.memory.is_cacheable() {
+            let unit = u64::from(self.g.uncached_fetch);
+            for number in fetch.physical / unit..=(end - 1) / unit {
+                self.one(p, "l1i_fetch");
+                self.one(p, "l1i_miss");
+                self.read_bus_part(p, fetch.memory, number * unit, unit, false);
+            }
+            return;
+        }
+        let unit = u64::from(self.g.fetch_window);
+        for window in fetch.physical / unit..=(end - 1) / unit {
+            let line = window * unit / self.bytes();
+            let core = &mut self.cores[p];
+            let here = core.code.get(line).is_some();
+            if fetch.sequential && here && core.window == Some(window) && core.fetched == Some(line)
+            {
+                continue;
+            }
+            core.window = Some(window);
+            self.one(p, "l1i_fetch");
+            if !self.cores[p].code.touch(line) {
+                self.one(p, "l1i_miss");
+                self.code_miss(p, line, fetch.memory);
+                let next = line + 1;
+                let core = &self.cores[p];
+                let known = core.code.get(next).is_some() || core.data.get(next).is_some();
+                let page = 4096 / self.bytes();
+                if self.g.next_line_fetch && !known && !next.is_multiple_of(page) {
+                    self.code_miss(p, next, fetch.memory);
+                }
+            }
+            self.cores[p].fetched = Some(line);
+        }
+    }
+
+    pub(super) fn code_miss(&mut self, p: usize, line: u64, memory: MemoryType) {
+        let one = self.g.code_and_data == CodeAndData::OneCache;
+        if let Some(data) = self.cores[p].data.get(line) {
+            if one {
+                self.cores[p].data.remove(line, false);
+                self.one(p, "l1i_invalidates_l1d");
+            } else {
+                self.cores[p].data.set(line, S);
+            }
+            if dirty(data.state) {
+                self.data_back(p, data);
+            } else if one {
+                self.second_insert(p, line, data.state, 'd');
+            }
+        }
+        let (state, _, from_second) = self.acquire(p, line, Who::Code, memory);
+        self.one(p, if from_second { "l1i_refill_l2" } else { "l1i_refill_system" });
+        let state = if one { state } else { S };
+        if let Gone::Line(gone) = self.cores[p].code.insert(line, state, false)
+            && self.exclusive()
+        {
+            self.second_insert(p, gone.number, gone.state, 'c');
+        }
+    }
+
+    pub(in crate::cache::tests) fn walk_read(
+        &mut self,
+        p: usize,
+        physical: u64,
+        memory: MemoryType,
+    ) {
+        if !memory.is_cacheable() {
+            return self.read_bus_part(p, memory, physical, 8, false);
+        }
+        let line = physical / self.bytes();
+        if self.g.walks == WalkPath::DataCache {
+            if !self.cores[p].data.touch(line) {
+                self.data_miss(p, line, Who::Walk, memory, false);
+            }
+            return;
+        }
+        let core = &self.cores[p];
+        if core.data.get(line).is_none()
+            && core.code.get(line).is_none()
+            && self.second_request(p, line, Who::Walk).is_none()
+        {
+            let state = self.read_system(p, line, Who::Walk, memory);
+            self.second_insert(p, line, state, 's');
+        }
+    }
+
+    pub(in crate::cache::tests) fn walk_write(&mut self, p: usize, physical: u64) {
+        self.write_line(p, physical / self.bytes(), physical, 8, Who::Store);
+    }
+
+    pub(in crate::cache::tests) fn prefetch(
+        &mut self,
+        p: usize,
+        physical: u64,
+        hint: Hint,
+        memory: MemoryType,
+    ) {
+        let line = physical / self.bytes();
+        let name = match hint {
+            Hint::T1 => "soft_prefetch_t1",
+            Hint::T2 => "soft_prefetch_t2",
+            Hint::NonTemporal => "soft_prefetch_nta",
+            _ => "",
+        };
+        let outer = matches!(hint, Hint::T1 | Hint::T2);
+        if outer {
+            self.one(p, name);
+        }
+        if !memory.is_cacheable() {
+            return;
+        }
+        if !name.is_empty() && !self.has(p, line) {
+            self.one(p, &format!("{name}_miss"));
+        }
+        self.one(p, "l1d_access");
+        if self.cores[p].data.touch(line) {
+            return;
+        }
+        self.one(p, "l1d_miss");
+        if outer && self.g.outer_prefetch == PrefetchInto::SecondLevel {
+            if self.second_request(p, line, Who::Load).is_none() {
+                let state = self.read_system(p, line, Who::Load, memory);
+                self.second_insert(p, line, state, 's');
+            }
+            return;
+        }
+        let writes = hint == Hint::Write && memory == MemoryType::WriteBack;
+        let who = if writes { Who::Store } else { Who::Load };
+        self.data_miss(p, line, who, memory, hint == Hint::NonTemporal);
+    }
+
+    pub(in crate::cache::tests) fn device(&mut self, physical: u64, bytes: u32, write: bool) {
+        let access = Access { physical, bytes, kind: Kind::Plain, memory: MemoryType::WriteBack };
+        for (line, at, bytes) in self.lines(&access) {
+            let (ask, request) = match (write, self.g.device_read) {
+                (true, _) if bytes == self.bytes() => (Ask::All, Request::WritePartial),
+                (true, _) => (Ask::Part, Request::WritePartial),
+                (false, DeviceRead::Shares) => (Ask::Share, Request::ReadPartial),
+                (false, DeviceRead::Leaves) => (Ask::Device, Request::ReadPartial),
+            };
+            let snoop = self.ask_all(None, line, ask);
+            self.send(None, request, at, bytes, false, snoop);
+        }
+    }
+}

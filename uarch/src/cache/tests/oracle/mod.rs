@@ -1,0 +1,160 @@
+//! The caches once more, slow and from the definition: each set a list of ways with the time of their last
+//! use, each line looked up each time, signals found by their names.
+
+mod array;
+mod code;
+mod coherence;
+mod data;
+mod past;
+mod second_level;
+
+pub(in crate::cache::tests) use self::array::Array;
+use self::array::Gone;
+use super::super::array::Line;
+use super::super::*;
+use crate::bus::{Request, Snoop};
+use pmu_model::Signal;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A transaction: processor, request, address, bytes, locked, snoop.
+pub(in crate::cache::tests) type Sent = (Option<usize>, Request, u64, u32, bool, Snoop);
+
+#[derive(Clone, Copy, PartialEq)]
+enum Ask {
+    Share,
+    Take,
+    Upgrade,
+    Part,
+    All,
+    Device,
+    Flush,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Who {
+    Code,
+    Load,
+    Store,
+    Locked,
+    Walk,
+}
+
+pub(in crate::cache::tests) struct Core {
+    pub(in crate::cache::tests) code: Array,
+    pub(in crate::cache::tests) data: Array,
+    pub(in crate::cache::tests) second: Option<Array>,
+    /// Line, bytes written, streaming; the oldest first.
+    pub(in crate::cache::tests) combining: Vec<(u64, BTreeSet<u64>, bool)>,
+    /// Last line, direction; the latest last.
+    streams: Vec<(i64, i64)>,
+    loaded: Option<u64>,
+    fetched: Option<u64>,
+    window: Option<u64>,
+}
+
+pub(in crate::cache::tests) struct Oracle {
+    pub(in crate::cache::tests) g: CacheGeometry,
+    pub(in crate::cache::tests) cores: Vec<Core>,
+    pub(in crate::cache::tests) counts: Vec<[u64; Signal::COUNT]>,
+    pub(in crate::cache::tests) sent: Vec<Sent>,
+}
+
+const M: LineState = LineState::Modified;
+const O: LineState = LineState::Owned;
+const E: LineState = LineState::Exclusive;
+const S: LineState = LineState::Shared;
+const I: LineState = LineState::Invalid;
+
+fn dirty(state: LineState) -> bool {
+    state == M || state == O
+}
+
+fn sole(state: LineState) -> bool {
+    state == M || state == E
+}
+
+impl Oracle {
+    pub(in crate::cache::tests) fn new(g: &CacheGeometry, processors: usize) -> Self {
+        let core = || Core {
+            code: Array::new(&g.code),
+            data: Array::new(&g.data),
+            second: g.second_level.map(|second| Array::new(&second.array)),
+            combining: Vec::new(),
+            streams: Vec::new(),
+            loaded: None,
+            fetched: None,
+            window: None,
+        };
+        Self {
+            g: *g,
+            cores: (0..processors).map(|_| core()).collect(),
+            counts: vec![[0; Signal::COUNT]; processors],
+            sent: Vec::new(),
+        }
+    }
+
+    pub(in crate::cache::tests) fn n(&mut self, p: usize, name: &str, times: u64) {
+        let signal = Signal::by_name(name).unwrap_or_else(|| panic!("no signal {name}"));
+        self.counts[p][signal.index()] += times;
+    }
+
+    pub(in crate::cache::tests) fn one(&mut self, p: usize, name: &str) {
+        self.n(p, name, 1);
+    }
+
+    /// The signal of a state, if there is one.
+    pub(in crate::cache::tests) fn state(&mut self, p: usize, prefix: &str, state: LineState) {
+        let name = format!("{prefix}_{}", format!("{state:?}").to_lowercase());
+        if Signal::by_name(&name).is_some() {
+            self.one(p, &name);
+        } else {
+            assert!(matches!(state, O | I), "no signal {name}");
+        }
+    }
+
+    pub(in crate::cache::tests) fn exclusive(&self) -> bool {
+        self.g.second_level.is_some_and(|second| second.inclusion == Inclusion::Exclusive)
+    }
+
+    pub(in crate::cache::tests) fn inclusive(&self) -> bool {
+        self.g.second_level.is_some_and(|second| second.inclusion == Inclusion::Inclusive)
+    }
+
+    pub(in crate::cache::tests) fn bytes(&self) -> u64 {
+        u64::from(self.g.line)
+    }
+
+    pub(in crate::cache::tests) fn send(
+        &mut self,
+        p: Option<usize>,
+        request: Request,
+        at: u64,
+        bytes: u64,
+        locked: bool,
+        snoop: Snoop,
+    ) {
+        self.sent.push((p, request, at, bytes as u32, locked, snoop));
+    }
+
+    pub(in crate::cache::tests) fn send_line_back(&mut self, p: usize, line: u64) {
+        self.n(p, "system_write_qword", self.bytes() / 8);
+        self.one(p, "system_request_wb");
+        self.send(
+            Some(p),
+            Request::WriteBack,
+            line * self.bytes(),
+            self.bytes(),
+            false,
+            Snoop::Miss,
+        );
+    }
+
+    pub(in crate::cache::tests) fn request_type(&mut self, p: usize, memory: MemoryType) {
+        match memory {
+            MemoryType::WriteBack => self.one(p, "system_request_wb"),
+            MemoryType::WriteThrough => self.one(p, "system_request_wt"),
+            MemoryType::WriteProtected => self.one(p, "system_request_wp"),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The models of micro-architecture, fed with what execution does.
+//!
+//! [`Model`] is told of each fetch, access, page walk, branch and delivery, and hands it to
+//! [`uarch::system::System`], which has the models of all processors. What they fire is counted with the
+//! facts of the same stretch. How often a cache misses nobody knows before, so the counters of such
+//! signals have budgets there: the run ends behind the instruction that uses one up.
+
+use pmu_model::{Pmu, SignalSet, Tier};
+use uarch::cache::{Hint, Kind, MemoryType};
+use uarch::system::{self, DataAccess, PageTables, System};
+use uarch::tlb::{Page, PageSize};
+use uarch::{branch, part::Part};
+use x86_cpu::block::Translations;
+use x86_cpu::cpu::Cpu;
+use x86_cpu::insn::Insn;
+use x86_cpu::observe::{Access, Delivery, Direction, Target, Walk, WalkedEntry};
+use x86_cpu::operation::Operation;
+use x86_cpu::ram::Ram;
+use x86_cpu::watch::{
+    AccessKind, ExecutionContext, Fetch, Transfer, TransferKind, Watch, Watching,
+};
+
+use super::vcpu::Vcpu;
+use crate::boot::memory::RamLayout;
+use crate::platform::{MemoryTypes, PageAttributes};
+
+/// In a page-table entry: PWT, PCD, and the PAT bit of a small and of a large page.
+const PWT: u64 = 1 << 3;
+const PCD: u64 = 1 << 4;
+const PAT_SMALL: u64 = 1 << 7;
+const PAT_LARGE: u64 = 1 << 12;
+/// CR0.CD: nothing is put into the caches.
+const CACHE_DISABLE: u64 = 1 << 30;
+
+/// What is told of execution for the models.
+pub(super) type ModelObserver = Watching<Box<Model>>;
+
+/// The models of a machine, and the code translated for execution that they see.
+pub(super) struct Modelling {
+    /// What is told of execution.
+    pub(super) observer: ModelObserver,
+    pub(super) translations: Translations<ModelObserver>,
+    /// The signals that they fire.
+    pub(super) signals: SignalSet,
+}
+
+/// What hands execution to the models.
+pub(super) struct Model {
+    system: System,
+    processors: Vec<Processor>,
+    /// The one that runs.
+    running: usize,
+    /// The instructions of the running block have been fetched, all at once.
+    is_fetched: bool,
+}
+
+/// What is known of a processor.
+#[derive(Clone)]
+struct Processor {
+    memory_types: MemoryTypes,
+    /// [`crate::platform::MsrBank::writes`] when they were.
+    as_of: u64,
+    /// The state of its translations that its TLBs have seen.
+    epochs: [u64; 2],
+    paging: bool,
+    cache_disable: bool,
+}
+
+impl Modelling {
+    /// The models of a part, for processors with `ram`; `translations` are those of another observer.
+    pub(super) fn new<O>(
+        part: &'static Part,
+        vcpus: &[Vcpu],
+        ram: &RamLayout,
+        translations: &Translations<O>,
+    ) -> Self {
+        let regions = ram.regions();
+        let ranges: Vec<_> =
+            regions.iter().map(|&(start, bytes)| start.0..start.0 + bytes as u64).collect();
+        let processor = |vcpu: &Vcpu| Processor {
+            memory_types: MemoryTypes::new(&vcpu.bank),
+            as_of: vcpu.bank.writes(),
+            epochs: vcpu.cpu.translation_epochs(),
+            paging: false,
+            cache_disable: false,
+        };
+        let model = Model {
+            system: System::new(part, vcpus.len(), &ranges),
+            processors: vcpus.iter().map(processor).collect(),
+            running: 0,
+            is_fetched: false,
+        };
+        let live = vcpus.first().map(|vcpu| &vcpu.pmu.personality().live);
+        let signals = live.map_or(SignalSet::EMPTY, |live| {
+            live.of(Tier::Microarchitecture).without(live.of(Tier::InstructionSet))
+        });
+        Self {
+            observer: Watching::new(Box::new(model)),
+            translations: translations.empty(),
+            signals,
+        }
+    }
+
+    /// Whether a counter counts what the models tell.
+    pub(super) fn is_demanded(&self, pmu: &Pmu) -> bool {
+        !pmu.demand().signals.intersection(&self.signals).is_empty()
+    }
+
+    /// A processor is about to run.
+    pub(super) fn begin(&mut self, vcpu: &Vcpu) {
+        self.observer.restart();
+        self.observer.watch.begin(vcpu, &self.signals);
+    }
+
+    /// It has run, and what was demanded has been counted.
+    pub(super) fn end(&mut self) {
+        let Model { system, running, .. } = &mut *self.observer.watch;
+        system.occurrences(*running).fired().fill(0);
+    }
+}
+
+impl Model {
+    fn begin(&mut self, vcpu: &Vcpu, signals: &SignalSet) {
+        self.running = vcpu.id;
+        let processor = &mut self.processors[vcpu.id];
+        if processor.as_of != vcpu.bank.writes() {
+            processor.as_of = vcpu.bank.writes();
+            processor.memory_types = MemoryTypes::new(&vcpu.bank);
+            self.system.change_memory(vcpu.id, processor.paging);
+        }
+        self.notice_cache_disable(&vcpu.cpu);
+        self.system.set_time(vcpu.id, vcpu.cpu.time);
+        let occurrences = self.system.occurrences(vcpu.id);
+        occurrences.clear_budgets();
+        for signal in &vcpu.pmu.demand().signals.intersection(signals) {
+            for counter in vcpu.pmu.counters_of(signal) {
+                occurrences.add_to_budget(counter, vcpu.pmu.headroom_of(counter), signal);
+            }
+        }
+    }
+
+    /// CR0.CD may have changed.
+    fn notice_cache_disable(&mut self, cpu: &Cpu) {
+        let processor = &mut self.processors[self.running];
+        let cache_disable = cpu.cr0() & CACHE_DISABLE != 0;
+        if cache_disable != processor.cache_disable {
+            processor.cache_disable = cache_disable;
+            self.system.change_memory(self.running, processor.paging);
+        }
+    }
+
+    /// Tells the TLBs what has happened to translations.
+    #[inline(always)]
+    fn notice_translations(&mut self, cpu: &Cpu) {
+        let processor = &mut self.processors[self.running];
+        let epochs = cpu.translation_epochs();
+        if epochs != processor.epochs {
+            let keep_global = epochs[1] == processor.epochs[1];
+            processor.epochs = epochs;
+            self.system.flush_tlbs(self.running, keep_global);
+        }
+    }
+}
+
+/// The page tables of a processor, for the models.
+struct Tables<'a> {
+    cpu: &'a Cpu,
+    ram: &'a Ram,
+    of: &'a Processor,
+}
+
+impl PageTables for Tables<'_> {
+    fn walk(&self, linear: u64) -> Option<system::Walk> {
+        let walk = self.cpu.look_up(self.ram, linear)?;
+        let entries = &walk.entries[..usize::from(walk.levels)];
+        let last = entries.last();
+        let is_small = last.is_some_and(|entry| entry.level == 1);
+        let memory = match self.of.cache_disable {
+            true => MemoryType::Uncacheable,
+            false => self.of.memory_types.of(walk.physical, attributes(last, is_small)),
+        };
+        Some(system::Walk {
+            page: Page { size: page_size(walk.page_bytes), global: walk.global },
+            memory,
+            entries: walk.entries.map(|entry| entry.physical),
+            levels: entries.len(),
+            entry_bytes: entry_bytes(self.cpu),
+            is_small,
+        })
+    }
+}
+
+fn attributes(entry: Option<&WalkedEntry>, is_small: bool) -> PageAttributes {
+    let value = entry.map_or(0, |entry| entry.value);
+    let pat = if is_small { PAT_SMALL } else { PAT_LARGE };
+    PageAttributes {
+        cache_disable: value & PCD != 0,
+        write_through: value & PWT != 0,
+        pat: value & pat != 0,
+    }
+}
+
+fn page_size(bytes: u64) -> PageSize {
+    match bytes {
+        0x1000 => PageSize::Kib4,
+        0x20_0000 => PageSize::Mib2,
+        _ => PageSize::Mib4,
+    }
+}
+
+/// Bytes of an entry of a page table: 8 with physical-address extension, else 4.
+fn entry_bytes(cpu: &Cpu) -> u32 {
+    const PAE: u64 = 1 << 5;
+    if cpu.cr4() & PAE != 0 { 8 } else { 4 }
+}
+
+impl Watch for Box<Model> {
+    const MODELS: bool = true;
+
+    #[inline(always)]
+    fn entered(&mut self, cpu: &Cpu, fetch: &Fetch) {
+        self.notice_translations(cpu);
+        let running = self.running;
+        self.system.set_time(running, cpu.time);
+        let Fetch { linear, physical, second_page, len } = *fetch;
+        let fetch = system::Fetch { linear, physical, second_page, bytes: len.into() };
+        self.is_fetched = self.system.fetch_at_once(running, &fetch);
+    }
+
+    #[inline(always)]
+    fn begins(&mut self, cpu: &Cpu, ram: &Ram, fetch: &Fetch) -> bool {
+        if self.is_fetched {
+            return false;
+        }
+        self.fetch(cpu, ram, fetch);
+        true
+    }
+
+    #[inline]
+    fn accessed(&mut self, cpu: &Cpu, ram: &Ram, access: &Access, kind: AccessKind) {
+        let Model { system, processors, running, .. } = &mut **self;
+        let Access { linear, physical, second_page, bytes, elements, direction, target } = *access;
+        if target == Target::Port {
+            let write = direction == Direction::Store;
+            return system.access_port(*running, physical as u16, bytes, write);
+        }
+        let operation = match (direction, kind) {
+            (_, AccessKind::Prefetch(hint)) => system::Operation::Prefetch(prefetch(hint)),
+            (_, AccessKind::Flush) => system::Operation::Flush,
+            (Direction::Load | Direction::Touch, _) => system::Operation::Load,
+            (Direction::Store, _) => system::Operation::Store,
+            (Direction::Modify, _) => system::Operation::Modify,
+        };
+        let kind = match kind {
+            AccessKind::Locked => Kind::Locked,
+            AccessKind::NonTemporal => Kind::NonTemporal,
+            _ => Kind::Plain,
+        };
+        let tables = Tables { cpu, ram, of: &processors[*running] };
+        let access = DataAccess { linear, physical, second_page, bytes, elements, operation, kind };
+        system.access(*running, &tables, &access);
+    }
+
+    fn walked(&mut self, walk: &Walk) {
+        // The doubleword with the bits.
+        const BYTES: u32 = 4;
+        let running = self.running;
+        for entry in &walk.entries[..usize::from(walk.levels)] {
+            if entry.set_accessed || entry.set_dirty {
+                self.system.update_table(running, entry.physical, BYTES);
+            }
+        }
+    }
+
+    #[inline]
+    fn branched(&mut self, transfer: &Transfer) {
+        let Transfer { from, next, to, kind, taken } = *transfer;
+        let kind = match kind {
+            TransferKind::Conditional => branch::TransferKind::Conditional,
+            TransferKind::Jump => branch::TransferKind::Jump,
+            TransferKind::IndirectJump => branch::TransferKind::IndirectJump,
+            TransferKind::Call => branch::TransferKind::Call,
+            TransferKind::IndirectCall => branch::TransferKind::IndirectCall,
+            TransferKind::Return => branch::TransferKind::Return,
+            TransferKind::FarCall => branch::TransferKind::FarCall,
+            TransferKind::FarReturn => branch::TransferKind::FarReturn,
+            TransferKind::Far => branch::TransferKind::Far,
+        };
+        let last = next.wrapping_sub(1);
+        let running = self.running;
+        self.system.transfer(running, &branch::Transfer { from, last, next, to, kind, taken });
+    }
+
+    fn serialised(&mut self, cpu: &Cpu, insn: &Insn) {
+        let running = self.running;
+        self.system.serialise(running);
+        match insn.op {
+            Operation::Wbinvd => self.system.write_back_and_invalidate(running),
+            Operation::Invd => self.system.invalidate(running),
+            Operation::MovToControl => self.notice_cache_disable(cpu),
+            Operation::Invlpg => {
+                // The page is dropped here, and not all of them at the next look.
+                self.processors[running].epochs = cpu.translation_epochs();
+                if let Some(linear) = cpu.operand_address(insn) {
+                    self.system.invalidate_page(running, linear);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn delivered(&mut self, _: Delivery, from: u64, to: u64) {
+        let running = self.running;
+        self.system.interrupted(running, from, to);
+    }
+
+    fn changed(&mut self, now: &ExecutionContext) {
+        let running = self.running;
+        let paging = now.cr3.is_some();
+        if self.processors[running].paging != paging {
+            self.processors[running].paging = paging;
+            self.system.change_memory(running, paging);
+        }
+    }
+
+    #[inline(always)]
+    fn modelled(&mut self) -> &mut [u64] {
+        let running = self.running;
+        self.system.occurrences(running).fired()
+    }
+
+    #[inline(always)]
+    fn is_spent(&self) -> bool {
+        self.system.is_spent(self.running)
+    }
+}
+
+impl Model {
+    /// Fetches an instruction.
+    #[inline(never)]
+    fn fetch(&mut self, cpu: &Cpu, ram: &Ram, fetch: &Fetch) {
+        let Self { system, processors, running, .. } = self;
+        let tables = Tables { cpu, ram, of: &processors[*running] };
+        let Fetch { linear, physical, second_page, len } = *fetch;
+        let fetch = system::Fetch { linear, physical, second_page, bytes: len.into() };
+        system.fetch(*running, &tables, &fetch);
+    }
+}
+
+fn prefetch(hint: x86_cpu::watch::Hint) -> Hint {
+    use x86_cpu::watch::Hint as Asked;
+    match hint {
+        Asked::T0 => Hint::T0,
+        Asked::T1 => Hint::T1,
+        Asked::T2 => Hint::T2,
+        Asked::Nta => Hint::NonTemporal,
+        Asked::Write => Hint::Write,
+    }
+}
