@@ -17,3 +17,4 @@ pub mod bus;
 pub mod cache;
 pub mod occurrences;
 pub mod part;
+pub mod tlb;

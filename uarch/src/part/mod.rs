@@ -5,3 +5,4 @@
 
 pub mod bus;
 pub mod caches;
+pub mod tlbs;

@@ -1,0 +1,207 @@
+//! One array of entries.
+
+use super::Page;
+use super::geometry::{ArrayGeometry, Associativity, Held, PageSize};
+use super::index::Index;
+use super::replacement::Order;
+
+/// An array of entries, each of which translates what begins at an aligned linear address.
+#[derive(Clone, Debug)]
+pub(super) struct Array {
+    /// The tag of each entry; 0 if it is free.
+    tags: Box<[u64]>,
+    entries: Box<[Entry]>,
+    order: Order,
+    /// Sizes of the entries, and how many there are of each.
+    sizes: Box<[EntrySize]>,
+    /// How many entries are free.
+    free: usize,
+    holds: &'static [Held],
+    ways: usize,
+    /// The number of sets, less one.
+    set_mask: u64,
+    /// Finds the entries, if there is one set alone.
+    index: Option<Index>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct EntrySize {
+    size: PageSize,
+    entries: u32,
+}
+
+/// An entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Linear address of what it translates.
+    pub(super) linear: u64,
+    /// How much that is.
+    pub(super) size: PageSize,
+    /// The page that it is of.
+    pub(super) page: Page,
+}
+
+/// What an entry is found by: the address of what it translates, and in the low bits a number for the
+/// size, which is never 0.
+fn tag(linear: u64, size: PageSize) -> u64 {
+    linear & size.number_mask() | u64::from(size.shift())
+}
+
+impl Array {
+    pub(super) fn new(geometry: &ArrayGeometry) -> Self {
+        let (entries, ways) = (usize::from(geometry.entries), usize::from(geometry.ways()));
+        let sets = entries / ways;
+        assert!(sets.is_power_of_two() && sets * ways == entries, "{entries} entries, {ways} ways");
+        let mut sizes: Vec<EntrySize> = Vec::new();
+        for held in geometry.holds {
+            if sizes.iter().all(|known| known.size != held.entry) {
+                sizes.push(EntrySize { size: held.entry, entries: 0 });
+            }
+        }
+        let page = Page { size: PageSize::Kib4, global: false };
+        Self {
+            tags: vec![0; entries].into(),
+            entries: vec![Entry { linear: 0, size: page.size, page }; entries].into(),
+            order: Order::new(geometry.replacement, sets, ways),
+            sizes: sizes.into(),
+            free: entries,
+            holds: geometry.holds,
+            ways,
+            set_mask: sets as u64 - 1,
+            index: (geometry.associativity == Associativity::Full).then(|| Index::new(entries)),
+        }
+    }
+
+    /// How much of such a page one entry translates, if the array holds it.
+    pub(super) fn entry_size(&self, page: PageSize) -> Option<PageSize> {
+        self.holds.iter().find(|held| held.page == page).map(|held| held.entry)
+    }
+
+    /// The place of the entry that translates an address.
+    #[inline(always)]
+    pub(super) fn find(&self, linear: u64) -> Option<usize> {
+        for known in &self.sizes {
+            if known.entries == 0 {
+                continue;
+            }
+            let slot = self.find_sized(linear, known.size);
+            if slot.is_some() {
+                return slot;
+            }
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn find_sized(&self, linear: u64, size: PageSize) -> Option<usize> {
+        let tag = tag(linear, size);
+        if let Some(index) = &self.index {
+            return index.find(tag);
+        }
+        let first = self.set(linear, size) * self.ways;
+        let set = &self.tags[first..first + self.ways];
+        set.iter().position(|&found| found == tag).map(|way| first + way)
+    }
+
+    #[inline(always)]
+    fn set(&self, linear: u64, size: PageSize) -> usize {
+        (linear >> size.shift() & self.set_mask) as usize
+    }
+
+    /// Uses an entry.
+    #[inline(always)]
+    pub(super) fn touch(&mut self, slot: usize) {
+        self.order.touch(slot);
+    }
+
+    /// The entry at a place.
+    pub(super) fn entry(&self, slot: usize) -> Entry {
+        self.entries[slot]
+    }
+
+    /// Puts an entry for an address of a page in, of which it translates so much. Its place, and the entry
+    /// that it displaced.
+    pub(super) fn insert(
+        &mut self,
+        linear: u64,
+        page: Page,
+        size: PageSize,
+    ) -> (usize, Option<Entry>) {
+        let (slot, displaced) = self.make_room(linear, size);
+        self.tags[slot] = tag(linear, size);
+        self.entries[slot] = Entry { linear: linear & size.number_mask(), size, page };
+        self.order.touch(slot);
+        self.free -= 1;
+        self.count(size, 1);
+        if let Some(index) = &mut self.index {
+            index.insert(self.tags[slot], slot);
+        }
+        (slot, displaced)
+    }
+
+    /// Frees an entry for an address, if none is: its place, and what was there.
+    fn make_room(&mut self, linear: u64, size: PageSize) -> (usize, Option<Entry>) {
+        if let Some(slot) = self.find_sized(linear, size) {
+            self.remove(slot);
+            return (slot, None);
+        }
+        let set = self.set(linear, size);
+        let first = set * self.ways;
+        if self.free > 0 {
+            let ways = &self.tags[first..first + self.ways];
+            if let Some(way) = ways.iter().position(|&tag| tag == 0) {
+                return (first + way, None);
+            }
+        }
+        let slot = self.order.victim(set);
+        (slot, Some(self.remove(slot)))
+    }
+
+    /// Frees an entry.
+    pub(super) fn remove(&mut self, slot: usize) -> Entry {
+        let tag = std::mem::take(&mut self.tags[slot]);
+        if let Some(index) = &mut self.index {
+            index.remove(tag);
+        }
+        self.free += 1;
+        self.count(self.entries[slot].size, -1);
+        self.entries[slot]
+    }
+
+    /// Drops all entries of the pages that an address is in.
+    pub(super) fn invalidate(&mut self, linear: u64) {
+        for held in self.holds {
+            let page = linear & held.page.number_mask();
+            for part in 0..held.page.bytes() / held.entry.bytes() {
+                let slot = self.find_sized(page + part * held.entry.bytes(), held.entry);
+                if let Some(slot) = slot.filter(|&slot| self.entries[slot].page.size == held.page) {
+                    self.remove(slot);
+                }
+            }
+        }
+    }
+
+    /// Drops all entries, but those of global pages if they are to be kept.
+    pub(super) fn flush(&mut self, keep_global: bool) {
+        if self.free == self.tags.len() {
+            return;
+        }
+        for slot in 0..self.tags.len() {
+            if self.tags[slot] != 0 && !(keep_global && self.entries[slot].page.global) {
+                self.remove(slot);
+            }
+        }
+    }
+
+    fn count(&mut self, size: PageSize, more: i32) {
+        for known in self.sizes.iter_mut().filter(|known| known.size == size) {
+            known.entries = known.entries.wrapping_add_signed(more);
+        }
+    }
+
+    /// All entries, by place.
+    #[cfg(test)]
+    pub(super) fn all(&self) -> impl Iterator<Item = Entry> + '_ {
+        (0..self.tags.len()).filter(|&slot| self.tags[slot] != 0).map(|slot| self.entries[slot])
+    }
+}

@@ -1,0 +1,351 @@
+//! Generated accesses and invalidations, compared with TLBs written down from the definition: a list of
+//! ways for each set, all searched each time, with the policy of replacement in words.
+
+use std::collections::BTreeMap;
+
+use pmu_model::Signal;
+
+use super::Associativity::{Full, Ways};
+use super::PageSize::{Kib4, Kib64, Mib2, Mib4};
+use super::array::Entry;
+use super::{
+    ArrayGeometry, Held, Lookup, Page, PageSize, Replacement, SecondLevel, SideGeometry,
+    TlbGeometry, Tlbs,
+};
+use crate::occurrences::Occurrences;
+use crate::part::tlbs::{K7, K8, P6, P55C, PII, PM, PPRO};
+
+/// One set: its ways, and what its policy knows.
+#[derive(Default)]
+struct Set {
+    ways: Vec<Option<Entry>>,
+    /// Ways in the order of their last use.
+    by_use: Vec<usize>,
+    /// For each range of ways that is halved, whether its upper half makes room next.
+    upper: BTreeMap<(usize, usize), bool>,
+    turn: usize,
+}
+
+impl Set {
+    fn used(&mut self, way: usize) {
+        self.by_use.retain(|&other| other != way);
+        self.by_use.push(way);
+        let (mut low, mut high) = (0, self.ways.len());
+        while high - low > 1 {
+            let middle = (low + high) / 2;
+            self.upper.insert((low, high), way < middle);
+            if way < middle {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+    }
+
+    fn victim(&mut self, policy: Replacement) -> usize {
+        match policy {
+            Replacement::Lru => self.by_use[0],
+            Replacement::PseudoLru => {
+                let (mut low, mut high) = (0, self.ways.len());
+                while high - low > 1 {
+                    let middle = (low + high) / 2;
+                    if self.upper.get(&(low, high)).is_some_and(|&upper| upper) {
+                        low = middle;
+                    } else {
+                        high = middle;
+                    }
+                }
+                low
+            }
+            Replacement::RoundRobin => {
+                self.turn += 1;
+                (self.turn - 1) % self.ways.len()
+            }
+        }
+    }
+}
+
+/// One array.
+struct Plain {
+    geometry: &'static ArrayGeometry,
+    sets: Vec<Set>,
+}
+
+impl Plain {
+    fn new(geometry: &'static ArrayGeometry) -> Self {
+        let ways = match geometry.associativity {
+            Full => usize::from(geometry.entries),
+            Ways(ways) => usize::from(ways),
+        };
+        let set = || Set { ways: vec![None; ways], ..Set::default() };
+        let sets = usize::from(geometry.entries) / ways;
+        Self { geometry, sets: (0..sets).map(|_| set()).collect() }
+    }
+
+    fn place(&self, linear: u64) -> Option<(usize, usize)> {
+        self.sets.iter().enumerate().find_map(|(at, set)| {
+            let way = set.ways.iter().position(|entry| {
+                entry.is_some_and(|entry| linear.wrapping_sub(entry.linear) < entry.size.bytes())
+            });
+            way.map(|way| (at, way))
+        })
+    }
+
+    fn insert(&mut self, linear: u64, page: Page) -> Option<Entry> {
+        let held = self.geometry.holds.iter().find(|held| held.page == page.size)?;
+        let number = linear / held.entry.bytes();
+        let sets = self.sets.len() as u64;
+        let set = &mut self.sets[(number % sets) as usize];
+        let way = match set.ways.iter().position(Option::is_none) {
+            Some(way) => way,
+            None => set.victim(self.geometry.replacement),
+        };
+        let linear = number * held.entry.bytes();
+        set.used(way);
+        set.ways[way].replace(Entry { linear, size: held.entry, page })
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Entry) -> bool) {
+        for way in self.sets.iter_mut().flat_map(|set| &mut set.ways) {
+            *way = way.filter(&keep);
+        }
+    }
+}
+
+/// The TLBs for data or for code.
+struct PlainSide {
+    levels: [Vec<Plain>; 2],
+    second: Option<SecondLevel>,
+    missed: [u64; 2],
+}
+
+impl PlainSide {
+    fn new(geometry: &SideGeometry) -> Self {
+        let second = geometry.second.map_or(&[][..], |second| second.arrays);
+        let level = |arrays: &'static [ArrayGeometry]| arrays.iter().map(Plain::new).collect();
+        let levels = [level(geometry.first), level(second)];
+        Self { levels, second: geometry.second, missed: [0; 2] }
+    }
+
+    fn look_up(&mut self, linear: u64) -> Lookup {
+        for array in &mut self.levels[0] {
+            if let Some((set, way)) = array.place(linear) {
+                array.sets[set].used(way);
+                return Lookup::Hit;
+            }
+        }
+        for array in 0..self.levels[1].len() {
+            let of = &mut self.levels[1][array];
+            let Some((set, way)) = of.place(linear) else { continue };
+            let second = self.second.expect("it has arrays");
+            let entry = of.sets[set].ways[way].expect("it is there");
+            if second.exclusive {
+                of.sets[set].ways[way] = None;
+            } else {
+                of.sets[set].used(way);
+            }
+            self.missed[0] += 1;
+            self.enter(linear, entry.page);
+            return Lookup::SecondLevel { latency: second.latency };
+        }
+        Lookup::Miss
+    }
+
+    fn fill(&mut self, linear: u64, page: Page) {
+        self.missed[1] += 1;
+        if self.second.is_some_and(|second| !second.exclusive) {
+            for array in &mut self.levels[1] {
+                array.insert(linear, page);
+            }
+        }
+        self.enter(linear, page);
+    }
+
+    fn enter(&mut self, linear: u64, page: Page) {
+        for array in 0..self.levels[0].len() {
+            let victim = self.levels[0][array].insert(linear, page);
+            if let Some(victim) = victim.filter(|_| self.second.is_some_and(|s| s.exclusive)) {
+                for array in &mut self.levels[1] {
+                    array.insert(victim.linear, victim.page);
+                }
+            }
+        }
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Entry) -> bool + Copy) {
+        for array in self.levels.iter_mut().flatten() {
+            array.retain(keep);
+        }
+    }
+
+    fn entries(&self) -> [Vec<Entry>; 2] {
+        self.levels.each_ref().map(|level| {
+            let sets = level.iter().flat_map(|array| &array.sets);
+            sorted(sets.flat_map(|set| set.ways.iter().copied().flatten()).collect())
+        })
+    }
+}
+
+fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
+    entries.sort_by_key(|entry| (entry.linear, entry.size.bytes()));
+    entries
+}
+
+/// Marsaglia's xorshift64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) % bound
+    }
+}
+
+/// The page that an address is in. Regions of 4 MiB have pages of one size, by their numbers and by the
+/// time since when all was flushed; one in four pages is global.
+fn page_of(linear: u64, sizes: &[PageSize], epoch: u64) -> Page {
+    let region = (linear >> 22) + epoch;
+    let size = sizes[(region % sizes.len() as u64) as usize];
+    let number = linear / size.bytes();
+    Page { size, global: number.wrapping_mul(0x9E37_79B9) >> 8 & 3 == 0 }
+}
+
+/// Whether both are told the same, fire the same, and hold the same.
+fn compare(name: &str, geometry: &TlbGeometry, sizes: [&[PageSize]; 2], seed: u64) {
+    let mut tlbs = Tlbs::new(geometry);
+    let mut occurrences = Occurrences::default();
+    let mut plain = [PlainSide::new(&geometry.data), PlainSide::new(&geometry.code)];
+    let mut random = Random(seed);
+    let (mut epoch, mut regions, mut pages, mut linear) = (0, 2, 40, 0);
+    let mut found = [0; 3];
+    for step in 0..60_000 {
+        let sizes = sizes[(epoch & 1) as usize];
+        match random.below(1000) {
+            0 => {
+                // Another paging mode: all goes.
+                epoch += 1;
+                tlbs.flush(false);
+                plain.iter_mut().for_each(|side| side.retain(|_| false));
+            }
+            1 => {
+                tlbs.flush(true);
+                plain.iter_mut().for_each(|side| side.retain(|entry| entry.page.global));
+            }
+            2..5 => {
+                // Few pages or many, in few regions or many, so that all levels are short of room.
+                (regions, pages) = (1 + random.below(9), 1 + random.below(90));
+            }
+            5..30 => {
+                let size = page_of(linear, sizes, epoch).size.bytes();
+                tlbs.invalidate(linear);
+                let page = linear / size;
+                plain.iter_mut().for_each(|side| side.retain(|e| e.linear / size != page));
+            }
+            choice => {
+                if choice >= 200 {
+                    let high = if random.below(8) == 0 { 0xFFFF_8000_0000_0000 } else { 0 };
+                    // Strides that come to the same sets again.
+                    let stride = [1, 1, 3, 64, 128, 512][random.below(6) as usize];
+                    let within = random.below(pages) * stride % 1024 * 4096 + random.below(4096);
+                    linear = high | random.below(regions) << 22 | within;
+                }
+                let at = usize::from(choice % 3 == 0);
+                let got = if at == 0 {
+                    tlbs.data(linear, &mut occurrences)
+                } else {
+                    tlbs.code(linear, &mut occurrences)
+                };
+                assert_eq!(got, plain[at].look_up(linear), "{name}: {step}, {linear:#x}");
+                found[match got {
+                    Lookup::Hit => 0,
+                    Lookup::SecondLevel { .. } => 1,
+                    Lookup::Miss => 2,
+                }] += 1;
+                // A walk that finds no page fills nothing.
+                if got == Lookup::Miss && random.below(20) != 0 {
+                    let page = page_of(linear, sizes, epoch);
+                    plain[at].fill(linear, page);
+                    if at == 0 {
+                        tlbs.fill_data(linear, page, &mut occurrences);
+                    } else {
+                        tlbs.fill_code(linear, page, &mut occurrences);
+                    }
+                }
+            }
+        }
+        if step % 64 == 0 {
+            for (side, plain) in [&tlbs.data, &tlbs.code].into_iter().zip(&plain) {
+                assert_eq!(side.entries().map(sorted), plain.entries(), "{name}: {step}");
+            }
+        }
+    }
+    let fired = |signal: Signal| occurrences.clone().fired()[signal.index()];
+    assert_eq!([fired(Signal::DtlbMissL1), fired(Signal::DtlbMissLast)], plain[0].missed, "{name}");
+    assert_eq!([fired(Signal::ItlbMissL1), fired(Signal::ItlbMissLast)], plain[1].missed, "{name}");
+    // It was not always the same.
+    assert!(found[0] > 4_000 && found[2] > 2_000, "{name}: {found:?}");
+    assert_eq!(found[1] > 1_000, geometry.data.second.is_some(), "{name}: {found:?}");
+}
+
+const LEGACY: &[PageSize] = &[Kib4, Kib4, Mib4];
+const PAE: &[PageSize] = &[Kib4, Kib4, Mib2];
+
+#[test]
+fn every_part_is_as_defined() {
+    let both = [LEGACY, PAE];
+    let parts = [
+        ("p55c", &P55C, [LEGACY, LEGACY]),
+        ("ppro", &PPRO, both),
+        ("pii", &PII, both),
+        ("p6", &P6, both),
+        ("pm", &PM, [LEGACY, LEGACY]),
+        ("k7", &K7, both),
+        ("k8", &K8, both),
+    ];
+    for (name, geometry, sizes) in parts {
+        for seed in 1..4 {
+            compare(name, geometry, sizes, seed * 0x5DEE_CE66);
+        }
+    }
+}
+
+const ALL: &[Held] = &[
+    Held { page: Kib4, entry: Kib4 },
+    Held { page: Kib64, entry: Kib64 },
+    Held { page: Mib2, entry: Mib2 },
+    Held { page: Mib4, entry: Mib2 },
+];
+const SMALL: &[Held] = &[Held { page: Kib4, entry: Kib4 }];
+
+const fn array(
+    entries: u16,
+    ways: u16,
+    replacement: Replacement,
+    holds: &'static [Held],
+) -> ArrayGeometry {
+    let associativity = if ways == entries { Full } else { Ways(ways) };
+    ArrayGeometry { entries, associativity, replacement, holds }
+}
+
+/// Geometries that no part has: every policy at every level, large pages in the second, exclusive or not.
+#[test]
+fn every_policy_is_as_defined() {
+    use Replacement::{Lru, PseudoLru, RoundRobin};
+    const LEVELS: [(&[ArrayGeometry], &[ArrayGeometry]); 4] = [
+        (&[array(4, 4, RoundRobin, ALL)], &[array(64, 4, Lru, ALL)]),
+        (&[array(8, 2, Lru, SMALL)], &[array(32, 8, RoundRobin, ALL)]),
+        (&[array(8, 1, PseudoLru, ALL)], &[array(64, 64, PseudoLru, ALL)]),
+        (&[array(6, 6, Lru, ALL)], &[array(12, 3, Lru, SMALL)]),
+    ];
+    let sizes: [&[PageSize]; 2] = [&[Kib4, Kib64, Mib4], &[Kib4, Mib2, Kib4]];
+    for (number, (first, arrays)) in LEVELS.into_iter().enumerate() {
+        for exclusive in [false, true] {
+            let second = Some(SecondLevel { arrays, exclusive, latency: 7 });
+            let side = SideGeometry { first, second };
+            let geometry = TlbGeometry { data: side, code: side, directory_entries: 0 };
+            compare(&format!("{number}, {exclusive}"), &geometry, sizes, 0x1234_5678);
+        }
+    }
+}

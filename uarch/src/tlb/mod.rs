@@ -1,0 +1,149 @@
+//! The translation lookaside buffers of a processor.
+//!
+//! ```text
+//!   look up ──> first level ──(miss)──> second level, if there is one ──(miss)──> page walk ──> fill
+//!                                                                                 by the caller
+//! ```
+//!
+//! What is looked up are linear addresses with paging enabled, one look-up for each access to a page. No
+//! translations are kept, only which pages have one: what they are translated to, who executes the guest
+//! knows.
+
+mod array;
+mod directory;
+mod geometry;
+mod index;
+mod level;
+mod recent;
+mod replacement;
+mod side;
+
+pub use geometry::{
+    ArrayGeometry, Associativity, Held, PageSize, Replacement, SecondLevel, SideGeometry,
+    TlbGeometry, array_for,
+};
+use pmu_model::Signal;
+
+use self::directory::DirectoryCache;
+use self::side::Side;
+use crate::occurrences::Occurrences;
+
+/// What a look-up found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Lookup {
+    /// The page is in the first level.
+    Hit,
+    /// It was in the second level, and is in the first now.
+    SecondLevel {
+        /// Cycles that the access takes longer.
+        latency: u64,
+    },
+    /// It is in none. The page tables have to be walked, and the page that was found filled in.
+    Miss,
+}
+
+/// What a page walk found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Size of the page.
+    pub size: PageSize,
+    /// Whether it is global: the G bit of its entry, with CR4.PGE set.
+    pub global: bool,
+}
+
+/// Where a page walk begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalkFrom {
+    /// At the table that CR3 points to: every level is read.
+    Root,
+    /// At the page table, because the page-directory entry is cached: only the last level is read.
+    PageTable,
+}
+
+/// The TLBs of one processor, and its cache of page-directory entries.
+#[derive(Clone, Debug)]
+pub struct Tlbs {
+    data: Side,
+    code: Side,
+    directory: DirectoryCache,
+}
+
+impl Tlbs {
+    /// Empty ones.
+    ///
+    /// # Panics
+    ///
+    /// If the sets of an array are not a power of two, or a tree of bits cannot choose between its ways.
+    #[must_use]
+    pub fn new(geometry: &TlbGeometry) -> Self {
+        Self {
+            data: Side::new(&geometry.data, Signal::DtlbMissL1, Signal::DtlbMissLast),
+            code: Side::new(&geometry.code, Signal::ItlbMissL1, Signal::ItlbMissLast),
+            directory: DirectoryCache::new(geometry.directory_entries),
+        }
+    }
+
+    /// Looks up the page of a load or store. Fires [`Signal::DtlbMissL1`] if the second level has it.
+    #[inline(always)]
+    pub fn data(&mut self, linear: u64, occurrences: &mut Occurrences) -> Lookup {
+        self.data.look_up(linear, occurrences)
+    }
+
+    /// Looks up the page of an instruction fetch. Fires [`Signal::ItlbMissL1`] if the second level has
+    /// it.
+    #[inline(always)]
+    pub fn code(&mut self, linear: u64, occurrences: &mut Occurrences) -> Lookup {
+        self.code.look_up(linear, occurrences)
+    }
+
+    /// Enters the page that a walk found for a load or store. Fires [`Signal::DtlbMissLast`].
+    pub fn fill_data(&mut self, linear: u64, page: Page, occurrences: &mut Occurrences) {
+        self.data.fill(linear, page, occurrences);
+    }
+
+    /// Enters the page that a walk found for an instruction fetch. Fires [`Signal::ItlbMissLast`].
+    pub fn fill_code(&mut self, linear: u64, page: Page, occurrences: &mut Occurrences) {
+        self.code.fill(linear, page, occurrences);
+    }
+
+    /// Which tables a walk for an address has to read.
+    pub fn walk_from(&mut self, linear: u64) -> WalkFrom {
+        if self.directory.use_entry(linear) { WalkFrom::PageTable } else { WalkFrom::Root }
+    }
+
+    /// A walk read the page-directory entry for an address, which names a page table. It spans
+    /// [`PageSize::Mib2`] with PAE and in long mode, else [`PageSize::Mib4`].
+    pub fn fill_directory(&mut self, linear: u64, span: PageSize) {
+        self.directory.insert(linear, span);
+    }
+
+    /// Drops all pages, but global ones if they are to be kept, and all page-directory entries.
+    ///
+    /// MOV to CR3 and a task switch that loads it keep global pages; changing PG or PE in CR0, or PSE,
+    /// PGE or PAE in CR4, does not (AMD 24593, Translation-Lookaside Buffer; Intel 243192, Invalidating
+    /// the TLBs).
+    ///
+    /// The K8 has a flush filter, which watches the memory that translations came from and prevents the
+    /// flush at a context switch if it has not changed (US patent 6510508). How it tells address spaces
+    /// apart, and how much memory it watches, is not sourced: this flushes as a K8 with HWCR.FFDIS set
+    /// does, the work-around for erratum 122 (AMD 25759) that multiprocessor kernels apply.
+    pub fn flush(&mut self, keep_global: bool) {
+        self.data.flush(keep_global);
+        self.code.flush(keep_global);
+        self.directory.flush();
+    }
+
+    /// Drops the page of an address, global or not, and all page-directory entries: INVLPG (AMD 24593,
+    /// EFER.TCE: without it, upper-level entries go whether or not they led to the page).
+    pub fn invalidate(&mut self, linear: u64) {
+        self.data.invalidate(linear);
+        self.code.invalidate(linear);
+        self.directory.flush();
+    }
+}
+
+#[cfg(test)]
+mod generated_tests;
+#[cfg(test)]
+mod tests;

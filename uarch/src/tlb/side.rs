@@ -1,0 +1,164 @@
+//! The TLBs for data, or those for code.
+
+use pmu_model::Signal;
+
+#[cfg(test)]
+use super::array::Entry;
+use super::geometry::{PageSize, SideGeometry};
+use super::level::Level;
+use super::recent::Recent;
+use super::{Lookup, Page};
+use crate::occurrences::Occurrences;
+
+/// One or two levels of TLBs for one kind of access.
+#[derive(Clone, Debug)]
+pub(super) struct Side {
+    /// The entry that was used last: the address of what it translates, and the mask of the address bits
+    /// that select it.
+    last: u64,
+    last_mask: u64,
+    /// Entries of the first level that were used before.
+    recent: Recent,
+    first: Level,
+    second: Option<Second>,
+    /// What an access fires that the second level has to answer.
+    missed_first: Signal,
+    /// What an access fires that a page walk has to answer.
+    missed_all: Signal,
+}
+
+#[derive(Clone, Debug)]
+struct Second {
+    level: Level,
+    exclusive: bool,
+    latency: u64,
+}
+
+/// A `last` that, with `last_mask` 0, no address is part of.
+const NO_ENTRY: u64 = 1;
+
+impl Side {
+    pub(super) fn new(geometry: &SideGeometry, missed_first: Signal, missed_all: Signal) -> Self {
+        Self {
+            last: NO_ENTRY,
+            last_mask: 0,
+            recent: Recent::default(),
+            first: Level::new(geometry.first),
+            second: geometry.second.map(|second| Second {
+                level: Level::new(second.arrays),
+                exclusive: second.exclusive,
+                latency: second.latency,
+            }),
+            missed_first,
+            missed_all,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn look_up(&mut self, linear: u64, occurrences: &mut Occurrences) -> Lookup {
+        // The entry that was used last stays the one when it is used again: nothing to note.
+        if linear & self.last_mask == self.last {
+            return Lookup::Hit;
+        }
+        self.look_up_recent(linear, occurrences)
+    }
+
+    #[inline]
+    fn look_up_recent(&mut self, linear: u64, occurrences: &mut Occurrences) -> Lookup {
+        if let Some(place) = self.recent.find(linear) {
+            self.first.touch(place);
+            let page = PageSize::Kib4.number_mask();
+            (self.last, self.last_mask) = (linear & page, page);
+            return Lookup::Hit;
+        }
+        self.look_up_first(linear, occurrences)
+    }
+
+    #[inline(never)]
+    fn look_up_first(&mut self, linear: u64, occurrences: &mut Occurrences) -> Lookup {
+        let Some(place) = self.first.find(linear) else {
+            return self.look_up_second(linear, occurrences);
+        };
+        self.first.touch(place);
+        self.recent.note(linear, place);
+        let entry = self.first.entry(place);
+        self.remember(entry.linear, entry.size);
+        Lookup::Hit
+    }
+
+    fn look_up_second(&mut self, linear: u64, occurrences: &mut Occurrences) -> Lookup {
+        let Some(second) = &mut self.second else {
+            return Lookup::Miss;
+        };
+        let Some(place) = second.level.find(linear) else {
+            return Lookup::Miss;
+        };
+        let latency = second.latency;
+        let page = second.level.entry(place).page;
+        if second.exclusive {
+            second.level.remove(place);
+        } else {
+            second.level.touch(place);
+        }
+        occurrences.fire(self.missed_first, 1);
+        self.enter(linear, page);
+        Lookup::SecondLevel { latency }
+    }
+
+    pub(super) fn fill(&mut self, linear: u64, page: Page, occurrences: &mut Occurrences) {
+        occurrences.fire(self.missed_all, 1);
+        if let Some(second) = self.second.as_mut().filter(|second| !second.exclusive) {
+            second.level.insert(linear, page);
+        }
+        self.enter(linear, page);
+    }
+
+    /// Puts an entry into the first level.
+    fn enter(&mut self, linear: u64, page: Page) {
+        let Some((place, displaced)) = self.first.insert(linear, page) else {
+            return;
+        };
+        if let Some(victim) = displaced {
+            self.recent.forget(victim.linear, victim.size);
+            if let Some(second) = self.second.as_mut().filter(|second| second.exclusive) {
+                second.level.insert(victim.linear, victim.page);
+            }
+        }
+        self.recent.note(linear, place);
+        let entry = self.first.entry(place);
+        self.remember(entry.linear, entry.size);
+    }
+
+    fn remember(&mut self, linear: u64, size: PageSize) {
+        (self.last, self.last_mask) = (linear, size.number_mask());
+    }
+
+    /// Remembers nothing.
+    fn forget(&mut self) {
+        (self.last, self.last_mask) = (NO_ENTRY, 0);
+        self.recent = Recent::default();
+    }
+
+    pub(super) fn invalidate(&mut self, linear: u64) {
+        self.forget();
+        self.first.invalidate(linear);
+        if let Some(second) = &mut self.second {
+            second.level.invalidate(linear);
+        }
+    }
+
+    pub(super) fn flush(&mut self, keep_global: bool) {
+        self.forget();
+        self.first.flush(keep_global);
+        if let Some(second) = &mut self.second {
+            second.level.flush(keep_global);
+        }
+    }
+
+    /// The entries of each level.
+    #[cfg(test)]
+    pub(super) fn entries(&self) -> [Vec<Entry>; 2] {
+        let second = self.second.as_ref().map(|second| second.level.all());
+        [self.first.all(), second.unwrap_or_default()]
+    }
+}
