@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidy::{Manifest, members, quoted, root, sources, table};
 
 /// Packages that guests and users get; the others assemble and run them.
-const PRODUCT: [&str; 4] = ["pmu-model", "x86", "firmware", "vmm"];
+const PRODUCT: [&str; 5] = ["pmu-model", "uarch", "x86", "firmware", "vmm"];
 
 /// The paths in the first column of a table.
 fn listed(first_column: &str) -> BTreeSet<String> {

@@ -10,12 +10,14 @@
 
 use std::borrow::Cow;
 
+use uarch::part::tlbs;
 use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::control_registers::cr4;
 use x86_cpu::features::{DoubleShift, EncodingRules, Features};
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, authentic_amd, leaf, text};
+use super::descriptors::{Cache, Caches, first_level, second_level};
 use super::msr::{Check, MsrRow};
 use super::mtrr;
 use super::rows::{bank_status, lenient, pat, plain, read_only, strict, write_only};
@@ -86,6 +88,12 @@ const FEATURES: u32 = 0x0183_FBFF;
 /// The common bits of [`FEATURES`] with SYSCALL for SEP, and MMXEXT 3DNOWEXT 3DNOW; no MP, no NX.
 const EXTENDED_FEATURES: u32 = 0xC1C3_FBFF;
 
+const CACHES: &Caches = &Caches {
+    code: Cache { kib: 64, ways: 2, line: 64 },
+    data: Cache { kib: 64, ways: 2, line: 64 },
+    second: Cache { kib: 256, ways: 16, line: 64 },
+};
+
 const CPUID: &[CpuidLeaf] = &[
     authentic_amd(0, 1),
     leaf(1, 0x642, 0, 0, FEATURES),
@@ -95,11 +103,8 @@ const CPUID: &[CpuidLeaf] = &[
     text(0x8000_0002, b"AMD Athlon(tm) P"),
     text(0x8000_0003, b"rocessor\0\0\0\0\0\0\0\0"),
     text(0x8000_0004, b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
-    // L1 TLBs: large pages, data 8 4-way and code 8 full; small pages, data 24 and code 16, full.
-    // L1 caches: 64 KiB, 2-way, 1 line a tag, 64 bytes a line.
-    leaf(0x8000_0005, 0x0408_FF08, 0xFF18_FF10, 0x4002_0140, 0x4002_0140),
-    // L2 TLBs: 256 small pages, 4-way; L2 cache: 256 KiB, 16-way, 1 line a tag, 64 bytes a line.
-    leaf(0x8000_0006, 0, 0x4100_4100, 0x0100_8140, 0),
+    first_level(&tlbs::K7, CACHES),
+    second_level(&tlbs::K7, CACHES),
 ];
 
 const TABLES: &[&[MsrRow]] = &[&VARIABLE_MTRRS, &mtrr::DRAM_FIXED, MSRS];

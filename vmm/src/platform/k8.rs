@@ -6,11 +6,13 @@
 
 use std::borrow::Cow;
 
+use uarch::part::tlbs;
 use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::features::Features;
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, CpuidOverride, OutOfRange, authentic_amd, leaf, text};
+use super::descriptors::{Cache, Caches, first_level, second_level};
 use super::msr::{Check, MsrRow};
 use super::mtrr;
 use super::rows::{
@@ -61,6 +63,12 @@ const CLFLUSH_SIZE: u32 = 8 << 8;
 /// Brand table index 0Eh ("Opteron 8YY") and NN 4: YY = 38 + 2 x 4.
 const BRAND: u32 = 0x0E << 6 | 4;
 
+const CACHES: &Caches = &Caches {
+    code: Cache { kib: 64, ways: 2, line: 64 },
+    data: Cache { kib: 64, ways: 2, line: 64 },
+    second: Cache { kib: 1024, ways: 16, line: 64 },
+};
+
 const CPUID: &[CpuidLeaf] = &[
     authentic_amd(0, 1),
     // Signature, CLFLUSH size, features.
@@ -72,11 +80,8 @@ const CPUID: &[CpuidLeaf] = &[
     text(0x8000_0002, b"AMD Opteron(tm) "),
     text(0x8000_0003, b"Processor 846\0\0\0"),
     text(0x8000_0004, b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
-    // L1 TLBs: data and code 8 large and 32 small pages, full; L1 caches: 64 KiB, 2-way, 1 line a
-    // tag, 64 bytes a line, data and code.
-    leaf(0x8000_0005, 0xFF08_FF08, 0xFF20_FF20, 0x4002_0140, 0x4002_0140),
-    // L2 TLBs: 512 small pages, 4-way, data and code, no large ones; L2 cache: 1024 KiB, 16-way.
-    leaf(0x8000_0006, 0, 0x4200_4200, 0x0400_8140, 0),
+    first_level(&tlbs::K8, CACHES),
+    second_level(&tlbs::K8, CACHES),
     // Power management: no frequency or voltage control, no thermal sensor.
     leaf(0x8000_0007, 0, 0, 0, 0),
     // 48 bits of virtual and 40 bits of physical address, one core.

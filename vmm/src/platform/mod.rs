@@ -11,6 +11,7 @@ use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::features::Features;
 
 mod cpuid;
+mod descriptors;
 mod isa;
 mod k7;
 mod k8;

@@ -10,12 +10,14 @@
 
 use std::borrow::Cow;
 
+use uarch::part::tlbs;
 use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::control_registers::cr4;
 use x86_cpu::features::Features;
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
+use super::descriptors::{Byte, Cache, Caches, descriptors};
 use super::msr::{Check, MsrRow};
 use super::mtrr;
 use super::rows::{ALL, bank_status, lenient, pat, plain, read_only, strict, write_only};
@@ -82,10 +84,24 @@ const BRAND: u32 = 2;
 const CPUID: &[CpuidLeaf] = &[
     genuine_intel(0, 2),
     leaf(1, 0x68A, BRAND, 0, FEATURES),
-    // One call tells all. Code TLB: 32 small pages, 4-way (01), 2 large (02); data TLB: 64 small,
-    // 4-way (03), 8 large, 4-way (04). L1 code 16 KiB, 4-way (08), data 16 KiB (0C); L2 256 KiB,
-    // 8-way (82). Lines of 32 bytes.
-    leaf(2, 0x0302_0101, 0, 0, 0x0C04_0882),
+    descriptors(&tlbs::P6, CACHES, DESCRIPTORS),
+];
+
+const CACHES: &Caches = &Caches {
+    code: FIRST_LEVEL_CACHE,
+    data: FIRST_LEVEL_CACHE,
+    second: Cache { kib: 256, ways: 8, line: 32 },
+};
+
+/// The caches for code and data from the Pentium II on.
+pub(super) const FIRST_LEVEL_CACHE: Cache = Cache { kib: 16, ways: 4, line: 32 };
+
+/// The bytes of function 2, from the Pentium II on.
+pub(super) const DESCRIPTORS: [[Byte; 4]; 4] = [
+    [Byte::Once, Byte::SmallCodeTlb, Byte::LargeCodeTlb, Byte::SmallDataTlb],
+    [Byte::Null; 4],
+    [Byte::Null; 4],
+    [Byte::SecondCache, Byte::CodeCache, Byte::LargeDataTlb, Byte::DataCache],
 ];
 
 /// The registers of a part without PAT.

@@ -4,12 +4,14 @@
 
 use std::borrow::Cow;
 
+use uarch::part::tlbs;
 use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::control_registers::cr4;
 use x86_cpu::features::Features;
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
+use super::descriptors::{Cache, Caches, descriptors};
 use super::p6;
 
 /// The personality `pii`.
@@ -46,9 +48,14 @@ const FEATURES: u32 = 0x0183_FBFF;
 const CPUID: &[CpuidLeaf] = &[
     genuine_intel(0, 2),
     leaf(1, 0x652, 0, 0, FEATURES),
-    // TLBs and L1 caches as the Pentium III; L2 512 KiB, 4-way (43).
-    leaf(2, 0x0302_0101, 0, 0, 0x0C04_0843),
+    descriptors(&tlbs::PII, CACHES, p6::DESCRIPTORS),
 ];
+
+const CACHES: &Caches = &Caches {
+    code: p6::FIRST_LEVEL_CACHE,
+    data: p6::FIRST_LEVEL_CACHE,
+    second: Cache { kib: 512, ways: 4, line: 32 },
+};
 
 #[cfg(test)]
 #[path = "pii_tests.rs"]

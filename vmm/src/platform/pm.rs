@@ -6,12 +6,14 @@
 
 use std::borrow::Cow;
 
+use uarch::part::tlbs;
 use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::control_registers::cr4;
 use x86_cpu::features::Features;
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf, text};
+use super::descriptors::{Byte, Cache, Caches, descriptors};
 use super::msr::MsrRow;
 use super::p6;
 use super::rows::lenient;
@@ -56,16 +58,28 @@ const CLFLUSH_BRAND: u32 = 8 << 8 | 0x16;
 const CPUID: &[CpuidLeaf] = &[
     genuine_intel(0, 2),
     leaf(1, 0x6D6, CLFLUSH_BRAND, 0, FEATURES),
-    // Code TLB: 128 small pages, 4-way (B0), 2 large (02); data TLB: 128 small, 4-way (B3), 8
-    // large, 4-way (04). L1 code 32 KiB (30), data 32 KiB (2C), L2 2 MiB (7D), each 8-way; prefetch
-    // of 64 bytes (F0). Lines of 64 bytes.
-    leaf(2, 0x02B3_B001, 0x0000_00F0, 0, 0x2C04_307D),
+    descriptors(
+        &tlbs::PM,
+        CACHES,
+        [
+            [Byte::Once, Byte::SmallCodeTlb, Byte::SmallDataTlb, Byte::LargeCodeTlb],
+            [Byte::Prefetch64, Byte::Null, Byte::Null, Byte::Null],
+            [Byte::Null; 4],
+            [Byte::SecondCache, Byte::CodeCache, Byte::LargeDataTlb, Byte::DataCache],
+        ],
+    ),
     leaf(0x8000_0000, 0x8000_0004, 0, 0, 0),
     leaf(0x8000_0001, 0, 0, 0, 0),
     text(0x8000_0002, b"        Intel(R)"),
     text(0x8000_0003, b" Pentium(R) M pr"),
     text(0x8000_0004, b"ocessor 1.60GHz\0"),
 ];
+
+const CACHES: &Caches = &Caches {
+    code: Cache { kib: 32, ways: 8, line: 64 },
+    data: Cache { kib: 32, ways: 8, line: 64 },
+    second: Cache { kib: 2048, ways: 8, line: 64 },
+};
 
 const TABLES: &[&[MsrRow]] = &[
     p6::TABLES_WITH_PAT[0],

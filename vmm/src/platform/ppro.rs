@@ -8,10 +8,12 @@
 
 use std::borrow::Cow;
 
+use uarch::part::tlbs;
 use x86_cpu::alignment::AlignmentRule;
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
+use super::descriptors::{Byte, Cache, Caches, descriptors};
 use super::p6;
 
 /// The personality `ppro`.
@@ -42,10 +44,23 @@ const FEATURES: u32 = 0x0000_FBFF;
 const CPUID: &[CpuidLeaf] = &[
     genuine_intel(0, 2),
     leaf(1, 0x619, 0, 0, FEATURES),
-    // TLBs as the Pentium III. L1 code 8 KiB, 4-way (06), data 8 KiB, 2-way (0A); L2 256 KiB,
-    // 4-way (42). Lines of 32 bytes.
-    leaf(2, 0x0302_0101, 0, 0, 0x0604_0A42),
+    descriptors(
+        &tlbs::PPRO,
+        CACHES,
+        [
+            [Byte::Once, Byte::SmallCodeTlb, Byte::LargeCodeTlb, Byte::SmallDataTlb],
+            [Byte::Null; 4],
+            [Byte::Null; 4],
+            [Byte::SecondCache, Byte::DataCache, Byte::LargeDataTlb, Byte::CodeCache],
+        ],
+    ),
 ];
+
+const CACHES: &Caches = &Caches {
+    code: Cache { kib: 8, ways: 4, line: 32 },
+    data: Cache { kib: 8, ways: 2, line: 32 },
+    second: Cache { kib: 256, ways: 4, line: 32 },
+};
 
 #[cfg(test)]
 #[path = "ppro_tests.rs"]
