@@ -1,35 +1,15 @@
 //! The functions of CPUID that describe TLBs and caches, from the geometry that these are modelled with.
 
+use uarch::cache::{ArrayGeometry as CacheArray, CacheGeometry};
 use uarch::tlb::{ArrayGeometry, Associativity, PageSize, SideGeometry, TlbGeometry, array_for};
 
 use super::cpuid::{CpuidLeaf, leaf};
-
-/// A cache, as CPUID describes it.
-#[derive(Clone, Copy)]
-pub(super) struct Cache {
-    /// Its size.
-    pub(super) kib: u32,
-    /// Its ways.
-    pub(super) ways: u32,
-    /// Bytes of a line.
-    pub(super) line: u32,
-}
-
-/// The caches of a processor.
-pub(super) struct Caches {
-    /// The first level for code.
-    pub(super) code: Cache,
-    /// The first level for data.
-    pub(super) data: Cache,
-    /// The second level.
-    pub(super) second: Cache,
-}
 
 /// The page size that the entries for large pages are counted in: one of 4 MiB takes two (AMD 25481).
 const AMD_LARGE: PageSize = PageSize::Mib2;
 
 /// Function 8000_0005h of an AMD processor: TLBs and caches of the first level (AMD 25481).
-pub(super) const fn first_level(tlbs: &TlbGeometry, caches: &Caches) -> CpuidLeaf {
+pub(super) const fn first_level(tlbs: &TlbGeometry, caches: &CacheGeometry) -> CpuidLeaf {
     const fn tlb(side: &SideGeometry, page: PageSize) -> u32 {
         match array_for(side.first, page) {
             Some(array) => {
@@ -45,20 +25,20 @@ pub(super) const fn first_level(tlbs: &TlbGeometry, caches: &Caches) -> CpuidLea
     const fn tlbs_for(tlbs: &TlbGeometry, page: PageSize) -> u32 {
         tlb(&tlbs.data, page) << 16 | tlb(&tlbs.code, page)
     }
-    const fn cache(cache: Cache) -> u32 {
-        cache.kib << 24 | cache.ways << 16 | LINES_PER_TAG << 8 | cache.line
+    const fn cache(array: &CacheArray, line: u32) -> u32 {
+        kib(array, line) << 24 | array.ways << 16 | LINES_PER_TAG << 8 | line
     }
     leaf(
         0x8000_0005,
         tlbs_for(tlbs, AMD_LARGE),
         tlbs_for(tlbs, PageSize::Kib4),
-        cache(caches.data),
-        cache(caches.code),
+        cache(&caches.data, caches.line),
+        cache(&caches.code, caches.line),
     )
 }
 
 /// Function 8000_0006h of an AMD processor: TLBs and cache of the second level (AMD 25481).
-pub(super) const fn second_level(tlbs: &TlbGeometry, caches: &Caches) -> CpuidLeaf {
+pub(super) const fn second_level(tlbs: &TlbGeometry, caches: &CacheGeometry) -> CpuidLeaf {
     const fn tlb(side: &SideGeometry, page: PageSize) -> u32 {
         let array = match &side.second {
             Some(second) => array_for(second.arrays, page),
@@ -78,12 +58,26 @@ pub(super) const fn second_level(tlbs: &TlbGeometry, caches: &Caches) -> CpuidLe
     const fn tlbs_for(tlbs: &TlbGeometry, page: PageSize) -> u32 {
         tlb(&tlbs.data, page) << 16 | tlb(&tlbs.code, page)
     }
-    let Cache { kib, ways, line } = caches.second;
-    let cache = kib << 16 | associativity_code(ways) << 12 | LINES_PER_TAG << 8 | line;
+    let array = second_cache(caches);
+    let (size, ways) = (kib(array, caches.line), associativity_code(array.ways));
+    let cache = size << 16 | ways << 12 | LINES_PER_TAG << 8 | caches.line;
     leaf(0x8000_0006, tlbs_for(tlbs, AMD_LARGE), tlbs_for(tlbs, PageSize::Kib4), cache, 0)
 }
 
 const LINES_PER_TAG: u32 = 1;
+
+/// The second-level cache.
+const fn second_cache(caches: &CacheGeometry) -> &CacheArray {
+    match &caches.second_level {
+        Some(second) => &second.array,
+        None => panic!("a cache that is not there"),
+    }
+}
+
+/// The size of a cache in KiB.
+const fn kib(array: &CacheArray, line: u32) -> u32 {
+    array.sets * array.ways * line / 1024
+}
 
 /// How function 8000_0006h writes a number of ways.
 const fn associativity_code(ways: u32) -> u32 {
@@ -127,7 +121,7 @@ pub(super) enum Byte {
 /// When it is compiled, if no descriptor says what the geometry is.
 pub(super) const fn descriptors(
     tlbs: &TlbGeometry,
-    caches: &Caches,
+    caches: &CacheGeometry,
     bytes: [[Byte; 4]; 4],
 ) -> CpuidLeaf {
     let mut registers = [0; 4];
@@ -140,7 +134,7 @@ pub(super) const fn descriptors(
     leaf(2, registers[0], registers[1], registers[2], registers[3])
 }
 
-const fn descriptor(tlbs: &TlbGeometry, caches: &Caches, byte: Byte) -> u8 {
+const fn descriptor(tlbs: &TlbGeometry, caches: &CacheGeometry, byte: Byte) -> u8 {
     const LARGE: PageSize = PageSize::Mib4;
     match byte {
         Byte::Null => 0x00,
@@ -149,9 +143,9 @@ const fn descriptor(tlbs: &TlbGeometry, caches: &Caches, byte: Byte) -> u8 {
         Byte::LargeCodeTlb => tlb_descriptor(LARGE_CODE_TLBS, &tlbs.code, LARGE),
         Byte::SmallDataTlb => tlb_descriptor(SMALL_DATA_TLBS, &tlbs.data, PageSize::Kib4),
         Byte::LargeDataTlb => tlb_descriptor(LARGE_DATA_TLBS, &tlbs.data, LARGE),
-        Byte::CodeCache => cache_descriptor(CODE_CACHES, caches.code),
-        Byte::DataCache => cache_descriptor(DATA_CACHES, caches.data),
-        Byte::SecondCache => cache_descriptor(SECOND_CACHES, caches.second),
+        Byte::CodeCache => cache_descriptor(CODE_CACHES, &caches.code, caches.line),
+        Byte::DataCache => cache_descriptor(DATA_CACHES, &caches.data, caches.line),
+        Byte::SecondCache => cache_descriptor(SECOND_CACHES, second_cache(caches), caches.line),
         Byte::Prefetch64 => 0xF0,
     }
 }
@@ -187,11 +181,11 @@ const fn tlb_descriptor(table: &[TlbDescriptor], side: &SideGeometry, page: Page
     panic!("a TLB without a descriptor")
 }
 
-const fn cache_descriptor(table: &[CacheDescriptor], cache: Cache) -> u8 {
+const fn cache_descriptor(table: &[CacheDescriptor], array: &CacheArray, line: u32) -> u8 {
     let mut row = 0;
     while row < table.len() {
-        let (byte, kib, ways, line) = table[row];
-        if kib == cache.kib && ways == cache.ways && line == cache.line {
+        let (byte, size, ways, bytes) = table[row];
+        if size == kib(array, line) && ways == array.ways && bytes == line {
             return byte;
         }
         row += 1;
@@ -202,14 +196,20 @@ const fn cache_descriptor(table: &[CacheDescriptor], cache: Cache) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use uarch::part::caches::K8;
     use uarch::tlb::SecondLevel;
 
     /// AMD 25481, function 8000_0006h: a fully associative TLB has F, 8 ways have 6; a level that is not
     /// there is zero.
     #[test]
     fn codes_that_no_part_has() {
-        let one = Cache { kib: 512, ways: 8, line: 64 };
-        let caches = Caches { code: one, data: one, second: one };
+        let caches = CacheGeometry {
+            second_level: Some(uarch::cache::SecondLevel {
+                array: CacheArray { sets: 1024, ways: 8, ..K8.code },
+                ..K8.second_level.expect("it is there")
+            }),
+            ..K8
+        };
         let second =
             SecondLevel { arrays: uarch::part::tlbs::K8.code.first, exclusive: false, latency: 0 };
         let code = SideGeometry { second: Some(second), ..uarch::part::tlbs::K8.code };

@@ -10,14 +10,14 @@
 
 use std::borrow::Cow;
 
-use uarch::part::tlbs;
+use uarch::part::{caches, tlbs};
 use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::control_registers::cr4;
 use x86_cpu::features::{DoubleShift, EncodingRules, Features};
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, authentic_amd, leaf, text};
-use super::descriptors::{Cache, Caches, first_level, second_level};
+use super::descriptors::{first_level, second_level};
 use super::msr::{Check, MsrRow};
 use super::mtrr;
 use super::rows::{bank_status, lenient, pat, plain, read_only, strict, write_only};
@@ -88,12 +88,6 @@ const FEATURES: u32 = 0x0183_FBFF;
 /// The common bits of [`FEATURES`] with SYSCALL for SEP, and MMXEXT 3DNOWEXT 3DNOW; no MP, no NX.
 const EXTENDED_FEATURES: u32 = 0xC1C3_FBFF;
 
-const CACHES: &Caches = &Caches {
-    code: Cache { kib: 64, ways: 2, line: 64 },
-    data: Cache { kib: 64, ways: 2, line: 64 },
-    second: Cache { kib: 256, ways: 16, line: 64 },
-};
-
 const CPUID: &[CpuidLeaf] = &[
     authentic_amd(0, 1),
     leaf(1, 0x642, 0, 0, FEATURES),
@@ -103,8 +97,8 @@ const CPUID: &[CpuidLeaf] = &[
     text(0x8000_0002, b"AMD Athlon(tm) P"),
     text(0x8000_0003, b"rocessor\0\0\0\0\0\0\0\0"),
     text(0x8000_0004, b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
-    first_level(&tlbs::K7, CACHES),
-    second_level(&tlbs::K7, CACHES),
+    first_level(&tlbs::K7, &caches::K7),
+    second_level(&tlbs::K7, &caches::K7),
 ];
 
 const TABLES: &[&[MsrRow]] = &[&VARIABLE_MTRRS, &mtrr::DRAM_FIXED, MSRS];

@@ -6,13 +6,13 @@
 
 use std::borrow::Cow;
 
-use uarch::part::tlbs;
+use uarch::part::{caches, tlbs};
 use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::features::Features;
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, CpuidOverride, OutOfRange, authentic_amd, leaf, text};
-use super::descriptors::{Cache, Caches, first_level, second_level};
+use super::descriptors::{first_level, second_level};
 use super::msr::{Check, MsrRow};
 use super::mtrr;
 use super::rows::{
@@ -63,12 +63,6 @@ const CLFLUSH_SIZE: u32 = 8 << 8;
 /// Brand table index 0Eh ("Opteron 8YY") and NN 4: YY = 38 + 2 x 4.
 const BRAND: u32 = 0x0E << 6 | 4;
 
-const CACHES: &Caches = &Caches {
-    code: Cache { kib: 64, ways: 2, line: 64 },
-    data: Cache { kib: 64, ways: 2, line: 64 },
-    second: Cache { kib: 1024, ways: 16, line: 64 },
-};
-
 const CPUID: &[CpuidLeaf] = &[
     authentic_amd(0, 1),
     // Signature, CLFLUSH size, features.
@@ -80,8 +74,8 @@ const CPUID: &[CpuidLeaf] = &[
     text(0x8000_0002, b"AMD Opteron(tm) "),
     text(0x8000_0003, b"Processor 846\0\0\0"),
     text(0x8000_0004, b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
-    first_level(&tlbs::K8, CACHES),
-    second_level(&tlbs::K8, CACHES),
+    first_level(&tlbs::K8, &caches::K8),
+    second_level(&tlbs::K8, &caches::K8),
     // Power management: no frequency or voltage control, no thermal sensor.
     leaf(0x8000_0007, 0, 0, 0, 0),
     // 48 bits of virtual and 40 bits of physical address, one core.

@@ -10,14 +10,14 @@
 
 use std::borrow::Cow;
 
-use uarch::part::tlbs;
+use uarch::part::{caches, tlbs};
 use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::control_registers::cr4;
 use x86_cpu::features::Features;
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
-use super::descriptors::{Byte, Cache, Caches, descriptors};
+use super::descriptors::{Byte, descriptors};
 use super::msr::{Check, MsrRow};
 use super::mtrr;
 use super::rows::{ALL, bank_status, lenient, pat, plain, read_only, strict, write_only};
@@ -84,17 +84,8 @@ const BRAND: u32 = 2;
 const CPUID: &[CpuidLeaf] = &[
     genuine_intel(0, 2),
     leaf(1, 0x68A, BRAND, 0, FEATURES),
-    descriptors(&tlbs::P6, CACHES, DESCRIPTORS),
+    descriptors(&tlbs::P6, &caches::P6, DESCRIPTORS),
 ];
-
-const CACHES: &Caches = &Caches {
-    code: FIRST_LEVEL_CACHE,
-    data: FIRST_LEVEL_CACHE,
-    second: Cache { kib: 256, ways: 8, line: 32 },
-};
-
-/// The caches for code and data from the Pentium II on.
-pub(super) const FIRST_LEVEL_CACHE: Cache = Cache { kib: 16, ways: 4, line: 32 };
 
 /// The bytes of function 2, from the Pentium II on.
 pub(super) const DESCRIPTORS: [[Byte; 4]; 4] = [

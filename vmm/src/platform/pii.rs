@@ -4,14 +4,14 @@
 
 use std::borrow::Cow;
 
-use uarch::part::tlbs;
+use uarch::part::{caches, tlbs};
 use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::control_registers::cr4;
 use x86_cpu::features::Features;
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
-use super::descriptors::{Cache, Caches, descriptors};
+use super::descriptors::descriptors;
 use super::p6;
 
 /// The personality `pii`.
@@ -48,14 +48,8 @@ const FEATURES: u32 = 0x0183_FBFF;
 const CPUID: &[CpuidLeaf] = &[
     genuine_intel(0, 2),
     leaf(1, 0x652, 0, 0, FEATURES),
-    descriptors(&tlbs::PII, CACHES, p6::DESCRIPTORS),
+    descriptors(&tlbs::PII, &caches::PII, p6::DESCRIPTORS),
 ];
-
-const CACHES: &Caches = &Caches {
-    code: p6::FIRST_LEVEL_CACHE,
-    data: p6::FIRST_LEVEL_CACHE,
-    second: Cache { kib: 512, ways: 4, line: 32 },
-};
 
 #[cfg(test)]
 #[path = "pii_tests.rs"]

@@ -6,14 +6,14 @@
 
 use std::borrow::Cow;
 
-use uarch::part::tlbs;
+use uarch::part::{caches, tlbs};
 use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::control_registers::cr4;
 use x86_cpu::features::Features;
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf, text};
-use super::descriptors::{Byte, Cache, Caches, descriptors};
+use super::descriptors::{Byte, descriptors};
 use super::msr::MsrRow;
 use super::p6;
 use super::rows::lenient;
@@ -60,7 +60,7 @@ const CPUID: &[CpuidLeaf] = &[
     leaf(1, 0x6D6, CLFLUSH_BRAND, 0, FEATURES),
     descriptors(
         &tlbs::PM,
-        CACHES,
+        &caches::PM,
         [
             [Byte::Once, Byte::SmallCodeTlb, Byte::SmallDataTlb, Byte::LargeCodeTlb],
             [Byte::Prefetch64, Byte::Null, Byte::Null, Byte::Null],
@@ -74,12 +74,6 @@ const CPUID: &[CpuidLeaf] = &[
     text(0x8000_0003, b" Pentium(R) M pr"),
     text(0x8000_0004, b"ocessor 1.60GHz\0"),
 ];
-
-const CACHES: &Caches = &Caches {
-    code: Cache { kib: 32, ways: 8, line: 64 },
-    data: Cache { kib: 32, ways: 8, line: 64 },
-    second: Cache { kib: 2048, ways: 8, line: 64 },
-};
 
 const TABLES: &[&[MsrRow]] = &[
     p6::TABLES_WITH_PAT[0],

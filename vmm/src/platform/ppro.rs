@@ -8,12 +8,12 @@
 
 use std::borrow::Cow;
 
-use uarch::part::tlbs;
+use uarch::part::{caches, tlbs};
 use x86_cpu::alignment::AlignmentRule;
 
 use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
-use super::descriptors::{Byte, Cache, Caches, descriptors};
+use super::descriptors::{Byte, descriptors};
 use super::p6;
 
 /// The personality `ppro`.
@@ -46,7 +46,7 @@ const CPUID: &[CpuidLeaf] = &[
     leaf(1, 0x619, 0, 0, FEATURES),
     descriptors(
         &tlbs::PPRO,
-        CACHES,
+        &caches::PPRO,
         [
             [Byte::Once, Byte::SmallCodeTlb, Byte::LargeCodeTlb, Byte::SmallDataTlb],
             [Byte::Null; 4],
@@ -55,12 +55,6 @@ const CPUID: &[CpuidLeaf] = &[
         ],
     ),
 ];
-
-const CACHES: &Caches = &Caches {
-    code: Cache { kib: 8, ways: 4, line: 32 },
-    data: Cache { kib: 8, ways: 2, line: 32 },
-    second: Cache { kib: 256, ways: 4, line: 32 },
-};
 
 #[cfg(test)]
 #[path = "ppro_tests.rs"]
