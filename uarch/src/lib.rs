@@ -13,6 +13,7 @@
 //!                                 each ──> Occurrences (signals fired, and when to stop)
 //! ```
 
+pub mod branch;
 pub mod bus;
 pub mod cache;
 pub mod occurrences;

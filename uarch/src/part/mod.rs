@@ -6,3 +6,4 @@
 pub mod bus;
 pub mod caches;
 pub mod tlbs;
+pub mod predictors;

@@ -1,0 +1,146 @@
+//! The direction of conditional branches, by the scheme of the processor.
+
+use super::{
+    geometry::DirectionScheme,
+    hybrid::{Hybrid, HybridGuess},
+    local_pattern::{LONGEST_HISTORY, LocalPattern},
+    path::Path,
+    shared_history::SharedHistory,
+    target_buffer::Entry,
+};
+
+/// The scheme, with its tables.
+#[derive(Clone, Debug)]
+pub(super) enum Direction {
+    LocalPatterns { history_mask: u32 },
+    SharedHistory(SharedHistory),
+    Hybrid(Box<Hybrid>),
+}
+
+/// Which way a branch is expected to go.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Guess {
+    pub(super) taken: bool,
+    /// What was asked for it, to learn from.
+    tables: Option<HybridGuess>,
+}
+
+impl DirectionScheme {
+    /// Bits of the path register: of those that select a set of the table by path, and of its tags.
+    pub(super) fn path_bits(&self) -> u32 {
+        match self {
+            Self::Hybrid(geometry) => geometry.global_sets.ilog2() + geometry.global_tag_bits,
+            Self::LocalPatterns { .. } | Self::SharedHistory(_) => 0,
+        }
+    }
+}
+
+impl Direction {
+    /// Empty tables.
+    pub(super) fn new(scheme: DirectionScheme) -> Self {
+        match scheme {
+            DirectionScheme::LocalPatterns { history_bits } => {
+                assert!((1..=LONGEST_HISTORY).contains(&history_bits));
+                Self::LocalPatterns { history_mask: (1 << history_bits) - 1 }
+            }
+            DirectionScheme::SharedHistory(geometry) => {
+                Self::SharedHistory(SharedHistory::new(geometry))
+            }
+            DirectionScheme::Hybrid(geometry) => Self::Hybrid(Box::new(Hybrid::new(geometry))),
+        }
+    }
+
+    /// Which way a branch is expected to go that has this entry in the target buffer, or none.
+    #[inline(always)]
+    pub(super) fn guess(&self, at: u64, entry: Option<&Entry>, path: &Path) -> Guess {
+        match self {
+            Self::LocalPatterns { .. } => {
+                Guess { taken: entry.is_some_and(|e| e.pattern.predicts_taken()), tables: None }
+            }
+            Self::SharedHistory(history) => {
+                let taken = entry.is_some_and(|e| !e.varies || history.predicts_taken(at));
+                Guess { taken, tables: None }
+            }
+            Self::Hybrid(hybrid) => {
+                let tables = hybrid.guess(at, path, entry.is_some());
+                Guess { taken: tables.taken(), tables: Some(tables) }
+            }
+        }
+    }
+
+    /// Learns how a conditional branch went that has this entry, if that is what was expected; else
+    /// changes nothing. Returns whether it was.
+    #[inline(always)]
+    pub(super) fn learn_if_right(
+        &mut self,
+        at: u64,
+        entry: &mut Entry,
+        path: &mut Path,
+        taken: bool,
+    ) -> bool {
+        // Written once more than necessary: a guess with all that it comes from is not free to move.
+        let is_right = match self {
+            Self::LocalPatterns { .. } => entry.pattern.predicts_taken() == taken,
+            Self::SharedHistory(history) => (!entry.varies || history.predicts_taken(at)) == taken,
+            Self::Hybrid(hybrid) => {
+                let guess = hybrid.guess(at, path, true);
+                let is_right = guess.taken() == taken;
+                if is_right {
+                    hybrid.learn(at, &guess, taken);
+                    if taken {
+                        path.conditional(at);
+                    }
+                }
+                return is_right;
+            }
+        };
+        if is_right {
+            self.learn(at, Some(entry), path, &Guess::default(), taken);
+        }
+        is_right
+    }
+
+    /// Learns how a conditional branch went that has this entry, or none, on this path.
+    #[inline(always)]
+    pub(super) fn learn(
+        &mut self,
+        at: u64,
+        entry: Option<&mut Entry>,
+        path: &mut Path,
+        guess: &Guess,
+        taken: bool,
+    ) {
+        match self {
+            Self::LocalPatterns { history_mask } => {
+                if let Some(entry) = entry {
+                    entry.pattern.learn(taken, *history_mask);
+                }
+            }
+            Self::SharedHistory(history) => {
+                if let Some(entry) = entry {
+                    entry.varies |= !taken;
+                    if entry.varies {
+                        history.learn(at, taken);
+                    }
+                }
+                history.remember(taken);
+            }
+            Self::Hybrid(hybrid) => {
+                if let Some(tables) = &guess.tables {
+                    hybrid.learn(at, tables, taken);
+                }
+                if taken {
+                    path.conditional(at);
+                }
+            }
+        }
+    }
+
+    /// What a new entry remembers of its branch, which is executed for the first time.
+    pub(super) fn first_pattern(&self, taken: bool) -> LocalPattern {
+        match self {
+            Self::LocalPatterns { history_mask } => LocalPattern::first(taken, *history_mask),
+            Self::SharedHistory(_) | Self::Hybrid(_) => LocalPattern::default(),
+        }
+    }
+}

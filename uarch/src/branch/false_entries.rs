@@ -1,0 +1,136 @@
+//! Entries of the target buffer where there is no branch: left over from other code at the same linear
+//! address, or of a branch elsewhere whose address is the same in the bits that are compared.
+//!
+//! Fetch comes to them in the straight-line code between two branches. To look each address up would
+//! take too long; so there is a map of where entries are, in which all of a line of code is seen at once.
+
+use std::ops::Range;
+
+use super::{
+    Predictor,
+    geometry::TargetBufferGeometry,
+    target_buffer::{BranchClass, TargetBuffer},
+};
+use crate::occurrences::Occurrences;
+
+/// Lines of the map, a power of two. It has to be large enough for the bits of an address that select
+/// the line and the place in it to contain those that select the set of the target buffer.
+const LINES: usize = 2048;
+/// Addresses that the target buffer tells apart in a line of the map.
+const LINE_SHIFT: u32 = u64::BITS.ilog2();
+/// No straight-line code is that long: nobody said that execution had gone elsewhere.
+const LONGEST_RUN: u64 = 0x1_0000;
+
+/// Where the target buffer has entries, but that all addresses with the same low bits are one.
+#[derive(Clone, Debug)]
+pub(super) struct EntryMap {
+    /// A bit an address that the target buffer tells from others.
+    lines: Box<[u64]>,
+    low_bit: u32,
+    /// Bits below that.
+    below: u64,
+}
+
+impl EntryMap {
+    /// That of an empty target buffer.
+    pub(super) fn new(geometry: TargetBufferGeometry) -> Self {
+        assert!(geometry.index_low_bit >= geometry.tag_low_bit);
+        assert!(
+            geometry.index_low_bit + geometry.sets.ilog2()
+                <= geometry.tag_low_bit + LINE_SHIFT + LINES.ilog2(),
+            "an entry's place in the map has to tell its set"
+        );
+        Self {
+            lines: vec![0; LINES].into(),
+            low_bit: geometry.tag_low_bit,
+            below: (1 << geometry.tag_low_bit) - 1,
+        }
+    }
+
+    /// The target buffer has an entry for an address.
+    pub(super) fn add(&mut self, at: u64) {
+        let (line, bit) = self.place(at);
+        self.lines[line] |= bit;
+    }
+
+    /// The target buffer has lost its entry for an address.
+    pub(super) fn remove(&mut self, at: u64, targets: &TargetBuffer) {
+        let place = self.place(at);
+        if targets.addresses_beside(at).all(|other| self.place(other) != place) {
+            self.lines[place.0] &= !place.1;
+        }
+    }
+
+    /// The first address from one on for which there may be an entry, in code from there up to another
+    /// address. Neither is an instruction behind that, nor one that began before.
+    #[inline(always)]
+    pub(super) fn first_in(&self, run: Range<u64>) -> Option<u64> {
+        if run.end.wrapping_sub(run.start) > LONGEST_RUN {
+            return None;
+        }
+        let first = (run.start + self.below) >> self.low_bit;
+        let end = run.end >> self.low_bit;
+        let mut line = first >> LINE_SHIFT;
+        let mut mask = u64::MAX << (first & 63);
+        while line << LINE_SHIFT < end {
+            let found = self.lines[line as usize & (LINES - 1)] & mask;
+            if found != 0 {
+                let at = line << LINE_SHIFT | u64::from(found.trailing_zeros());
+                return (at < end).then_some(at << self.low_bit);
+            }
+            mask = u64::MAX;
+            line += 1;
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn place(&self, at: u64) -> (usize, u64) {
+        let number = at >> self.low_bit;
+        ((number >> LINE_SHIFT) as usize & (LINES - 1), 1 << (number & 63))
+    }
+}
+
+impl Predictor {
+    /// Execution came in a straight line from where it last went to up to an address. Returns how often
+    /// fetch was led astray on the way.
+    #[inline(always)]
+    pub(super) fn run_up_to(&mut self, end: u64, occurrences: &mut Occurrences) -> u32 {
+        match &self.entry_map {
+            Some(map) => match map.first_in(self.run_start..end) {
+                Some(suspect) => self.look_for_false_entries(suspect, end, occurrences),
+                None => 0,
+            },
+            None => 0,
+        }
+    }
+
+    #[inline(never)]
+    fn look_for_false_entries(
+        &mut self,
+        mut suspect: u64,
+        end: u64,
+        occurrences: &mut Occurrences,
+    ) -> u32 {
+        let mut found = 0;
+        loop {
+            if let Some(slot) = self.targets.search(suspect) {
+                let entry = self.targets.entry(slot);
+                let guess = self.direction.guess(suspect, Some(entry), &self.path);
+                if entry.class != BranchClass::Conditional || guess.taken {
+                    found += 1;
+                    self.report_false_entry(occurrences);
+                    self.targets.remove(slot);
+                    if let Some(map) = &mut self.entry_map {
+                        map.remove(suspect, &self.targets);
+                    }
+                }
+            }
+            let next = suspect + (1 << self.geometry.targets.tag_low_bit);
+            match self.entry_map.as_ref().and_then(|map| map.first_in(next..end)) {
+                Some(another) => suspect = another,
+                None => return found,
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Directions by the path to a branch: the Pentium M's global predictor. It has entries only for what
+//! the other tables get wrong.
+
+use super::{
+    counter::{after, predicts_taken},
+    geometry::HybridGeometry,
+    path::{ADDRESS_LOW_BIT, Path},
+    recency::RecencySets,
+};
+
+/// The table by path.
+#[derive(Clone, Debug)]
+pub(super) struct Global {
+    sets: RecencySets<Known>,
+    tag_bits: u32,
+    index_bits: u32,
+    index_mask: u64,
+    tag_mask: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    tag: u16,
+    counter: u8,
+}
+
+/// Where a branch is in the table, on the path to it, or would be; until the table is next changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GlobalPlace {
+    set: usize,
+    tag: u16,
+    known: Option<(usize, Known)>,
+}
+
+impl GlobalPlace {
+    /// The direction, if the table knows the branch on this path.
+    #[inline(always)]
+    pub(super) fn prediction(&self) -> Option<bool> {
+        self.known.map(|(_, known)| predicts_taken(known.counter))
+    }
+}
+
+impl Global {
+    /// An empty table.
+    pub(super) fn new(geometry: HybridGeometry) -> Self {
+        Self {
+            sets: RecencySets::new(geometry.global_sets, geometry.global_ways),
+            tag_bits: geometry.global_tag_bits,
+            index_bits: geometry.global_sets.ilog2(),
+            index_mask: geometry.global_sets as u64 - 1,
+            tag_mask: (1 << geometry.global_tag_bits) - 1,
+        }
+    }
+
+    /// Where the branch at an address is. The upper bits of the path select the set, with the lower
+    /// bits of the address; and the other way round for the tag.
+    #[inline(always)]
+    pub(super) fn find(&self, at: u64, path: &Path) -> GlobalPlace {
+        let path = path.register();
+        let at = at >> ADDRESS_LOW_BIT;
+        let set = ((at ^ path >> self.tag_bits) & self.index_mask) as usize;
+        let tag = ((at >> self.index_bits ^ path) & self.tag_mask) as u16;
+        GlobalPlace { set, tag, known: self.sets.find(set, |known| known.tag == tag) }
+    }
+
+    /// Learns an outcome, for which it makes an entry if there is none.
+    pub(super) fn learn(&mut self, place: GlobalPlace, taken: bool) {
+        let GlobalPlace { set, tag, known } = place;
+        match known {
+            Some((way, known)) => {
+                let counter = after(known.counter, taken);
+                self.sets.replace(set, way, Known { counter, ..known });
+            }
+            None => self.sets.insert(set, Known { tag, counter: if taken { 3 } else { 0 } }),
+        }
+    }
+
+    /// Forgets the branch on this path.
+    pub(super) fn forget(&mut self, place: GlobalPlace) {
+        if let Some((way, _)) = place.known {
+            self.sets.remove(place.set, way);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The signals that follow from what became of a transfer.
+
+use pmu_model::Signal;
+
+use super::{Predictor, Resolution, Transfer, TransferKind, course::Course};
+use crate::occurrences::Occurrences;
+
+impl Predictor {
+    /// Those of a near transfer.
+    #[inline(always)]
+    pub(super) fn report(
+        &self,
+        transfer: &Transfer,
+        course: &Course,
+        resolution: Resolution,
+        occurrences: &mut Occurrences,
+    ) {
+        let reports = &self.geometry.reports;
+        if reports.target_buffer_hits {
+            if course.hit {
+                occurrences.fire(Signal::BtbHit, 1);
+            }
+            if course.hit || transfer.taken {
+                occurrences.fire(Signal::BtbHitOrTaken, 1);
+            }
+        }
+        if reports.target_buffer_misses && !course.hit {
+            occurrences.fire(Signal::BtbMiss, 1);
+        }
+        if reports.executed {
+            report_executed(transfer.kind, occurrences);
+        }
+        if course.used_stack {
+            occurrences.fire(Signal::RasPredicted, 1);
+        }
+        if course.decoded != course.fetched || resolution == Resolution::Mispredicted {
+            self.report_wrong(transfer, course, resolution, occurrences);
+        }
+    }
+
+    /// Those of a rightly predicted near transfer with an entry in the target buffer, which is no return.
+    #[inline(always)]
+    pub(super) fn report_predicted_hit(&self, transfer: &Transfer, occurrences: &mut Occurrences) {
+        if self.geometry.reports.target_buffer_hits {
+            occurrences.fire(Signal::BtbHit, 1);
+            occurrences.fire(Signal::BtbHitOrTaken, 1);
+        }
+        if self.geometry.reports.executed {
+            report_executed(transfer.kind, occurrences);
+        }
+    }
+
+    /// Those of a transfer that fetch went wrong at.
+    #[inline(never)]
+    fn report_wrong(
+        &self,
+        transfer: &Transfer,
+        course: &Course,
+        resolution: Resolution,
+        occurrences: &mut Occurrences,
+    ) {
+        let reports = &self.geometry.reports;
+        let is_return = transfer.kind == TransferKind::Return;
+        if course.decoded != course.fetched {
+            occurrences.fire(Signal::FrontendBaclear, 1);
+            if reports.executed {
+                occurrences.fire(Signal::BranchExecutedMispredictedDecode, 1);
+                if is_return {
+                    occurrences.fire(Signal::BranchExecutedRetMispredictedDecode, 1);
+                }
+            }
+        }
+        if resolution != Resolution::Mispredicted {
+            return;
+        }
+        let is_conditional = transfer.kind == TransferKind::Conditional;
+        let is_call = matches!(transfer.kind, TransferKind::Call | TransferKind::IndirectCall);
+        let is_indirect =
+            matches!(transfer.kind, TransferKind::IndirectJump | TransferKind::IndirectCall);
+        let signals = [
+            (Signal::BranchMispredicted, true),
+            (Signal::BranchMispredictedTaken, transfer.taken),
+            (Signal::BranchMispredictedNotTaken, !transfer.taken),
+            (Signal::BranchMispredictedBtbHit, course.hit),
+            (Signal::BranchMispredictedRet, is_return),
+            (Signal::BranchMispredictedIndirect, is_indirect),
+            (Signal::PipelineFlush, reports.flushes),
+            (Signal::FlushMispredict, reports.flushes),
+            (Signal::BranchExecutedMispredicted, reports.executed),
+            (Signal::BranchExecutedConditionalMispredicted, reports.executed && is_conditional),
+            (Signal::BranchExecutedIndirectMispredicted, reports.executed && is_indirect),
+            (Signal::BranchExecutedRetMispredicted, reports.executed && is_return),
+            (Signal::BranchExecutedCallMispredicted, reports.executed && is_call),
+        ];
+        for (signal, occurred) in signals {
+            if occurred {
+                occurrences.fire(signal, 1);
+            }
+        }
+    }
+
+    /// Those of a far transfer: a taken branch that is never in the target buffer.
+    pub(super) fn report_far(&self, occurrences: &mut Occurrences) {
+        let reports = &self.geometry.reports;
+        if reports.target_buffer_hits {
+            occurrences.fire(Signal::BtbHitOrTaken, 1);
+        }
+        if reports.target_buffer_misses {
+            occurrences.fire(Signal::BtbMiss, 1);
+        }
+        if reports.executed {
+            occurrences.fire(Signal::BranchExecuted, 1);
+        }
+    }
+
+    /// Those of an entry that led fetch astray where there is no branch.
+    pub(super) fn report_false_entry(&self, occurrences: &mut Occurrences) {
+        occurrences.fire(Signal::BtbFalseEntry, 1);
+        occurrences.fire(Signal::FrontendBogusBranch, 1);
+        if self.geometry.corrects_at_decode {
+            occurrences.fire(Signal::FrontendBaclear, 1);
+        }
+        if self.geometry.reports.flushes {
+            occurrences.fire(Signal::PipelineFlush, 1);
+            occurrences.fire(Signal::FlushMispredict, 1);
+        }
+    }
+}
+
+/// Those of any near transfer that was executed.
+#[inline(always)]
+fn report_executed(kind: TransferKind, occurrences: &mut Occurrences) {
+    occurrences.fire(Signal::BranchExecuted, 1);
+    match kind {
+        TransferKind::Conditional => occurrences.fire(Signal::BranchExecutedConditional, 1),
+        TransferKind::IndirectJump => occurrences.fire(Signal::BranchExecutedIndirect, 1),
+        TransferKind::Call => occurrences.fire(Signal::BranchExecutedCall, 1),
+        TransferKind::IndirectCall => {
+            occurrences.fire(Signal::BranchExecutedCall, 1);
+            occurrences.fire(Signal::BranchExecutedIndirect, 1);
+            occurrences.fire(Signal::BranchExecutedIndirectCall, 1);
+        }
+        TransferKind::Return => occurrences.fire(Signal::BranchExecutedRet, 1),
+        TransferKind::Jump
+        | TransferKind::FarCall
+        | TransferKind::FarReturn
+        | TransferKind::Far => {}
+    }
+}
