@@ -19,3 +19,4 @@ pub mod cache;
 pub mod occurrences;
 pub mod part;
 pub mod tlb;
+pub mod pipeline;

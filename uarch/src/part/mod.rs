@@ -7,3 +7,4 @@ pub mod bus;
 pub mod caches;
 pub mod tlbs;
 pub mod predictors;
+pub mod p55c_pipeline;

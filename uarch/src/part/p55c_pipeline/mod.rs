@@ -1,0 +1,143 @@
+//! The pipeline of the Pentium processor with MMX technology.
+//!
+//! ```text
+//! mod.rs       the figures, and where an instruction's timing is found
+//! general.rs   timings of general-purpose and system instructions
+//! x87.rs       timings of x87 instructions
+//! mmx.rs       timings of MMX instructions
+//! ```
+
+mod general;
+mod mmx;
+#[cfg(test)]
+mod tests;
+mod x87;
+
+use crate::pipeline::in_order::{Parameters, Timing};
+
+/// Clocks that a wrong prediction found in the execution stage loses: Agner Fog, "How to optimize for
+/// the Pentium family of microprocessors", chapter 22.2.2.
+const MISPREDICTED: u64 = 4;
+
+/// The figures of the pipeline.
+pub static P55C: Parameters = Parameters {
+    // Four instructions: not sourced from a document at hand.
+    fifo: 4,
+    // No pairing of instructions longer than seven bytes: 86Box, `codegen_timing_pentium.c`.
+    longest_paired: 7,
+    // Operand and address size two clocks each, others one: the same.
+    size_prefix: 2,
+    other_prefix: 1,
+    // Agner Fog, chapter 10.2, rule 4: rows and columns are register, read/modify, read/modify/write.
+    pair_clocks: [[1, 2, 3], [2, 2, 3], [3, 4, 5]],
+    // Agner Fog, chapter 10.2, rule 3: bits 2 to 4 of the address.
+    bank_bit: 2,
+    bank_bits: 3,
+    // Abrash, "Graphics Programming Black Book", chapter 19.
+    misaligned: 3,
+    // Measured by Abrash, ibidem.
+    lock: 5,
+    // VTune Performance Analyzer reference, Pentium processor with MMX technology: four, for both pipes.
+    write_buffers: 4,
+    mispredicted: MISPREDICTED,
+    // Agner Fog, chapter 22.2.2: five for a conditional jump in the V pipe.
+    mispredicted_late: 5,
+    // The stages that a wrong prediction has to go through again: not sourced for other restarts.
+    refill: MISPREDICTED,
+    // Agner Fog, chapter 28.2: FMUL behind FMUL begins a clock later than other instructions could.
+    multiplier_repeat: 2,
+    // Intel MMX Technology Developer's Guide, chapter 3: multiplications have a latency of three clocks.
+    mmx_multiply: 3,
+    // One clock beyond the result: not sourced; that there is a stall is said by event 38h of counter 1
+    // (Intel SDM volume 3, "Performance-Monitoring Events").
+    mmx_store: 1,
+    // Not sourced; Intel's guide says up to 50.
+    mmx_to_x87: 50,
+    // Not sourced: between the 27 clocks of INT at one privilege and the 44 of INT to a more privileged.
+    delivery: 30,
+};
+
+/// Where an instruction's operands are, as far as timings tell forms apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In registers, or implied.
+    Register,
+    /// One is read from memory, and memory is not written.
+    Load,
+    /// Memory is written, and may have been read.
+    Store,
+}
+
+/// What the last operand is, as far as timings tell forms apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// None, a register or memory.
+    Plain,
+    /// An immediate.
+    Immediate,
+    /// An immediate, of the encoding of its own that an operation has for the accumulator.
+    AccumulatorImmediate,
+    /// One, of the encoding of its own that shifts and rotations have for it.
+    One,
+    /// CL.
+    Count,
+}
+
+/// A form of an instruction, as far as timings tell forms apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Where its operands are.
+    pub place: Place,
+    /// What the last of them is.
+    pub source: Source,
+    /// Width of the operand; of that in memory, if an x87 instruction has one.
+    pub bits: u8,
+}
+
+/// A row of the tables: operations by their mnemonics, and which of their forms.
+struct Row {
+    names: &'static [&'static str],
+    place: Option<Place>,
+    source: Option<Source>,
+    bits: u8,
+    timing: Timing,
+}
+
+impl Row {
+    /// All forms.
+    const fn all(names: &'static [&'static str], timing: Timing) -> Self {
+        Self { names, place: None, source: None, bits: 0, timing }
+    }
+
+    /// The forms with operands in a place.
+    const fn at(place: Place, names: &'static [&'static str], timing: Timing) -> Self {
+        Self { place: Some(place), ..Self::all(names, timing) }
+    }
+
+    /// Those of them with a last operand.
+    const fn with(self, source: Source) -> Self {
+        Self { source: Some(source), ..self }
+    }
+
+    /// Those of them with operands of a width.
+    const fn of(self, bits: u8) -> Self {
+        Self { bits, ..self }
+    }
+
+    fn has(&self, name: &str, form: Form) -> bool {
+        self.place.is_none_or(|place| place == form.place)
+            && self.source.is_none_or(|source| source == form.source)
+            && (self.bits == 0 || self.bits == form.bits)
+            && self.names.contains(&name)
+    }
+}
+
+/// The timing of an operation in one of its forms, by the operation's mnemonic, capitalised, without a
+/// condition or the size of a string's elements; `None` if the processor does not have it.
+///
+/// It is looked up from the beginning of the tables: once for an instruction that is translated.
+#[must_use]
+pub fn timing(name: &str, form: Form) -> Option<Timing> {
+    let rows = general::ROWS.iter().chain(mmx::ROWS).chain(x87::ROWS);
+    rows.into_iter().find(|row| row.has(name, form)).map(|row| row.timing)
+}

@@ -1,0 +1,10 @@
+//! Pipelines: how many cycles instructions take together, and what they wait for.
+
+pub mod in_order;
+mod instruction;
+mod registers;
+
+pub use self::{
+    instruction::{Branch, Instruction, MemoryUse, Prefixes},
+    registers::Registers,
+};
