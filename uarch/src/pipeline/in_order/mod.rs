@@ -8,6 +8,7 @@
 //! fetch, length ──> FIFO ──> D1 pair ──> D2 address ──> E execute, access data ──> write back
 //! front_end.rs               pairing.rs                 results.rs, data.rs, write_buffers.rs
 //!                            issue.rs: when each pair is in which stage
+//! schedule.rs: what a run of instructions does, kept to be done again
 //! ```
 //!
 //! The model is told of instructions when they have retired, in order, and says after each how far the
@@ -27,6 +28,7 @@ mod issue;
 mod pairing;
 mod parameters;
 mod results;
+mod schedule;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -35,6 +37,7 @@ mod write_buffers;
 pub use self::{
     execution::{Access, Execution, Outcome, Precision},
     parameters::Parameters,
+    schedule::Schedule,
     timing::{Mmx, Pairing, Timing, Unit, X87},
 };
 

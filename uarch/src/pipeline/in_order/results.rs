@@ -125,6 +125,28 @@ impl Results {
         }
         self.x87.rotate_left(instruction.x87_pops.rem_euclid(8) as usize);
     }
+
+    /// The same with all times relative to `origin`, if no instruction will begin before `earliest`. All
+    /// that is there in time for that is as good as what came a moment before.
+    pub(super) fn relative(&self, origin: u64, earliest: u64) -> Self {
+        let move_one = |at: u64| at.max(earliest - EARLY).wrapping_sub(origin);
+        self.moved(move_one)
+    }
+
+    /// Moves all times from relative to 0 to relative to `origin`.
+    pub(super) fn absolute(&self, origin: u64) -> Self {
+        self.moved(|at| at.wrapping_add(origin))
+    }
+
+    fn moved(&self, move_one: impl Fn(u64) -> u64) -> Self {
+        Self {
+            x87_free: move_one(self.x87_free),
+            multiplier_free: move_one(self.multiplier_free),
+            x87: self.x87.map(&move_one),
+            mmx: self.mmx.map(&move_one),
+            mmx_mode: self.mmx_mode,
+        }
+    }
 }
 
 /// The MMX registers that have to be ready: those that are read.

@@ -6,6 +6,7 @@ mod generated;
 mod memory;
 mod oracle;
 mod pairing;
+mod schedule;
 
 use pmu_model::Signal;
 
