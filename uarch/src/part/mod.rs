@@ -8,3 +8,7 @@ pub mod caches;
 pub mod tlbs;
 pub mod predictors;
 pub mod p55c_pipeline;
+mod amd_operations;
+mod k8_float_operations;
+pub mod k8_operations;
+pub mod pipelines;

@@ -2,6 +2,7 @@
 
 pub mod in_order;
 mod instruction;
+pub mod out_of_order;
 mod registers;
 
 pub use self::{

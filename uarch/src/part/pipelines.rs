@@ -1,0 +1,77 @@
+//! The out-of-order pipelines of the parts: widths, depths and sizes.
+//!
+//! OG8 is AMD 25112 rev. 3.06 (Software Optimization Guide for AMD64 Processors), OG7 AMD 22007E (AMD Athlon
+//! Processor x86 Code Optimization Guide), BKDG AMD 26094, and Fog the edition of about 2000 of A. Fog,
+//! "How to optimize for the Pentium family of microprocessors".
+
+use pmu_model::Signal;
+
+use super::k8_operations;
+use crate::pipeline::out_of_order::{
+    Core, Decoders, Fetch, Memory, PartialRegisters, Schedulers, Stalls,
+};
+
+/// What AMD's dispatch stalls are counted as: events D0h to DAh of BKDG, section 10.2.1.6.
+const AMD_STALLS: Stalls = Stalls {
+    any: Some(Signal::StallDispatchAny),
+    reorder_buffer: Some(Signal::StallRobFull),
+    integer: Some(Signal::StallRsFull),
+    float: Some(Signal::StallFpuFull),
+    memory: Some(Signal::StallLsFull),
+    mispredicted: Some(Signal::StallBranchAbort),
+    serialising: Some(Signal::StallSerialize),
+    far: Some(Signal::StallFarOrResync),
+    segment: Some(Signal::StallSegmentLoad),
+    all_quiet: Some(Signal::StallAllQuiet),
+    decoder_empty: Some(Signal::StallDecoderEmpty),
+    without_float: true,
+};
+
+/// LS1 and LS2 (OG8 A.15 page 259, OG7 page 151): 12 and 32 places, two probes a cycle. Two loads of the
+/// same bank (address bits 5:3) and another index (bits 14:6) cannot probe in the same cycle: OG8 5.9
+/// page 114.
+const AMD_MEMORY: Memory =
+    Memory::InOrder { first: 12, second: 32, ports: 2, bank: 0x38, index: 0x7fc0 };
+
+/// Cycles from the execution of a mispredicted branch to the arrival of the right window, so that the
+/// bubble is the minimum of 10 cycles of OG8 page 253 and OG7 page 132. A branch that waits for nothing is
+/// dispatched, issued one cycle later (`issue_delay`) and complete another one later; behind the window
+/// come decoding and dispatch.
+const AMD_REDIRECT: u8 = 10 + 1 - 1 - 1 - 2;
+
+/// K8: Athlon 64 and Opteron.
+pub static K8: Core = Core {
+    table: &k8_operations::TABLE,
+    fetch: Fetch {
+        // 16-byte packets into a 32-byte pick window: OG8 chapter 4 page 71.
+        window_shift: 4,
+        windows: 2,
+        // OG8 page 253.
+        bubble: 1,
+        // "Unconditional branch bubbles" are in event 87h: BKDG 10.2.1.5.
+        bubble_stalls: true,
+        // AMD's predecode bits find an instruction's end whatever its prefixes.
+        length_change: 0,
+    },
+    decoders: Decoders::Lines,
+    // Three macro-operations, 72 = 24 lines of 3: OG7 figure 1 page 131, which K8 shares; gcc athlon.md.
+    width: 3,
+    reorder_buffer: 24,
+    // 3 x 8: OG8 A.11 page 256. 36: OG7 page 131.
+    schedulers: Schedulers::Lanes { integer: 8, float: 36 },
+    // Not sourced: the cycle behind dispatch.
+    issue_delay: 1,
+    // Floating-point execution begins at stage 12, integer execution at stage 11: gcc athlon.md.
+    float_delay: 2,
+    memory: AMD_MEMORY,
+    // Not sourced: as long as a load takes.
+    forward_delay: 3,
+    redirect: AMD_REDIRECT,
+    // Not sourced.
+    decode_redirect: 4,
+    partial: PartialRegisters::Merged,
+    folds_stack: false,
+    fuses: false,
+    float_pipes: [k8_operations::FADD, k8_operations::FMUL, k8_operations::FSTORE],
+    stalls: AMD_STALLS,
+};

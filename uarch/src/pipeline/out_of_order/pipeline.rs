@@ -1,0 +1,527 @@
+//! The model of one processor's pipeline.
+
+use pmu_model::Signal;
+
+use super::{
+    core::{Core, Decoders, Memory, PartialRegisters, Schedulers},
+    dispatch::{FLOAT, Hold, LOADS, STORES, capacity},
+    front_end::FrontEnd,
+    instruction::{Execution, Instruction, Misprediction},
+    memory::MemoryUnit,
+    operation::{MacroOp, MicroOp, Role},
+    registers::{ALL_GENERAL, COUNT, Registers, STACK_POINTER, on_top},
+    retirement::Retirement,
+    room::Room,
+    table::{Decode, Row, behaviour},
+    units::UnitSchedule,
+};
+use crate::occurrences::Occurrences;
+
+/// Places of the largest reorder buffer.
+const MOST_PLACES: usize = 128;
+
+/// A pipeline.
+///
+/// It is told each instruction when it has retired, in program order, and computes in which cycles it
+/// was dispatched, issued and retired. Nothing is simulated cycle by cycle: what an operation waits for
+/// is known when its turn comes, since it can only wait for older ones.
+#[derive(Clone, Debug)]
+pub struct Pipeline {
+    pub(super) core: &'static Core,
+    pub(super) front: FrontEnd,
+    pub(super) units: UnitSchedule,
+    pub(super) room: Room,
+    pub(super) memory: MemoryUnit,
+    pub(super) retirement: Retirement,
+    /// When each register has its last value.
+    pub(super) ready: [u64; COUNT],
+    /// General registers whose last write was to a part, and when it retires.
+    pub(super) partial: Registers,
+    pub(super) partial_retired: [u64; 16],
+    /// General registers that were zeroed as a whole before parts of them were written.
+    pub(super) zeroed: Registers,
+    /// The x87 register that is ST(0).
+    top: u8,
+    /// The stack pointer has changes that only the decoder knows.
+    pub(super) folded: bool,
+    /// The cycle of the last dispatch, and how many macro-operations were dispatched in it.
+    pub(super) dispatched: u64,
+    pub(super) in_cycle: u8,
+    /// When each place of the reorder buffer was last given up.
+    pub(super) places: [u64; MOST_PLACES],
+    pub(super) place: usize,
+    /// Nothing is dispatched before this cycle, and why.
+    pub(super) hold: u64,
+    pub(super) hold_for: Hold,
+    /// When the last segment load is complete, and when that of each segment register retires.
+    pub(super) segment: u64,
+    pub(super) segments: [u64; 8],
+    /// Until when a fill waits for the L2.
+    fill_wait: u64,
+}
+
+/// What the operations of an instruction have in common while it goes through.
+pub(super) struct Flow<'a> {
+    pub(super) execution: &'a Execution,
+    pub(super) sources: u64,
+    pub(super) address: u64,
+    /// The last result within the instruction.
+    pub(super) value: u64,
+    /// What the last load gave.
+    pub(super) loaded: u64,
+    pub(super) computed: bool,
+    /// The stack pointer, if an operation added to it.
+    pub(super) pointer: u64,
+    pub(super) load_delay: u64,
+    pub(super) store_delay: u64,
+    /// When the data is there of the store that is to retire.
+    pub(super) store_data: Option<u64>,
+    /// The unit that took the last floating-point operation.
+    pub(super) float_unit: u16,
+    /// Two registers have exchanged their names.
+    pub(super) exchanged: bool,
+    /// When the instruction's last operation completes and retires.
+    pub(super) complete: u64,
+    pub(super) retired: u64,
+}
+
+impl Pipeline {
+    /// A pipeline that is empty, at cycle 0.
+    #[must_use]
+    pub fn new(core: &'static Core) -> Self {
+        Self {
+            core,
+            front: FrontEnd::new(core),
+            units: UnitSchedule::new(),
+            room: Room::new(capacity(core)),
+            memory: MemoryUnit::new(core.memory, core.forward_delay),
+            retirement: Retirement::new(core.width),
+            ready: [0; COUNT],
+            partial: 0,
+            partial_retired: [0; 16],
+            zeroed: 0,
+            top: 0,
+            folded: false,
+            dispatched: 0,
+            in_cycle: 0,
+            places: [0; MOST_PLACES],
+            place: 0,
+            hold: 0,
+            hold_for: Hold::Misprediction,
+            segment: 0,
+            segments: [0; 8],
+            fill_wait: 0,
+        }
+    }
+
+    /// The cycle of the last retirement: how long the program has taken.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.retirement.last
+    }
+
+    /// The last cycles in which macro-operations retired, with how many, that come behind the first
+    /// `seen` ones; and how many there have been in all, to be `seen` the next time. The cycle of the
+    /// last retirement comes only when it is over. 64 are remembered.
+    pub fn retirement(&self, seen: usize) -> (impl Iterator<Item = (u64, u8)> + '_, usize) {
+        self.retirement.recent(seen)
+    }
+
+    /// Executes nothing until a cycle: the processor was halted, or did what the pipeline is not told.
+    /// What follows is fetched then.
+    pub fn idle_until(&mut self, cycle: u64) {
+        if cycle > self.retirement.last {
+            self.retirement.idle_until(cycle);
+            self.dispatched = self.dispatched.max(cycle);
+            self.room.advance(self.dispatched);
+        }
+        self.front.redirect(cycle);
+    }
+
+    /// Executes an instruction, and fires what happened on the way. The cycle in which it retires.
+    pub fn execute(
+        &mut self,
+        instruction: &Instruction,
+        execution: &Execution,
+        occurrences: &mut Occurrences,
+    ) -> u64 {
+        let row = instruction.row;
+        let fetched = self.fetch(instruction, execution, occurrences);
+        let extra = self.synchronise_stack(instruction, occurrences);
+        let total = extra + row.macro_ops() + row.each.len() * execution.iterations as usize;
+        let decoded = match self.core.decoders {
+            Decoders::Lines => {
+                self.front.decode_to_line(fetched, row.decode, self.dispatched, self.core.width)
+            }
+            decoders @ Decoders::Template { .. } => {
+                self.front.decode_to_group(decoders, fetched, total, instruction.length)
+            }
+        };
+        self.front.finish(execution.address, self.front.decoded);
+
+        let (mut sources, mut address, mut destinations) =
+            (instruction.sources, instruction.address, instruction.destinations);
+        if instruction.x87 {
+            sources = on_top(sources, self.top);
+            address = on_top(address, self.top);
+            destinations = on_top(destinations, self.top);
+            self.top = (self.top.wrapping_sub(instruction.pushes as u8)) & 7;
+        }
+        let mut earliest = self.wait(instruction, execution, &decoded, occurrences);
+
+        let mut flow = Flow {
+            execution,
+            sources: self.latest(sources),
+            address: self.latest(address),
+            value: 0,
+            loaded: 0,
+            computed: false,
+            pointer: 0,
+            load_delay: u64::from(execution.load_delay),
+            store_delay: u64::from(execution.store_delay),
+            store_data: None,
+            float_unit: 0,
+            exchanged: false,
+            complete: 0,
+            retired: self.retirement.last,
+        };
+        if execution.locked {
+            // Nothing older is outstanding when a locked operation begins. Not sourced.
+            flow.address = flow.address.max(self.retirement.last + 1).max(self.memory.written);
+        }
+        let mut fresh = decoded.fresh;
+        for _ in 0..extra {
+            self.macro_op(&SYNCHRONISE, fresh, earliest, &mut flow, occurrences);
+            flow.address = flow.address.max(flow.pointer);
+            flow.sources = flow.sources.max(flow.pointer);
+            fresh = false;
+            earliest = 0;
+        }
+        for operation in row.operations {
+            self.macro_op(operation, fresh, earliest, &mut flow, occurrences);
+            fresh = false;
+            earliest = 0;
+        }
+        for _ in 0..execution.iterations {
+            for operation in row.each {
+                self.macro_op(operation, fresh, earliest, &mut flow, occurrences);
+                fresh = false;
+                earliest = 0;
+            }
+        }
+        for _ in 0..row.steps {
+            self.macro_op(&self.core.table.step, fresh, earliest, &mut flow, occurrences);
+            fresh = false;
+            earliest = 0;
+        }
+        self.finish(instruction, destinations, &flow, total, occurrences);
+        flow.retired
+    }
+
+    /// Fetches an instruction: when its last window is there.
+    #[inline(always)]
+    fn fetch(
+        &mut self,
+        instruction: &Instruction,
+        execution: &Execution,
+        occurrences: &mut Occurrences,
+    ) -> u64 {
+        let mut delay = execution.fetch_delay;
+        if delay != 0 {
+            occurrences.fire(Signal::StallIfetch, u64::from(delay));
+        }
+        if instruction.length_changes {
+            let held = self.core.fetch.length_change;
+            delay += u32::from(held);
+            occurrences.fire(Signal::StallLengthDecode, u64::from(held));
+        }
+        self.front.fetch(execution.address, instruction.length, delay)
+    }
+
+    /// How many operations bring the stack pointer up to date for an instruction that needs it.
+    #[inline(always)]
+    fn synchronise_stack(
+        &mut self,
+        instruction: &Instruction,
+        occurrences: &mut Occurrences,
+    ) -> usize {
+        if instruction.folded {
+            self.folded = true;
+        } else if instruction.needs_stack_pointer && self.folded {
+            self.folded = false;
+            occurrences.fire(Signal::UopEsp, 1);
+            return 1;
+        }
+        0
+    }
+
+    /// Dispatches, issues and retires a macro-operation.
+    #[inline(always)]
+    fn macro_op(
+        &mut self,
+        operation: &MacroOp,
+        mut fresh: bool,
+        mut earliest: u64,
+        flow: &mut Flow<'_>,
+        occurrences: &mut Occurrences,
+    ) {
+        let lines = matches!(self.core.decoders, Decoders::Lines);
+        let mut position = 0;
+        if lines {
+            if self.front.position == self.core.width {
+                self.front.next_line(self.dispatched);
+                fresh = true;
+                earliest = earliest.max(self.front.decoded + 1);
+            }
+            position = self.front.position;
+            self.front.position += 1;
+        }
+        let dispatched = self.dispatch(operation, fresh, position, earliest, occurrences);
+        if !lines {
+            self.front.leave_queue(dispatched);
+        }
+
+        let mut complete = dispatched;
+        let (mut issued, mut float_issued) = (0, 0);
+        for part in operation.parts {
+            let (issue, end) = self.micro_op(part, dispatched, position, flow, occurrences);
+            if part.float {
+                float_issued = issue.max(float_issued);
+            } else {
+                issued = issue.max(issued);
+            }
+            complete = complete.max(end);
+        }
+        match self.core.schedulers {
+            Schedulers::Lanes { .. } => {
+                if operation.integer {
+                    self.room.release(issued + 1, 1 << (8 * position));
+                }
+                if operation.float {
+                    self.room.release(float_issued + 1, FLOAT);
+                    self.count_float(operation, flow, occurrences);
+                }
+            }
+            Schedulers::Unified { .. } => {
+                if operation.integer || operation.float {
+                    self.room.release(issued.max(float_issued) + 1, 1);
+                }
+            }
+        }
+        let retired = self.retirement.retire(complete, operation.float);
+        self.places[self.place] = retired;
+        if let Some(data) = flow.store_data.take() {
+            let written = self.memory.write(data, retired, flow.store_delay);
+            match self.core.memory {
+                Memory::InOrder { .. } => self.memory.release_second(written),
+                Memory::Buffers { .. } => self.room.release(written + 1, STORES),
+            }
+        }
+        if operation.loads > 0 && matches!(self.core.memory, Memory::Buffers { .. }) {
+            self.room.release(retired + 1, LOADS * u64::from(operation.loads));
+        }
+        flow.complete = flow.complete.max(complete);
+        flow.retired = retired;
+    }
+
+    /// Fires that the floating-point unit was given an operation, by the pipe.
+    #[inline(always)]
+    fn count_float(&self, operation: &MacroOp, flow: &Flow<'_>, occurrences: &mut Occurrences) {
+        let [add, multiply, store] = self.core.float_pipes;
+        let load = operation.loads > 0;
+        let signal = if flow.float_unit & add != 0 {
+            if load { Signal::FpuOpAddLoad } else { Signal::FpuOpAdd }
+        } else if flow.float_unit & multiply != 0 {
+            if load { Signal::FpuOpMulLoad } else { Signal::FpuOpMul }
+        } else if flow.float_unit & store != 0 {
+            if load { Signal::FpuOpStoreLoad } else { Signal::FpuOpStore }
+        } else {
+            return;
+        };
+        occurrences.fire(signal, 1);
+    }
+
+    /// When the last of some registers has its value.
+    #[inline(always)]
+    fn latest(&self, mut registers: Registers) -> u64 {
+        let mut latest = 0;
+        while registers != 0 {
+            latest = latest.max(self.ready[registers.trailing_zeros() as usize]);
+            registers &= registers - 1;
+        }
+        latest
+    }
+
+    /// Makes an instruction's results known, and fires what retired.
+    #[inline(always)]
+    fn finish(
+        &mut self,
+        instruction: &Instruction,
+        mut destinations: Registers,
+        flow: &Flow<'_>,
+        total: usize,
+        occurrences: &mut Occurrences,
+    ) {
+        let row = instruction.row;
+        let execution = flow.execution;
+        if flow.exchanged {
+            let [a, b] = [destinations.trailing_zeros(), 63 - destinations.leading_zeros()];
+            if destinations != 0 {
+                self.ready.swap(a as usize, b as usize);
+            }
+        } else {
+            let result = if flow.computed { flow.value } else { flow.complete };
+            while destinations != 0 {
+                self.ready[destinations.trailing_zeros() as usize] = result;
+                destinations &= destinations - 1;
+            }
+        }
+        if flow.pointer != 0 {
+            self.ready[usize::from(STACK_POINTER)] = flow.pointer;
+        }
+        if self.core.partial == PartialRegisters::Renamed {
+            self.note_parts(instruction, flow.retired);
+        }
+        occurrences.fire(Signal::UopRetired, total as u64);
+        occurrences.fire(Signal::InsnDecoded, 1);
+        if row.behaviour != 0 || execution.resync {
+            self.finish_specially(row, flow, occurrences);
+        }
+        if execution.misprediction != Misprediction::None || execution.taken {
+            self.go_elsewhere(execution, flow, occurrences);
+        }
+        if self.retirement.without_float > 0 && self.core.stalls.without_float {
+            occurrences.fire(Signal::StallNoFpuRetire, self.retirement.without_float);
+            self.retirement.without_float = 0;
+        }
+        if row.decode == Decode::Double {
+            self.count_double(occurrences);
+        }
+        if self.core.fuses {
+            count_fused(row, execution, occurrences);
+        }
+        if execution.fill_wait > 0 {
+            let end = flow.complete;
+            let begin = (end.saturating_sub(u64::from(execution.fill_wait))).max(self.fill_wait);
+            if end > begin {
+                occurrences.fire(Signal::StallL2FillWait, end - begin);
+                self.fill_wait = end;
+            }
+        }
+    }
+
+    /// Notes which registers were written in part.
+    #[inline(always)]
+    fn note_parts(&mut self, instruction: &Instruction, retired: u64) {
+        let written = instruction.destinations & ALL_GENERAL;
+        // A register that was zero as a whole needs no merging.
+        let parts = instruction.partial & !self.zeroed;
+        self.partial = self.partial & !(written & !instruction.partial) | parts;
+        self.zeroed = (self.zeroed & !(written & !instruction.partial)) | instruction.zeroed;
+        let mut left = parts;
+        while left != 0 {
+            self.partial_retired[left.trailing_zeros() as usize & 15] = retired;
+            left &= left - 1;
+        }
+    }
+
+    /// What few instructions leave behind.
+    #[inline(never)]
+    fn finish_specially(&mut self, row: &Row, flow: &Flow<'_>, occurrences: &mut Occurrences) {
+        let is = |what: u16| row.behaviour & what != 0;
+        if is(behaviour::SERIALISES) {
+            self.hold = flow.retired + 1;
+            self.hold_for = Hold::Serialisation;
+        }
+        if is(behaviour::FAR) || flow.execution.resync {
+            self.hold = flow.retired + 1;
+            self.hold_for = Hold::Far;
+            self.front.redirect(flow.complete + u64::from(self.core.redirect));
+        }
+        if is(behaviour::SEGMENT_LOAD) {
+            self.segment = flow.complete;
+            self.segments[usize::from(flow.execution.segment & 7)] = flow.retired;
+        }
+        for (what, signal) in [
+            (behaviour::MULTIPLY, Signal::ArithMul),
+            (behaviour::DIVIDE, Signal::ArithDiv),
+            (behaviour::FLOP, Signal::X87FlopExecuted),
+            (behaviour::BRANCH, Signal::BranchDecoded),
+            (behaviour::SYNCHRONISES, Signal::UopSync),
+        ] {
+            if is(what) {
+                occurrences.fire(signal, 1);
+            }
+        }
+        if is(behaviour::MMX) {
+            let computing = row.operations.iter().flat_map(|operation| operation.parts);
+            let computing =
+                computing.filter(|part| matches!(part.role, Role::Operate | Role::Half)).count();
+            occurrences.fire(Signal::UopMmx, computing as u64);
+        }
+    }
+
+    /// What follows is fetched from elsewhere.
+    #[inline(always)]
+    fn go_elsewhere(
+        &mut self,
+        execution: &Execution,
+        flow: &Flow<'_>,
+        occurrences: &mut Occurrences,
+    ) {
+        match execution.misprediction {
+            Misprediction::None => {
+                let bubble = u64::from(self.core.fetch.bubble);
+                self.front.redirect(self.front.fetched() + 1 + bubble);
+                if self.core.fetch.bubble_stalls && bubble > 0 {
+                    occurrences.fire(Signal::StallIfetch, bubble);
+                }
+            }
+            Misprediction::Decoder => {
+                self.front.redirect(self.front.decoded + u64::from(self.core.decode_redirect));
+            }
+            Misprediction::Execution => {
+                self.front.redirect(flow.complete + u64::from(self.core.redirect));
+                self.hold = flow.retired + 1;
+                self.hold_for = Hold::Misprediction;
+            }
+        }
+    }
+
+    /// Fires in which position the first half of a DirectPath Double was.
+    #[inline(always)]
+    fn count_double(&self, occurrences: &mut Occurrences) {
+        // The second half is where the decoders are now, one behind the first: in the last position
+        // if it began a line.
+        let signal = match self.front.position {
+            2 => Signal::UopFastpathDouble0,
+            3 => Signal::UopFastpathDouble1,
+            _ => Signal::UopFastpathDouble2,
+        };
+        occurrences.fire(signal, 1);
+    }
+}
+
+/// Fires the fused micro-operations that retired.
+fn count_fused(row: &Row, execution: &Execution, occurrences: &mut Occurrences) {
+    let mut fused = 0;
+    let each = row.each.iter().map(|operation| (operation, u64::from(execution.iterations)));
+    for (operation, times) in row.operations.iter().map(|operation| (operation, 1)).chain(each) {
+        if operation.parts.len() < 2 {
+            continue;
+        }
+        let signal =
+            if operation.stores > 0 { Signal::UopFusedStore } else { Signal::UopFusedLoadOp };
+        occurrences.fire(signal, times);
+        fused += times;
+    }
+    if execution.float_exception && fused > 0 {
+        occurrences.fire(Signal::Unfusion, fused);
+    }
+}
+
+/// Brings the stack pointer up to date where the decoder had changed it: an addition in an ALU.
+const SYNCHRONISE: MacroOp = MacroOp::new(&[MicroOp::new(Role::Pointer, ALU_PORTS, 1)]);
+
+/// Ports 0 and 1.
+const ALU_PORTS: u16 = 0b11;

@@ -1,0 +1,135 @@
+//! How much room is left in schedulers and buffers, as dispatch goes on from cycle to cycle.
+
+/// Room in up to eight structures: a byte each, of at most 127 places.
+pub(super) type Places = u64;
+
+/// The bit of each byte that is free in every number of places.
+const GUARD: u64 = 0x8080_8080_8080_8080;
+
+/// Cycles ahead for which releases are noted where they belong.
+const AHEAD: u64 = 1024;
+
+/// Places that can be released later than that: more than are held at once.
+const LATER: usize = 512;
+
+/// Places that are taken in program order, and released in any.
+#[derive(Clone, Debug)]
+pub(super) struct Room {
+    /// The cycle that `free` is for.
+    now: u64,
+    /// What is free in it.
+    free: Places,
+    /// What becomes free in each of the next cycles.
+    releases: Box<[Places; AHEAD as usize]>,
+    /// What becomes free after them, and when.
+    later: Box<[(u64, Places); LATER]>,
+    later_len: usize,
+    /// When the first of those comes near enough for `releases`, or earlier.
+    look_again: u64,
+}
+
+impl Room {
+    pub(super) fn new(capacity: Places) -> Self {
+        Self {
+            now: 0,
+            free: capacity,
+            releases: Box::new([0; AHEAD as usize]),
+            later: Box::new([(0, 0); LATER]),
+            later_len: 0,
+            look_again: u64::MAX,
+        }
+    }
+
+    /// The cycle that it has come to.
+    #[inline(always)]
+    pub(super) fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Goes on to the next cycle.
+    #[inline(always)]
+    pub(super) fn step(&mut self) {
+        self.now += 1;
+        let slot = &mut self.releases[(self.now % AHEAD) as usize];
+        self.free += *slot;
+        *slot = 0;
+        if self.now >= self.look_again {
+            self.sort_in();
+        }
+    }
+
+    /// Goes on to a cycle, unless it is there or later already.
+    #[inline(always)]
+    pub(super) fn advance(&mut self, cycle: u64) {
+        if cycle > self.now + 2 * AHEAD {
+            self.skip(cycle);
+        }
+        while self.now < cycle {
+            self.step();
+        }
+    }
+
+    /// Goes on towards a cycle that is far off, past all releases.
+    #[cold]
+    fn skip(&mut self, cycle: u64) {
+        let last = self.later[..self.later_len].iter().map(|&(cycle, _)| cycle).max();
+        let last = last.unwrap_or(0).max(self.now + AHEAD).min(cycle);
+        while self.now < last {
+            self.step();
+        }
+        self.now = cycle;
+    }
+
+    /// Which structures lack the places: a set bit 7 in the byte of each; 0 if none does.
+    #[inline(always)]
+    pub(super) fn lacks(&self, places: Places) -> u64 {
+        !((self.free | GUARD) - places) & GUARD
+    }
+
+    /// Takes places, which are free.
+    #[inline(always)]
+    pub(super) fn take(&mut self, places: Places) {
+        self.free -= places;
+    }
+
+    /// Notes that places are free from a cycle on.
+    #[inline(always)]
+    pub(super) fn release(&mut self, cycle: u64, places: Places) {
+        if cycle <= self.now {
+            self.free += places;
+        } else if cycle - self.now < AHEAD {
+            self.releases[(cycle % AHEAD) as usize] += places;
+        } else {
+            self.release_later(cycle, places);
+        }
+    }
+
+    #[cold]
+    fn release_later(&mut self, cycle: u64, places: Places) {
+        if self.later_len == LATER {
+            // Cannot be: the structures together have fewer places. If so, they come back too early.
+            self.releases[((self.now + AHEAD - 1) % AHEAD) as usize] += places;
+            return;
+        }
+        self.later[self.later_len] = (cycle, places);
+        self.later_len += 1;
+        self.look_again = self.look_again.min(cycle - (AHEAD - 1));
+    }
+
+    #[cold]
+    fn sort_in(&mut self) {
+        self.look_again = u64::MAX;
+        let mut n = 0;
+        while n < self.later_len {
+            let (cycle, places) = self.later[n];
+            if cycle - self.now < AHEAD {
+                self.releases[(cycle % AHEAD) as usize] += places;
+                self.later_len -= 1;
+                self.later[n] = self.later[self.later_len];
+            } else {
+                self.look_again = self.look_again.min(cycle - (AHEAD - 1));
+                n += 1;
+            }
+        }
+    }
+}
