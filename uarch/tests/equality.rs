@@ -6,7 +6,7 @@ use oracle::{Step, run};
 use pmu_model::Signal;
 use uarch::{
     occurrences::Occurrences,
-    part::pipelines::K8,
+    part::pipelines::{K8, P6, PM},
     pipeline::out_of_order::{
         Core, Execution, Forwarding, Instruction, Misprediction, Operands, Pipeline, registers,
         table::{Form, Shape, Variant, Width, behaviour},
@@ -180,4 +180,14 @@ fn compare(core: &'static Core, seed: u64, rounds: usize) {
 #[test]
 fn k8_equals_the_simulation_of_every_cycle() {
     compare(&K8, 0x9e37_79b9_7f4a_7c15, 400);
+}
+
+#[test]
+fn p6_equals_the_simulation_of_every_cycle() {
+    compare(&P6, 0xd1b5_4a32_d192_ed03, 400);
+}
+
+#[test]
+fn pm_equals_the_simulation_of_every_cycle() {
+    compare(&PM, 0x94d0_49bb_1331_11eb, 400);
 }

@@ -6,9 +6,9 @@
 
 use pmu_model::Signal;
 
-use super::k8_operations;
+use super::{k8_operations, p6_operations, pm_operations};
 use crate::pipeline::out_of_order::{
-    Core, Decoders, Fetch, Memory, PartialRegisters, Schedulers, Stalls,
+    Core, Decoders, Fetch, Memory, PartialRegisters, Schedulers, SegmentLoads, Stalls,
 };
 
 /// What AMD's dispatch stalls are counted as: events D0h to DAh of BKDG, section 10.2.1.6.
@@ -70,8 +70,82 @@ pub static K8: Core = Core {
     // Not sourced.
     decode_redirect: 4,
     partial: PartialRegisters::Merged,
+    segment_loads: SegmentLoads::InTurn,
     folds_stack: false,
     fuses: false,
     float_pipes: [k8_operations::FADD, k8_operations::FMUL, k8_operations::FSTORE],
     stalls: AMD_STALLS,
+};
+
+/// What is counted of the stalls of Intel's renamer: RESOURCE_STALLS (A2h) has them all, the wait for the
+/// retirement of a mispredicted branch and for the store buffer to drain among them (Intel 253669, table
+/// of the P6 family's events).
+const INTEL_STALLS: Stalls = Stalls {
+    any: Some(Signal::StallResource),
+    reorder_buffer: None,
+    integer: None,
+    float: None,
+    memory: None,
+    mispredicted: None,
+    serialising: None,
+    far: None,
+    segment: None,
+    all_quiet: None,
+    decoder_empty: None,
+    without_float: false,
+};
+
+/// The P6 family: Pentium Pro, II and III.
+pub static P6: Core = P6_CORE;
+
+/// What the family has in common.
+const P6_CORE: Core = Core {
+    table: &p6_operations::TABLE,
+    fetch: Fetch {
+        // Aligned blocks of 16 bytes, and a double buffer: Fog chapter 15.
+        window_shift: 4,
+        windows: 2,
+        // A taken jump takes two cycles: Fog 29.1.
+        bubble: 1,
+        // IFU_MEM_STALL has only what memory and translation delay.
+        bubble_stalls: false,
+        // Not sourced.
+        length_change: 3,
+    },
+    // Fog chapter 14: three decoders, the first for up to 4 micro-operations, the others for one of up
+    // to 8 bytes; at most 6 micro-operations leave them. Three a cycle from microcode: not sourced.
+    decoders: Decoders::Template { count: 3, first: 4, bytes: 8, queue: 6, microcode: 3 },
+    // Three are renamed and retire a cycle: Fog chapter 14. The rest is not sourced (40 places in the
+    // reorder buffer, 20 in the reservation station, 16 load and 12 store buffers are common
+    // knowledge).
+    width: 3,
+    reorder_buffer: 40,
+    schedulers: Schedulers::Unified { entries: 20 },
+    issue_delay: 1,
+    float_delay: 1,
+    memory: Memory::Buffers { loads: 16, stores: 12 },
+    // Not sourced.
+    forward_delay: 3,
+    // 10 cycles at least: Fog 22.2.2 has 10 to 20. See `AMD_REDIRECT` for the stages.
+    redirect: 10 + 1 - 1 - 1 - 2,
+    // Not sourced.
+    decode_redirect: 4,
+    partial: PartialRegisters::Renamed,
+    segment_loads: SegmentLoads::Renamed,
+    folds_stack: false,
+    fuses: false,
+    float_pipes: [0; 3],
+    stalls: INTEL_STALLS,
+};
+
+/// Pentium M (Dothan).
+pub static PM: Core = Core {
+    table: &pm_operations::TABLE,
+    // 12 cycles at least: not sourced.
+    redirect: 12 + 1 - 1 - 1 - 2,
+    // Not sourced; a place holds a fused micro-operation.
+    schedulers: Schedulers::Unified { entries: 24 },
+    folds_stack: true,
+    fuses: true,
+    ..P6_CORE
 };

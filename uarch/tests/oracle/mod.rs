@@ -448,8 +448,7 @@ impl<'a> Machine<'a> {
 
     fn probe(&mut self) {
         let Memory::InOrder { ports, bank, index, second, .. } = self.core.memory else { return };
-        loop {
-            let Some(&(op, part)) = self.memory.front() else { break };
+        while let Some(&(op, part)) = self.memory.front() {
             if self.ops[op].parts[part].issued.is_none_or(|issued| issued >= self.now) {
                 break;
             }

@@ -35,6 +35,8 @@ pub struct Core {
     pub decode_redirect: u8,
     /// What becomes of a register of which only a part is written.
     pub partial: PartialRegisters,
+    /// How segment loads follow each other.
+    pub segment_loads: SegmentLoads,
     /// Whether the decoder keeps the changes of the stack pointer by PUSH, POP, CALL and RET.
     pub folds_stack: bool,
     /// Whether a load and an operation, and the halves of a store, can be one macro-operation, which
@@ -135,6 +137,15 @@ pub enum PartialRegisters {
     Merged,
     /// The part is renamed on its own. A read of more than it waits in the renamer until the write has
     /// retired.
+    Renamed,
+}
+
+/// How segment loads follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentLoads {
+    /// One waits until the last one is complete, whatever the register.
+    InTurn,
+    /// Each segment register is renamed once: a second load of it waits until the first has retired.
     Renamed,
 }
 

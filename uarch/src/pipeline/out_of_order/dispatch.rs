@@ -4,7 +4,7 @@
 use pmu_model::Signal;
 
 use super::{
-    core::{Core, Decoders, Memory, Schedulers},
+    core::{Core, Decoders, Memory, Schedulers, SegmentLoads},
     front_end::Decoded,
     instruction::{Execution, Instruction},
     operation::MacroOp,
@@ -193,24 +193,37 @@ impl Pipeline {
             self.stall(stalls.all_quiet, cycle, self.memory.quiet, occurrences);
         }
         if behaviour & behaviour::SEGMENT_LOAD != 0 {
-            self.stall(stalls.segment, cycle, self.segment, occurrences);
-            // Intel's processors rename a segment register once: a second load of it waits until the
-            // first has retired.
-            let retired = self.segments[usize::from(execution.segment & 7)] + 1;
-            if stalls.segment.is_none() && retired > *cycle {
-                let signal = match execution.segment {
-                    0 => Some(Signal::StallSegRenameEs),
-                    3 => Some(Signal::StallSegRenameDs),
-                    4 => Some(Signal::StallSegRenameFs),
-                    5 => Some(Signal::StallSegRenameGs),
-                    _ => None,
-                };
-                if let Some(signal) = signal {
-                    occurrences.fire(signal, 1);
+            match self.core.segment_loads {
+                SegmentLoads::InTurn => {
+                    self.stall(stalls.segment, cycle, self.segment, occurrences);
                 }
-                self.stall(None, cycle, retired, occurrences);
+                SegmentLoads::Renamed => self.wait_for_segment(execution, cycle, occurrences),
             }
         }
+    }
+
+    /// Waits until an earlier load of the same segment register has retired.
+    fn wait_for_segment(
+        &self,
+        execution: &Execution,
+        cycle: &mut u64,
+        occurrences: &mut Occurrences,
+    ) {
+        let retired = self.segments[usize::from(execution.segment & 7)];
+        if retired == 0 || retired < *cycle {
+            return;
+        }
+        let signal = match execution.segment {
+            0 => Some(Signal::StallSegRenameEs),
+            3 => Some(Signal::StallSegRenameDs),
+            4 => Some(Signal::StallSegRenameFs),
+            5 => Some(Signal::StallSegRenameGs),
+            _ => None,
+        };
+        if let Some(signal) = signal {
+            occurrences.fire(signal, 1);
+        }
+        self.stall(None, cycle, retired + 1, occurrences);
     }
 
     /// Waits for the retirement of writes to parts of registers of which more is read.

@@ -36,7 +36,7 @@ pub mod table;
 mod units;
 
 pub use self::{
-    core::{Core, Decoders, Fetch, Memory, PartialRegisters, Schedulers, Stalls},
+    core::{Core, Decoders, Fetch, Memory, PartialRegisters, Schedulers, SegmentLoads, Stalls},
     instruction::{Execution, Forwarding, Instruction, Misprediction, Operands},
     operation::{Blocking, MacroOp, MicroOp, Role, Units},
     pipeline::Pipeline,

@@ -364,6 +364,9 @@ impl Pipeline {
     ) {
         let row = instruction.row;
         let execution = flow.execution;
+        if flow.pointer != 0 {
+            self.ready[usize::from(STACK_POINTER)] = flow.pointer;
+        }
         if flow.exchanged {
             let [a, b] = [destinations.trailing_zeros(), 63 - destinations.leading_zeros()];
             if destinations != 0 {
@@ -375,9 +378,6 @@ impl Pipeline {
                 self.ready[destinations.trailing_zeros() as usize] = result;
                 destinations &= destinations - 1;
             }
-        }
-        if flow.pointer != 0 {
-            self.ready[usize::from(STACK_POINTER)] = flow.pointer;
         }
         if self.core.partial == PartialRegisters::Renamed {
             self.note_parts(instruction, flow.retired);
@@ -394,7 +394,7 @@ impl Pipeline {
             occurrences.fire(Signal::StallNoFpuRetire, self.retirement.without_float);
             self.retirement.without_float = 0;
         }
-        if row.decode == Decode::Double {
+        if row.decode == Decode::Double && matches!(self.core.decoders, Decoders::Lines) {
             self.count_double(occurrences);
         }
         if self.core.fuses {
