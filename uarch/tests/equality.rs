@@ -6,7 +6,7 @@ use oracle::{Step, run};
 use pmu_model::Signal;
 use uarch::{
     occurrences::Occurrences,
-    part::pipelines::{K8, P6, PM},
+    part::pipelines::{K7, K8, P6, PM},
     pipeline::out_of_order::{
         Core, Execution, Forwarding, Instruction, Misprediction, Operands, Pipeline, registers,
         table::{Form, Shape, Variant, Width, behaviour},
@@ -179,15 +179,20 @@ fn compare(core: &'static Core, seed: u64, rounds: usize) {
 
 #[test]
 fn k8_equals_the_simulation_of_every_cycle() {
-    compare(&K8, 0x9e37_79b9_7f4a_7c15, 400);
+    compare(&K8, 0x9e37_79b9_7f4a_7c15, 150);
 }
 
 #[test]
 fn p6_equals_the_simulation_of_every_cycle() {
-    compare(&P6, 0xd1b5_4a32_d192_ed03, 400);
+    compare(&P6, 0xd1b5_4a32_d192_ed03, 150);
 }
 
 #[test]
 fn pm_equals_the_simulation_of_every_cycle() {
-    compare(&PM, 0x94d0_49bb_1331_11eb, 400);
+    compare(&PM, 0x94d0_49bb_1331_11eb, 150);
+}
+
+#[test]
+fn k7_equals_the_simulation_of_every_cycle() {
+    compare(&K7, 0xbf58_476d_1ce4_e5b9, 150);
 }

@@ -4,7 +4,7 @@
 mod names;
 
 use uarch::{
-    part::pipelines::{K8, P6, PM},
+    part::pipelines::{K7, K8, P6, PM},
     pipeline::out_of_order::{
         Core, Role, Schedulers,
         table::{Decode, Form, Row, Shape, Variant, Width},
@@ -12,7 +12,7 @@ use uarch::{
 };
 
 /// The parts.
-const PARTS: &[(&str, &Core)] = &[("k8", &K8), ("p6", &P6), ("pm", &PM)];
+const PARTS: &[(&str, &Core)] = &[("k7", &K7), ("k8", &K8), ("p6", &P6), ("pm", &PM)];
 
 fn shapes() -> impl Iterator<Item = Shape> {
     Form::ALL.into_iter().flat_map(|form| {

@@ -3,7 +3,7 @@
 use pmu_model::Signal;
 use uarch::{
     occurrences::Occurrences,
-    part::pipelines::K8,
+    part::pipelines::{K7, K8, P6, PM},
     pipeline::out_of_order::{
         Core, Execution, Forwarding, Instruction, Misprediction, Operands, Pipeline, registers,
         table::{Form, Shape, Variant, Width},
@@ -239,4 +239,150 @@ fn retirement_is_told_by_the_cycle() {
     let first = cycles[0].0;
     assert_eq!(cycles, [(first, 3), (first + 1, 3), (first + 2, 3)]);
     assert_eq!(machine.fired(Signal::UopRetired), 12);
+}
+
+/// gcc's athlon.md: a load adds nothing to FADD, since the floating-point pipeline begins later; IMUL takes
+/// 5 cycles, LEA 2.
+#[test]
+fn k7_takes_the_times_of_its_description() {
+    for (name, shape, chain, cycles) in [
+        ("Add", SOURCE, operands(EAX, EAX, EAX | FLAGS), 4),
+        ("Imul", REGISTERS, operands(EAX, 0, EAX | FLAGS), 5),
+        ("Lea", SOURCE, operands(0, EAX, EAX), 2),
+        ("Fadd", (Form::Mem, Width::Bits64), operands(ST0, ESI, ST0), 4),
+        ("Fdiv", (Form::RegReg, Width::Bits80), operands(ST0 | ST1, 0, ST0), 24),
+    ] {
+        let mut machine = Machine::new(&K7);
+        let instruction = machine.instruction(name, shape, chain);
+        assert_eq!(machine.rounds(&[instruction], 100), 100 * cycles, "{name} {shape:?}");
+    }
+    let retired = |shape, chain| {
+        let mut machine = Machine::new(&K7);
+        let instruction = machine.instruction("Fadd", shape, chain);
+        machine.execute(&instruction, 3, Execution::default())
+    };
+    let register = retired((Form::RegReg, Width::Bits80), operands(ST0 | ST1, 0, ST0));
+    assert_eq!(register, retired((Form::Mem, Width::Bits64), operands(ST0, ESI, ST0)));
+}
+
+/// A. Fog, section 29: delays, and how many cycles apart independent ones begin.
+#[test]
+fn p6_delays_and_throughputs_are_those_measured() {
+    const DIVIDE: (Form, Width) = (Form::Reg, Width::Bits32);
+    const X87: (Form, Width) = (Form::RegReg, Width::Bits80);
+    for (name, shape, chain, delay, apart) in [
+        ("Add", REGISTERS, operands(EAX, 0, EAX), 1, None),
+        ("Imul", REGISTERS, operands(EAX, 0, EAX), 4, Some(1)),
+        ("Div", DIVIDE, operands(EAX, 0, EAX), 39, Some(37)),
+        ("Fdiv", X87, operands(ST0, 0, ST0), 38, Some(37)),
+        ("Fadd", X87, operands(ST0, 0, ST0), 3, Some(1)),
+        ("Fmul", X87, operands(ST0, 0, ST0), 5, Some(2)),
+        ("Mov", SOURCE, operands(0, EAX, EAX), 3, None),
+    ] {
+        for core in [&P6, &PM] {
+            let mut machine = Machine::new(core);
+            let instruction = machine.instruction(name, shape, chain);
+            assert_eq!(machine.rounds(&[instruction], 100), 100 * delay, "{name}");
+            let Some(apart) = apart else { continue };
+            let mut machine = Machine::new(core);
+            let instruction = machine.instruction(name, shape, Operands { sources: 0, ..chain });
+            let taken = machine.rounds(&[instruction], 100);
+            assert!(taken.abs_diff(100 * apart) <= 1, "{name} {taken}");
+        }
+    }
+}
+
+/// A. Fog, section 29.1: a loop of a jump to itself takes two cycles.
+#[test]
+fn p6_jumps_every_second_cycle() {
+    let mut machine = Machine::new(&P6);
+    let jump = machine.instruction("Jmp", (Form::None, Width::Bits32), Operands::default());
+    let mut round = || {
+        machine.address = 0x100;
+        machine.execute(&jump, 2, Execution { taken: true, ..Execution::default() })
+    };
+    let start = (0..100).map(|_| round()).last().unwrap();
+    let end = (0..100).map(|_| round()).last().unwrap();
+    assert_eq!(end - start, 200);
+}
+
+/// A. Fog, chapter 14: instructions of 1, 1, 2 and 4 micro-operations are decoded in three cycles, since only
+/// the first decoder takes the last two; in the order 2, 1, 1, 4 in two.
+#[test]
+fn p6_decodes_in_fewer_cycles_if_the_first_decoder_is_used() {
+    let run = |order: [usize; 4]| {
+        let mut machine = Machine::new(&P6);
+        let one = machine.instruction("Mov", REGISTERS, operands(0, 0, ECX));
+        let two = machine.instruction("Add", SOURCE, operands(0, 0, EDX));
+        let four = machine.instruction("Add", (Form::MemReg, Width::Bits32), operands(0, 0, 0));
+        let all = [one, one, two, four];
+        order.map(|n| machine.execute(&all[n], 2, Execution::default()))[3]
+    };
+    assert_eq!(run([0, 1, 2, 3]) - run([2, 0, 1, 3]), 1);
+}
+
+/// A read of EAX behind a write of AL waits until that has retired; not if EAX was zeroed before (the
+/// rule of Intel's optimisation manuals for the P6 family).
+#[test]
+fn p6_waits_for_the_retirement_of_a_partial_write() {
+    let run = |zeroed: bool| {
+        let mut machine = Machine::new(&P6);
+        let zero = machine.instruction(
+            "Xor",
+            REGISTERS,
+            Operands { zeroes: zeroed, ..operands(EAX, 0, EAX | FLAGS) },
+        );
+        let low = machine.instruction(
+            "Mov",
+            (Form::RegImm, Width::Bits8),
+            Operands { partial: EAX, ..operands(0, 0, EAX) },
+        );
+        let read =
+            machine.instruction("Mov", REGISTERS, Operands { whole: EAX, ..operands(EAX, 0, ECX) });
+        for instruction in [zero, low, read] {
+            machine.execute(&instruction, 2, Execution::default());
+        }
+        machine.fired(Signal::StallPartialRegister)
+    };
+    // The write is dispatched in the cycle of the read's turn, issued in the next, complete in the one
+    // behind and retires in the one behind that: the read can go in the fourth.
+    assert_eq!((run(false), run(true)), (4, 0));
+}
+
+/// Intel 248966 pages 1-28, 1-29: a push is one fused micro-operation and needs none for ESP, until an
+/// instruction reads ESP itself.
+#[test]
+fn pm_fuses_stores_and_folds_the_stack_pointer() {
+    const ESP: u64 = 1 << registers::STACK_POINTER;
+    for (core, pushes, brought_up) in [(&P6, 3, 0), (&PM, 1, 1)] {
+        let mut machine = Machine::new(core);
+        let push =
+            machine.instruction("Push", (Form::Reg, Width::Bits32), operands(EAX | ESP, ESP, ESP));
+        let read = machine.instruction("Mov", SOURCE, operands(0, ESP, ECX));
+        for instruction in [push, push, read, read] {
+            machine.execute(&instruction, 2, Execution::default());
+        }
+        let fused = if brought_up == 1 { 2 } else { 0 };
+        assert_eq!(machine.fired(Signal::UopRetired), 2 * pushes + 2 + brought_up);
+        assert_eq!(machine.fired(Signal::UopEsp), brought_up);
+        assert_eq!(machine.fired(Signal::UopFusedStore), fused);
+        assert_eq!(machine.fired(Signal::UopFusedLoadOp), 0);
+    }
+}
+
+/// DirectPath Doubles by the position of their first half (BKDG 26094, event CCh): they straddle two
+/// lines where only one decoder is left.
+#[test]
+fn k8_doubles_are_counted_by_their_position() {
+    let mut machine = Machine::new(&K8);
+    let pop = machine.instruction("Leave", (Form::None, Width::Bits32), operands(0, 0, 0));
+    for _ in 0..6 {
+        machine.execute(&pop, 1, Execution::default());
+    }
+    // 0+1, 2 and 0, 1+2; and again.
+    for signal in
+        [Signal::UopFastpathDouble0, Signal::UopFastpathDouble1, Signal::UopFastpathDouble2]
+    {
+        assert_eq!(machine.fired(signal), 2);
+    }
 }

@@ -41,11 +41,6 @@ pub(super) const X87: &[Row] = &[
     Row::new(&["Fimul"], ANY, Float::<FMUL, 8>::SOURCE, NONE).in_all(2).and(FLOP | MULTIPLY),
     Row::new(&["Fidiv", "Fidivr"], ANY, Root::<24, 21>::SOURCE, NONE).in_all(2).and(FLOP | DIVIDE),
     Row::new(&["Ficom", "Ficomp"], ANY, Float::<FADD, 6>::SOURCE, NONE).in_all(2).and(FLOP),
-    // 16, 20 and 24 cycles by precision are said of it; gcc has 11 and 19.
-    Row::new(&["Fdiv", "Fdivp", "Fdivr", "Fdivrp"], REGISTER, Root::<20, 17>::REGISTER, NONE)
-        .and(FLOP | DIVIDE),
-    Row::new(&["Fdiv", "Fdivp", "Fdivr", "Fdivrp"], MEMORY, Root::<20, 17>::SOURCE, NONE)
-        .and(FLOP | DIVIDE),
     Row::new(&["Fsqrt"], ANY, Root::<35, 32>::REGISTER, GCC).and(FLOP),
     Row::new(&["Fabs", "Fchs"], ANY, Float::<FMUL, 2>::REGISTER, OG8).and(FLOP),
     Row::new(
@@ -66,16 +61,9 @@ pub(super) const X87: &[Row] = &[
     Row::new(&["Fcomi", "Fcomip", "Fucomi", "Fucomip"], ANY, Float::<FADD, 3>::REGISTER, OG8)
         .decoded(Decode::Microcode)
         .and(FLOP),
-    Row::new(&["Fcmovcc"], ANY, Float::<FANY, 15>::REGISTER, OG8).in_all(9),
     Row::new(&["Fxam"], ANY, Float::<FADD, 2>::REGISTER, NONE),
     Row::new(&["Fxch"], ANY, EXCHANGES, NONE),
-    Row::new(&["Fld"], MEMORY, Float::<FANY, 13>::SOURCE, GCC).of_width(W80).in_all(7),
-    Row::new(&["Fld"], MEMORY, Float::<FSTORE, 2>::SOURCE, GCC),
     Row::new(&["Fld"], ANY, Float::<FADDMUL, 2>::REGISTER, GCC),
-    Row::new(&["Fst", "Fstp", "Fstpnce"], MEMORY, Float::<FANY, 8>::STORE, GCC)
-        .of_width(W80)
-        .in_all(7),
-    Row::new(&["Fst", "Fstp", "Fstpnce"], MEMORY, Float::<FSTORE, 2>::STORE, GCC),
     Row::new(&["Fst", "Fstp", "Fstpnce"], ANY, Float::<FADDMUL, 2>::REGISTER, GCC),
     Row::new(&["Fild"], ANY, Float::<FSTORE, 4>::SOURCE, NONE),
     Row::new(&["Fist", "Fistp", "Fisttp"], ANY, Float::<FSTORE, 4>::STORE, GCC),
@@ -105,6 +93,22 @@ pub(super) const X87: &[Row] = &[
     Row::new(&["Fninit"], ANY, Float::<FANY, 70>::REGISTER, NONE).in_all(60),
     Row::new(&["Fnstenv", "Fnsave"], ANY, STATE, NONE).in_all(60),
     Row::new(&["Fldenv", "Frstor"], ANY, STATE, NONE).in_all(60),
+];
+
+/// Those that K7 takes another time for.
+pub(super) const X87_SLOW: &[Row] = &[
+    // 16, 20 and 24 cycles by precision are said of it; gcc has 11 and 19.
+    Row::new(&["Fdiv", "Fdivp", "Fdivr", "Fdivrp"], REGISTER, Root::<20, 17>::REGISTER, NONE)
+        .and(FLOP | DIVIDE),
+    Row::new(&["Fdiv", "Fdivp", "Fdivr", "Fdivrp"], MEMORY, Root::<20, 17>::SOURCE, NONE)
+        .and(FLOP | DIVIDE),
+    Row::new(&["Fcmovcc"], ANY, Float::<FANY, 15>::REGISTER, OG8).in_all(9),
+    Row::new(&["Fld"], MEMORY, Float::<FANY, 13>::SOURCE, GCC).of_width(W80).in_all(7),
+    Row::new(&["Fld"], MEMORY, Float::<FSTORE, 2>::SOURCE, GCC),
+    Row::new(&["Fst", "Fstp", "Fstpnce"], MEMORY, Float::<FANY, 8>::STORE, GCC)
+        .of_width(W80)
+        .in_all(7),
+    Row::new(&["Fst", "Fstp", "Fstpnce"], MEMORY, Float::<FSTORE, 2>::STORE, GCC),
 ];
 
 /// FXCH: an internal NOP in any of the pipes (AMD 25112 table 15, note 2), and an exchange of names.

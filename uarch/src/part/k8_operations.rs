@@ -11,7 +11,7 @@ use super::{
         ALU_STORES, Address, Alu, CALLS, CALLS_MEMORY, COPIES, LEAVES, LOADS, NOTHING, POPS,
         POPS_ALL, POPS_MEMORY, PUSHES, PUSHES_ALL, PUSHES_MEMORY, RETURNS, STEP, STORES,
     },
-    k8_float_operations::{MMX_3DNOW, SSE, SSE_MOVES, X87},
+    k8_float_operations::{MMX_3DNOW, SSE, SSE_MOVES, X87, X87_SLOW},
 };
 use crate::pipeline::out_of_order::table::{
     ANY, Decode, MEMORY, REGISTER, Row, SOURCE, Table, Variant, W8, W16, W32, W64,
@@ -33,13 +33,14 @@ const NONE: &str = "not sourced";
 /// The table of K8.
 pub static TABLE: Table = Table {
     rows: &[
-        MOVES, ARITHMETIC, BITS, STACK, CONTROL, STRINGS, SYSTEM, X87, MMX_3DNOW, SSE, SSE_MOVES,
+        MOVES, ARITHMETIC, PRODUCTS, BITS, STACK, CONTROL, STRINGS, SYSTEM, X87_SLOW, X87,
+        MMX_3DNOW, SSE, SSE_MOVES,
     ],
     step: STEP,
 };
 
 /// Moves and conversions.
-const MOVES: &[Row] = &[
+pub(super) const MOVES: &[Row] = &[
     Row::new(&["Mov", "Movzx", "Movsx", "Movsxd"], REGISTER, Alu::<1>::REGISTER, OG8),
     // Of less than 32 bits the rest of the register is merged, or the load extended.
     Row::new(&["Mov"], SOURCE, Alu::<1>::SOURCE, OG8).of_width(W8 | W16),
@@ -52,8 +53,6 @@ const MOVES: &[Row] = &[
     Row::new(&["Setcc"], REGISTER, Alu::<1>::REGISTER, OG8),
     Row::new(&["Setcc"], MEMORY, ALU_STORES, OG8),
     Row::new(&["Cbw", "Cwde", "Cdqe", "Cwd", "Cdq", "Cqo"], ANY, Alu::<1>::REGISTER, GCC),
-    Row::new(&["Lea"], ANY, Address::<2>::OPERATIONS, OG8).when(Variant::Long),
-    Row::new(&["Lea"], ANY, Address::<1>::OPERATIONS, OG8),
     Row::new(&["Xchg"], REGISTER, Alu::<2>::TWO, NONE).decoded(Decode::Microcode),
     Row::new(&["Xchg", "Xadd"], MEMORY, Alu::<1>::DESTINATION, NONE).in_all(3).and(SYNCHRONISES),
     Row::new(&["Xadd"], REGISTER, Alu::<2>::TWO, NONE).decoded(Decode::Microcode),
@@ -68,7 +67,7 @@ const MOVES: &[Row] = &[
 ];
 
 /// Arithmetic and logic.
-const ARITHMETIC: &[Row] = &[
+pub(super) const ARITHMETIC: &[Row] = &[
     Row::new(&["Cmp", "Test"], MEMORY, Alu::<1>::SOURCE, OG8),
     Row::new(&["Add", "Adc", "Sub", "Sbb", "And", "Or", "Xor"], SOURCE, Alu::<1>::SOURCE, OG8),
     Row::new(
@@ -86,35 +85,6 @@ const ARITHMETIC: &[Row] = &[
         Alu::<1>::REGISTER,
         OG8,
     ),
-    // Two- and three-operand forms; the multiplier belongs to the first lane.
-    Row::new(&["Imul"], REGISTER, Alu::<4>::REGISTER, GCC)
-        .of_width(W16 | W64)
-        .when(Variant::Plain)
-        .decoded(Decode::First)
-        .and(MULTIPLY),
-    Row::new(&["Imul"], REGISTER, Alu::<3>::REGISTER, GCC)
-        .when(Variant::Plain)
-        .decoded(Decode::First)
-        .and(MULTIPLY),
-    Row::new(&["Imul"], MEMORY, Alu::<4>::SOURCE, GCC)
-        .of_width(W16 | W64)
-        .when(Variant::Plain)
-        .decoded(Decode::Microcode)
-        .and(MULTIPLY),
-    Row::new(&["Imul"], MEMORY, Alu::<3>::SOURCE, GCC)
-        .when(Variant::Plain)
-        .decoded(Decode::Microcode)
-        .and(MULTIPLY),
-    // With a product of twice the width.
-    Row::new(&["Mul", "Imul"], REGISTER, Alu::<3>::REGISTER, NONE)
-        .of_width(W8)
-        .decoded(Decode::First)
-        .and(MULTIPLY),
-    Row::new(&["Mul", "Imul"], REGISTER, Alu::<3>::TWO, NONE).of_width(W32).and(MULTIPLY),
-    Row::new(&["Mul", "Imul"], REGISTER, Alu::<5>::TWO, NONE).of_width(W64).and(MULTIPLY),
-    Row::new(&["Mul", "Imul"], REGISTER, Alu::<4>::TWO, NONE).in_all(3).and(MULTIPLY),
-    Row::new(&["Mul", "Imul"], MEMORY, Alu::<5>::TWO_SOURCE, NONE).of_width(W64).and(MULTIPLY),
-    Row::new(&["Mul", "Imul"], MEMORY, Alu::<3>::TWO_SOURCE, NONE).and(MULTIPLY),
     Row::new(&["Div", "Idiv"], REGISTER, Alu::<18>::DIVIDE, GCC)
         .of_width(W8)
         .in_all(31)
@@ -147,8 +117,43 @@ const ARITHMETIC: &[Row] = &[
     Row::new(&["Daa", "Das"], ANY, Alu::<7>::REGISTER, NONE).in_all(12),
 ];
 
+/// LEA and multiplications.
+const PRODUCTS: &[Row] = &[
+    Row::new(&["Lea"], ANY, Address::<2>::OPERATIONS, OG8).when(Variant::Long),
+    Row::new(&["Lea"], ANY, Address::<1>::OPERATIONS, OG8),
+    // Two- and three-operand forms; the multiplier belongs to the first lane.
+    Row::new(&["Imul"], REGISTER, Alu::<4>::REGISTER, GCC)
+        .of_width(W16 | W64)
+        .when(Variant::Plain)
+        .decoded(Decode::First)
+        .and(MULTIPLY),
+    Row::new(&["Imul"], REGISTER, Alu::<3>::REGISTER, GCC)
+        .when(Variant::Plain)
+        .decoded(Decode::First)
+        .and(MULTIPLY),
+    Row::new(&["Imul"], MEMORY, Alu::<4>::SOURCE, GCC)
+        .of_width(W16 | W64)
+        .when(Variant::Plain)
+        .decoded(Decode::Microcode)
+        .and(MULTIPLY),
+    Row::new(&["Imul"], MEMORY, Alu::<3>::SOURCE, GCC)
+        .when(Variant::Plain)
+        .decoded(Decode::Microcode)
+        .and(MULTIPLY),
+    // With a product of twice the width.
+    Row::new(&["Mul", "Imul"], REGISTER, Alu::<3>::REGISTER, NONE)
+        .of_width(W8)
+        .decoded(Decode::First)
+        .and(MULTIPLY),
+    Row::new(&["Mul", "Imul"], REGISTER, Alu::<3>::TWO, NONE).of_width(W32).and(MULTIPLY),
+    Row::new(&["Mul", "Imul"], REGISTER, Alu::<5>::TWO, NONE).of_width(W64).and(MULTIPLY),
+    Row::new(&["Mul", "Imul"], REGISTER, Alu::<4>::TWO, NONE).in_all(3).and(MULTIPLY),
+    Row::new(&["Mul", "Imul"], MEMORY, Alu::<5>::TWO_SOURCE, NONE).of_width(W64).and(MULTIPLY),
+    Row::new(&["Mul", "Imul"], MEMORY, Alu::<3>::TWO_SOURCE, NONE).and(MULTIPLY),
+];
+
 /// Shifts and bits.
-const BITS: &[Row] = &[
+pub(super) const BITS: &[Row] = &[
     Row::new(&["Shl", "Shr", "Sar", "Rol", "Ror"], REGISTER, Alu::<1>::REGISTER, OG8),
     Row::new(&["Shl", "Shr", "Sar", "Rol", "Ror"], MEMORY, Alu::<1>::DESTINATION, OG8),
     Row::new(&["Rcl", "Rcr"], REGISTER, Alu::<7>::REGISTER, NONE).when(Variant::Long).in_all(9),
@@ -177,7 +182,7 @@ const BITS: &[Row] = &[
 ];
 
 /// The stack.
-const STACK: &[Row] = &[
+pub(super) const STACK: &[Row] = &[
     Row::new(&["Push"], MEMORY, PUSHES_MEMORY, NONE).and(STACK_OPERATION),
     Row::new(&["Push"], ANY, PUSHES, GCC).and(STACK_OPERATION),
     Row::new(&["Pop"], MEMORY, POPS_MEMORY, NONE).and(STACK_OPERATION),
@@ -193,7 +198,7 @@ const STACK: &[Row] = &[
 ];
 
 /// Near and far transfers.
-const CONTROL: &[Row] = &[
+pub(super) const CONTROL: &[Row] = &[
     Row::new(&["Jcc"], ANY, Alu::<1>::REGISTER, GCC).and(BRANCH),
     Row::new(&["Jmp"], MEMORY, Alu::<1>::SOURCE, GCC).and(BRANCH),
     Row::new(&["Jmp"], ANY, Alu::<1>::REGISTER, GCC).and(BRANCH),
@@ -216,7 +221,7 @@ const CONTROL: &[Row] = &[
 ];
 
 /// String instructions and ports. The operations of an iteration are estimates.
-const STRINGS: &[Row] = &[
+pub(super) const STRINGS: &[Row] = &[
     Row::new(&["Lods"], ANY, NOTHING, NONE)
         .in_all(4)
         .each(Alu::<1>::SOURCE)
@@ -247,7 +252,7 @@ const STRINGS: &[Row] = &[
 ];
 
 /// System instructions, fences and hints.
-const SYSTEM: &[Row] = &[
+pub(super) const SYSTEM: &[Row] = &[
     Row::new(&["Nop", "HintNop", "Pause"], ANY, NOTHING, OG8),
     Row::new(
         &["Prefetch", "Prefetchw", "Prefetchnta", "Prefetcht0", "Prefetcht1", "Prefetcht2"],

@@ -10,6 +10,7 @@ pub mod predictors;
 pub mod p55c_pipeline;
 mod amd_operations;
 mod intel_operations;
+pub mod k7_operations;
 mod k8_float_operations;
 pub mod k8_operations;
 mod p6_float_operations;

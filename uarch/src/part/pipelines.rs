@@ -6,7 +6,7 @@
 
 use pmu_model::Signal;
 
-use super::{k8_operations, p6_operations, pm_operations};
+use super::{k7_operations, k8_operations, p6_operations, pm_operations};
 use crate::pipeline::out_of_order::{
     Core, Decoders, Fetch, Memory, PartialRegisters, Schedulers, SegmentLoads, Stalls,
 };
@@ -40,7 +40,10 @@ const AMD_MEMORY: Memory =
 const AMD_REDIRECT: u8 = 10 + 1 - 1 - 1 - 2;
 
 /// K8: Athlon 64 and Opteron.
-pub static K8: Core = Core {
+pub static K8: Core = K8_CORE;
+
+/// What K7 and K8 have in common.
+const K8_CORE: Core = Core {
     table: &k8_operations::TABLE,
     fetch: Fetch {
         // 16-byte packets into a 32-byte pick window: OG8 chapter 4 page 71.
@@ -53,7 +56,7 @@ pub static K8: Core = Core {
         // AMD's predecode bits find an instruction's end whatever its prefixes.
         length_change: 0,
     },
-    decoders: Decoders::Lines,
+    decoders: Decoders::Lines { double: true },
     // Three macro-operations, 72 = 24 lines of 3: OG7 figure 1 page 131, which K8 shares; gcc athlon.md.
     width: 3,
     reorder_buffer: 24,
@@ -75,6 +78,17 @@ pub static K8: Core = Core {
     fuses: false,
     float_pipes: [k8_operations::FADD, k8_operations::FMUL, k8_operations::FSTORE],
     stalls: AMD_STALLS,
+};
+
+/// K7: Athlon and Athlon XP.
+pub static K7: Core = Core {
+    table: &k7_operations::TABLE,
+    decoders: Decoders::Lines { double: false },
+    // 18 places for integers: OG7 page 131; six a lane.
+    schedulers: Schedulers::Lanes { integer: 6, float: 36 },
+    // Floating-point execution begins at stage 12, integer execution at stage 9: gcc athlon.md.
+    float_delay: 4,
+    ..K8_CORE
 };
 
 /// What is counted of the stalls of Intel's renamer: RESOURCE_STALLS (A2h) has them all, the wait for the

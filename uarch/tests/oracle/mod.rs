@@ -241,7 +241,7 @@ impl<'a> Machine<'a> {
         self.issue();
         self.dispatch();
         match self.core.decoders {
-            Decoders::Lines => self.decode_line(),
+            Decoders::Lines { .. } => self.decode_line(),
             Decoders::Template { .. } => self.decode_group(),
         }
         self.fetch();
@@ -607,7 +607,7 @@ impl<'a> Machine<'a> {
     }
 
     fn dispatch(&mut self) {
-        let lines = matches!(self.core.decoders, Decoders::Lines);
+        let lines = matches!(self.core.decoders, Decoders::Lines { .. });
         while self.dispatched < self.decoded {
             let op = self.dispatched;
             let state = &self.ops[op];
@@ -728,6 +728,13 @@ impl<'a> Machine<'a> {
         self.decoded = op + 1;
     }
 
+    fn decode_of(&self, step: usize) -> Decode {
+        match (self.program[step].row.decode, self.core.decoders) {
+            (Decode::Double, Decoders::Lines { double: false }) => Decode::Microcode,
+            (decode, _) => decode,
+        }
+    }
+
     fn decode_line(&mut self) {
         // The line before has left the decoders.
         if self.dispatched < self.decoded || self.decoded > 0 && self.last_decode >= self.now {
@@ -756,13 +763,13 @@ impl<'a> Machine<'a> {
             {
                 self.place(self.decoded);
             }
-            if self.program[step].row.decode == Decode::Microcode {
+            if self.decode_of(step) == Decode::Microcode {
                 return;
             }
         }
         while self.next_step < self.program.len() && self.position_free(begun) {
             let step = self.next_step;
-            let decode = self.program[step].row.decode;
+            let decode = self.decode_of(step);
             if !self.fetched(step) {
                 return;
             }

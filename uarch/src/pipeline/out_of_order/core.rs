@@ -70,7 +70,11 @@ pub struct Fetch {
 pub enum Decoders {
     /// Three equal decoders, whose positions in a line are lanes of the pipeline; microcode has lines
     /// of its own.
-    Lines,
+    Lines {
+        /// Whether two neighbouring decoders can share an instruction ([`super::table::Decode::Double`]).
+        /// If not, microcode has it.
+        double: bool,
+    },
     /// The first takes instructions of up to `first` micro-operations, the others those of one that are
     /// no longer than `bytes`.
     Template {

@@ -270,7 +270,7 @@ impl Pipeline {
     #[inline(always)]
     fn begins_cycle(&self, fresh: bool) -> bool {
         match self.core.decoders {
-            Decoders::Lines => fresh,
+            Decoders::Lines { .. } => fresh,
             Decoders::Template { .. } => self.in_cycle == self.core.width,
         }
     }

@@ -150,8 +150,12 @@ impl Pipeline {
         let extra = self.synchronise_stack(instruction, occurrences);
         let total = extra + row.macro_ops() + row.each.len() * execution.iterations as usize;
         let decoded = match self.core.decoders {
-            Decoders::Lines => {
-                self.front.decode_to_line(fetched, row.decode, self.dispatched, self.core.width)
+            Decoders::Lines { double } => {
+                let decode = match row.decode {
+                    Decode::Double if !double => Decode::Microcode,
+                    decode => decode,
+                };
+                self.front.decode_to_line(fetched, decode, self.dispatched, self.core.width)
             }
             decoders @ Decoders::Template { .. } => {
                 self.front.decode_to_group(decoders, fetched, total, instruction.length)
@@ -265,7 +269,7 @@ impl Pipeline {
         flow: &mut Flow<'_>,
         occurrences: &mut Occurrences,
     ) {
-        let lines = matches!(self.core.decoders, Decoders::Lines);
+        let lines = matches!(self.core.decoders, Decoders::Lines { .. });
         let mut position = 0;
         if lines {
             if self.front.position == self.core.width {
@@ -394,7 +398,9 @@ impl Pipeline {
             occurrences.fire(Signal::StallNoFpuRetire, self.retirement.without_float);
             self.retirement.without_float = 0;
         }
-        if row.decode == Decode::Double && matches!(self.core.decoders, Decoders::Lines) {
+        if row.decode == Decode::Double
+            && matches!(self.core.decoders, Decoders::Lines { double: true })
+        {
             self.count_double(occurrences);
         }
         if self.core.fuses {
