@@ -194,29 +194,28 @@ impl Pipeline {
             flow.address = flow.address.max(self.retirement.last + 1).max(self.memory.written);
         }
         let mut fresh = decoded.fresh;
-        for _ in 0..extra {
-            self.macro_op(&SYNCHRONISE, fresh, earliest, &mut flow, occurrences);
+        if extra > 0 {
+            self.another_op(&SYNCHRONISE, fresh, earliest, &mut flow, occurrences);
             flow.address = flow.address.max(flow.pointer);
             flow.sources = flow.sources.max(flow.pointer);
-            fresh = false;
-            earliest = 0;
+            (fresh, earliest) = (false, 0);
         }
         for operation in row.operations {
             self.macro_op(operation, fresh, earliest, &mut flow, occurrences);
-            fresh = false;
-            earliest = 0;
+            (fresh, earliest) = (false, 0);
         }
-        for _ in 0..execution.iterations {
-            for operation in row.each {
-                self.macro_op(operation, fresh, earliest, &mut flow, occurrences);
-                fresh = false;
-                earliest = 0;
+        if row.decode == Decode::Microcode {
+            for _ in 0..execution.iterations {
+                for operation in row.each {
+                    self.another_op(operation, fresh, earliest, &mut flow, occurrences);
+                    (fresh, earliest) = (false, 0);
+                }
             }
-        }
-        for _ in 0..row.steps {
-            self.macro_op(&self.core.table.step, fresh, earliest, &mut flow, occurrences);
-            fresh = false;
-            earliest = 0;
+            for _ in 0..row.steps {
+                let step = self.core.table.step;
+                self.another_op(&step, fresh, earliest, &mut flow, occurrences);
+                (fresh, earliest) = (false, 0);
+            }
         }
         self.finish(instruction, destinations, &flow, total, occurrences);
         flow.retired
@@ -257,6 +256,19 @@ impl Pipeline {
             return 1;
         }
         0
+    }
+
+    /// The same as [`Self::macro_op`], for those that are rare.
+    #[inline(never)]
+    fn another_op(
+        &mut self,
+        operation: &MacroOp,
+        fresh: bool,
+        earliest: u64,
+        flow: &mut Flow<'_>,
+        occurrences: &mut Occurrences,
+    ) {
+        self.macro_op(operation, fresh, earliest, flow, occurrences);
     }
 
     /// Dispatches, issues and retires a macro-operation.

@@ -1,0 +1,170 @@
+//! The named stalls, in programs of two or three instructions whose cycles are worked out by hand.
+//!
+//! What comes first is fetched in cycle 0, decoded in 1, dispatched in 2 and issued in 3.
+
+use pmu_model::Signal;
+use uarch::{
+    occurrences::Occurrences,
+    part::pipelines::{K7, K8, P6},
+    pipeline::out_of_order::{
+        Core, Execution, Instruction, Misprediction, Operands, Pipeline,
+        table::{Form, Shape, Variant, Width},
+    },
+};
+
+const ESI: u64 = 1 << 6;
+const EAX: u64 = 1;
+
+/// Executes instructions of three bytes, and gives what was fired.
+fn run(core: &'static Core, program: &[(&str, Form, Execution)]) -> impl Fn(Signal) -> u64 + use<> {
+    let mut pipeline = Pipeline::new(core);
+    let mut occurrences = Occurrences::default();
+    for (n, &(name, form, execution)) in program.iter().enumerate() {
+        let shape = Shape { form, width: Width::Bits32, variant: Variant::Plain };
+        let row = core.table.look_up(name, shape).unwrap();
+        let operands = match name {
+            "Mov" => Operands { address: ESI, destinations: EAX, length: 3, ..Operands::default() },
+            _ => Operands { length: 3, ..Operands::default() },
+        };
+        let instruction = Instruction::new(core, row, &operands);
+        let execution = Execution { address: 3 * n as u64, ..execution };
+        pipeline.execute(&instruction, &execution, &mut occurrences);
+    }
+    let fired = *occurrences.fired();
+    move |signal| fired[signal.index()]
+}
+
+const NORMAL: Execution = Execution {
+    address: 0,
+    fetch_delay: 0,
+    load_address: 0,
+    load_delay: 0,
+    store_delay: 0,
+    store_address: 0,
+    forwarding: uarch::pipeline::out_of_order::Forwarding::None,
+    fill_wait: 0,
+    taken: false,
+    misprediction: Misprediction::None,
+    locked: false,
+    resync: false,
+    float_exception: false,
+    iterations: 0,
+    segment: 0,
+};
+
+/// A load that misses: probes in 4, has its data in 6 + 100, retires in 107.
+const MISS: (&str, Form, Execution) =
+    ("Mov", Form::RegMem, Execution { load_delay: 100, ..NORMAL });
+
+#[test]
+fn a_slow_fetch_stalls_the_fetcher_and_empties_the_decoder() {
+    let slow = run(&K8, &[("Nop", Form::None, Execution { fetch_delay: 50, ..NORMAL })]);
+    assert_eq!(slow(Signal::StallIfetch), 50);
+    // Dispatch could have begun in cycle 1.
+    assert_eq!(slow(Signal::StallDecoderEmpty), 1 + 50);
+    assert_eq!(slow(Signal::StallDispatchAny), 0);
+}
+
+#[test]
+fn a_serialising_instruction_waits_for_all_before_it() {
+    let fired = run(&K8, &[MISS, ("Cpuid", Form::None, NORMAL)]);
+    // From its turn in cycle 3 to the one behind the load's retirement.
+    assert_eq!(fired(Signal::StallSerialize), 108 - 3);
+    assert_eq!(fired(Signal::StallDispatchAny), 108 - 3);
+}
+
+#[test]
+fn the_right_path_waits_until_the_mispredicted_branch_has_retired() {
+    let branch = Execution { misprediction: Misprediction::Execution, ..NORMAL };
+    let nop = ("Nop", Form::None, NORMAL);
+    let fired = run(&K8, &[MISS, ("Jcc", Form::None, branch), nop]);
+    // The branch is issued in 3 and complete in 4; the right window is there in 11, and its instruction
+    // decoded in 12. The branch retires with the load in 107.
+    assert_eq!(fired(Signal::StallBranchAbort), 108 - 13);
+    assert_eq!(fired(Signal::StallDecoderEmpty), 1 + (13 - 3));
+
+    let resync = Execution { resync: true, ..NORMAL };
+    let fired = run(&K8, &[MISS, ("Cmc", Form::None, resync), nop]);
+    assert_eq!((fired(Signal::StallFarOrResync), fired(Signal::StallBranchAbort)), (108 - 13, 0));
+}
+
+#[test]
+fn a_segment_load_waits_for_another() {
+    let load = ("MovToSegment", Form::Reg, NORMAL);
+    let fired = run(&K8, &[load, load]);
+    // Seven operations in three lines, dispatched in 2 to 4; the first is issued in 3 and takes 8 (AMD
+    // 25112 table 13). The second instruction's turn is in 5.
+    assert_eq!(fired(Signal::StallSegmentLoad), 11 - 5);
+
+    // Intel's rename each segment register once. DS is 3.
+    let ds = ("MovToSegment", Form::Reg, Execution { segment: 3, ..NORMAL });
+    let fs = ("MovToSegment", Form::Reg, Execution { segment: 4, ..NORMAL });
+    let fired = run(&P6, &[ds, fs, ds]);
+    assert_eq!((fired(Signal::StallSegRenameDs), fired(Signal::StallSegRenameFs)), (1, 0));
+}
+
+#[test]
+fn a_port_access_waits_until_all_is_quiet() {
+    let fired = run(&K8, &[MISS, ("In", Form::None, NORMAL)]);
+    assert_eq!(fired(Signal::StallAllQuiet), 106 - 3);
+}
+
+#[test]
+fn a_fence_waits_until_the_stores_have_drained() {
+    let store = ("Mov", Form::MemReg, Execution { store_delay: 50, ..NORMAL });
+    let fired = run(&P6, &[store, ("Sfence", Form::None, NORMAL)]);
+    // Address and data are issued in 3, complete in 4 and retire in 5: the store is written in 56. The
+    // fence needs the first decoder, and could be dispatched in 3.
+    assert_eq!(fired(Signal::StallStoreBufferDrain), 56 - 3);
+    assert_eq!(fired(Signal::StallResource), 56 - 3);
+}
+
+#[test]
+fn a_load_behind_a_store_of_unknown_address_is_blocked() {
+    let load = ("Mov", Form::RegMem, NORMAL);
+    // The store's address is the result of the load that misses.
+    let mut pipeline = Pipeline::new(&P6);
+    let mut occurrences = Occurrences::default();
+    let mut execute = |(name, form, execution): (&str, Form, Execution), address, destinations| {
+        let shape = Shape { form, width: Width::Bits32, variant: Variant::Plain };
+        let row = P6.table.look_up(name, shape).unwrap();
+        let operands = Operands { address, destinations, length: 3, ..Operands::default() };
+        let instruction = Instruction::new(&P6, row, &operands);
+        pipeline.execute(&instruction, &execution, &mut occurrences)
+    };
+    let miss = execute(MISS, ESI, EAX);
+    execute(("Mov", Form::MemReg, NORMAL), EAX, 0);
+    let blocked = execute(load, ESI, 2);
+    assert_eq!(occurrences.fired()[Signal::StallLoadBlocked.index()], 1);
+    // The load has its data in 106 and retires in 107; the address of the store is issued in 106 and
+    // known in 107, when the load can be issued: it has its data in 110 and retires in 111.
+    assert_eq!((miss, blocked), (107, 111));
+}
+
+/// Cycles in which a fill waited for the L2 are counted once, however many fills waited.
+#[test]
+fn waits_for_the_l2_that_overlap_are_counted_once() {
+    let load = ("Mov", Form::RegMem, Execution { load_delay: 20, fill_wait: 10, ..NORMAL });
+    let fired = run(&K7, &[load, load]);
+    assert_eq!(fired(Signal::StallL2FillWait), 10);
+    let later = ("Mov", Form::RegMem, Execution { load_delay: 26, fill_wait: 10, ..NORMAL });
+    let fired = run(&K7, &[load, later]);
+    assert_eq!(fired(Signal::StallL2FillWait), 16);
+}
+
+/// A prefix that changes the length of what follows holds up the length decoder.
+#[test]
+fn length_changing_prefixes_stall_the_length_decoder() {
+    let row = P6
+        .table
+        .look_up("Add", Shape { form: Form::RegImm, width: Width::Bits16, variant: Variant::Plain })
+        .unwrap();
+    let operands = Operands { length: 5, length_changes: true, ..Operands::default() };
+    let instruction = Instruction::new(&P6, row, &operands);
+    let mut occurrences = Occurrences::default();
+    Pipeline::new(&P6).execute(&instruction, &Execution::default(), &mut occurrences);
+    assert_eq!(
+        occurrences.fired()[Signal::StallLengthDecode.index()],
+        u64::from(P6.fetch.length_change)
+    );
+}
