@@ -37,7 +37,7 @@ impl Random {
     }
 }
 
-/// Instructions that programs are made of: name, form, width, and whether it reads or writes memory.
+/// Instructions that programs are made of.
 const INSTRUCTIONS: &[(&str, Form, Width)] = &[
     ("Add", Form::RegReg, Width::Bits32),
     ("Add", Form::RegMem, Width::Bits32),
@@ -83,7 +83,9 @@ fn program(core: &Core, random: &mut Random, steps: usize) -> Vec<Step> {
             if random.one_in(4) { *random.of(INSTRUCTIONS) } else { *random.of(&kinds) };
         let branch = random.one_in(9);
         let (name, form) = if branch { ("Jcc", Form::None) } else { (name, form) };
-        let shape = Shape { form, width, variant: Variant::Plain };
+        let repeated = name == "Movs" && random.one_in(2);
+        let variant = if repeated { Variant::Repeated } else { Variant::Plain };
+        let shape = Shape { form, width, variant };
         let Some(row) = core.table.look_up(name, shape) else { continue };
         let register = |random: &mut Random| match random.below(registers) {
             n if n == u64::from(registers::STACK_POINTER) => 1 << 9,
@@ -102,6 +104,9 @@ fn program(core: &Core, random: &mut Random, steps: usize) -> Vec<Step> {
         };
         let mut execution =
             Execution { address, load_address: random.below(64) * 8, ..Execution::default() };
+        if repeated {
+            execution.iterations = random.below(20) as u32;
+        }
         if random.one_in(trouble) {
             execution.load_delay = *random.of(&[1, 9, 40, 200]);
         }

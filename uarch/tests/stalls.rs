@@ -40,7 +40,6 @@ const NORMAL: Execution = Execution {
     load_address: 0,
     load_delay: 0,
     store_delay: 0,
-    store_address: 0,
     forwarding: uarch::pipeline::out_of_order::Forwarding::None,
     fill_wait: 0,
     taken: false,

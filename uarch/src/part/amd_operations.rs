@@ -18,7 +18,7 @@ pub(super) const FADDMUL: Units = FADD | FMUL;
 /// Any pipe.
 pub(super) const FANY: Units = FADD | FMUL | FSTORE;
 
-/// Cycles from the issue of a load to its data: OG7 page 151, table 6.
+/// Cycles from the issue of a load to its data: AMD 22007E page 151, table 6.
 const LOAD_CYCLES: u16 = 3;
 
 const fn alu(latency: u16) -> MicroOp {

@@ -92,8 +92,8 @@ pub static K7: Core = Core {
 };
 
 /// What is counted of the stalls of Intel's renamer: RESOURCE_STALLS (A2h) has them all, the wait for the
-/// retirement of a mispredicted branch and for the store buffer to drain among them (Intel 253669, table
-/// of the P6 family's events).
+/// retirement of a mispredicted branch and for the store buffer to drain among them (Intel SDM volume 3B,
+/// events of the P6 family).
 const INTEL_STALLS: Stalls = Stalls {
     any: Some(Signal::StallResource),
     reorder_buffer: None,

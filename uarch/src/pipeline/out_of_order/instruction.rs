@@ -130,8 +130,6 @@ pub struct Execution {
     pub load_delay: u32,
     /// Cycles that its stores take beyond a hit, once they have retired.
     pub store_delay: u32,
-    /// Linear address of its first store.
-    pub store_address: u64,
     /// Whether the load was forwarded from a store.
     pub forwarding: Forwarding,
     /// Cycles that its fill requests waited for the L2.

@@ -15,6 +15,7 @@
 //! units.rs        which unit starts what in which cycle
 //! memory.rs       LS1 and LS2, load and store buffers, forwarding
 //! retirement.rs   retirement in order
+//! finish.rs       results, counts, and where the next instruction comes from
 //! ```
 //!
 //! This is interval simulation in that an instruction costs as much time as it has operations, however
@@ -23,6 +24,7 @@
 
 mod core;
 mod dispatch;
+mod finish;
 mod front_end;
 mod instruction;
 mod issue;

@@ -3,16 +3,16 @@
 use pmu_model::Signal;
 
 use super::{
-    core::{Core, Decoders, Memory, PartialRegisters, Schedulers},
+    core::{Core, Decoders, Memory, Schedulers},
     dispatch::{FLOAT, Hold, LOADS, STORES, capacity},
     front_end::FrontEnd,
-    instruction::{Execution, Instruction, Misprediction},
+    instruction::{Execution, Instruction},
     memory::MemoryUnit,
     operation::{MacroOp, MicroOp, Role},
-    registers::{ALL_GENERAL, COUNT, Registers, STACK_POINTER, on_top},
+    registers::{COUNT, Registers, on_top},
     retirement::Retirement,
     room::Room,
-    table::{Decode, Row, behaviour},
+    table::Decode,
     units::UnitSchedule,
 };
 use crate::occurrences::Occurrences;
@@ -57,7 +57,7 @@ pub struct Pipeline {
     pub(super) segment: u64,
     pub(super) segments: [u64; 8],
     /// Until when a fill waits for the L2.
-    fill_wait: u64,
+    pub(super) fill_wait: u64,
 }
 
 /// What the operations of an instruction have in common while it goes through.
@@ -366,175 +366,6 @@ impl Pipeline {
             registers &= registers - 1;
         }
         latest
-    }
-
-    /// Makes an instruction's results known, and fires what retired.
-    #[inline(always)]
-    fn finish(
-        &mut self,
-        instruction: &Instruction,
-        mut destinations: Registers,
-        flow: &Flow<'_>,
-        total: usize,
-        occurrences: &mut Occurrences,
-    ) {
-        let row = instruction.row;
-        let execution = flow.execution;
-        if flow.pointer != 0 {
-            self.ready[usize::from(STACK_POINTER)] = flow.pointer;
-        }
-        if flow.exchanged {
-            let [a, b] = [destinations.trailing_zeros(), 63 - destinations.leading_zeros()];
-            if destinations != 0 {
-                self.ready.swap(a as usize, b as usize);
-            }
-        } else {
-            let result = if flow.computed { flow.value } else { flow.complete };
-            while destinations != 0 {
-                self.ready[destinations.trailing_zeros() as usize] = result;
-                destinations &= destinations - 1;
-            }
-        }
-        if self.core.partial == PartialRegisters::Renamed {
-            self.note_parts(instruction, flow.retired);
-        }
-        occurrences.fire(Signal::UopRetired, total as u64);
-        occurrences.fire(Signal::InsnDecoded, 1);
-        if row.behaviour != 0 || execution.resync {
-            self.finish_specially(row, flow, occurrences);
-        }
-        if execution.misprediction != Misprediction::None || execution.taken {
-            self.go_elsewhere(execution, flow, occurrences);
-        }
-        if self.retirement.without_float > 0 && self.core.stalls.without_float {
-            occurrences.fire(Signal::StallNoFpuRetire, self.retirement.without_float);
-            self.retirement.without_float = 0;
-        }
-        if row.decode == Decode::Double
-            && matches!(self.core.decoders, Decoders::Lines { double: true })
-        {
-            self.count_double(occurrences);
-        }
-        if self.core.fuses {
-            count_fused(row, execution, occurrences);
-        }
-        if execution.fill_wait > 0 {
-            let end = flow.complete;
-            let begin = (end.saturating_sub(u64::from(execution.fill_wait))).max(self.fill_wait);
-            if end > begin {
-                occurrences.fire(Signal::StallL2FillWait, end - begin);
-                self.fill_wait = end;
-            }
-        }
-    }
-
-    /// Notes which registers were written in part.
-    #[inline(always)]
-    fn note_parts(&mut self, instruction: &Instruction, retired: u64) {
-        let written = instruction.destinations & ALL_GENERAL;
-        // A register that was zero as a whole needs no merging.
-        let parts = instruction.partial & !self.zeroed;
-        self.partial = self.partial & !(written & !instruction.partial) | parts;
-        self.zeroed = (self.zeroed & !(written & !instruction.partial)) | instruction.zeroed;
-        let mut left = parts;
-        while left != 0 {
-            self.partial_retired[left.trailing_zeros() as usize & 15] = retired;
-            left &= left - 1;
-        }
-    }
-
-    /// What few instructions leave behind.
-    #[inline(never)]
-    fn finish_specially(&mut self, row: &Row, flow: &Flow<'_>, occurrences: &mut Occurrences) {
-        let is = |what: u16| row.behaviour & what != 0;
-        if is(behaviour::SERIALISES) {
-            self.hold = flow.retired + 1;
-            self.hold_for = Hold::Serialisation;
-        }
-        if is(behaviour::FAR) || flow.execution.resync {
-            self.hold = flow.retired + 1;
-            self.hold_for = Hold::Far;
-            self.front.redirect(flow.complete + u64::from(self.core.redirect));
-        }
-        if is(behaviour::SEGMENT_LOAD) {
-            self.segment = flow.complete;
-            self.segments[usize::from(flow.execution.segment & 7)] = flow.retired;
-        }
-        for (what, signal) in [
-            (behaviour::MULTIPLY, Signal::ArithMul),
-            (behaviour::DIVIDE, Signal::ArithDiv),
-            (behaviour::FLOP, Signal::X87FlopExecuted),
-            (behaviour::BRANCH, Signal::BranchDecoded),
-            (behaviour::SYNCHRONISES, Signal::UopSync),
-        ] {
-            if is(what) {
-                occurrences.fire(signal, 1);
-            }
-        }
-        if is(behaviour::MMX) {
-            let computing = row.operations.iter().flat_map(|operation| operation.parts);
-            let computing =
-                computing.filter(|part| matches!(part.role, Role::Operate | Role::Half)).count();
-            occurrences.fire(Signal::UopMmx, computing as u64);
-        }
-    }
-
-    /// What follows is fetched from elsewhere.
-    #[inline(always)]
-    fn go_elsewhere(
-        &mut self,
-        execution: &Execution,
-        flow: &Flow<'_>,
-        occurrences: &mut Occurrences,
-    ) {
-        match execution.misprediction {
-            Misprediction::None => {
-                let bubble = u64::from(self.core.fetch.bubble);
-                self.front.redirect(self.front.fetched() + 1 + bubble);
-                if self.core.fetch.bubble_stalls && bubble > 0 {
-                    occurrences.fire(Signal::StallIfetch, bubble);
-                }
-            }
-            Misprediction::Decoder => {
-                self.front.redirect(self.front.decoded + u64::from(self.core.decode_redirect));
-            }
-            Misprediction::Execution => {
-                self.front.redirect(flow.complete + u64::from(self.core.redirect));
-                self.hold = flow.retired + 1;
-                self.hold_for = Hold::Misprediction;
-            }
-        }
-    }
-
-    /// Fires in which position the first half of a DirectPath Double was.
-    #[inline(always)]
-    fn count_double(&self, occurrences: &mut Occurrences) {
-        // The second half is where the decoders are now, one behind the first: in the last position
-        // if it began a line.
-        let signal = match self.front.position {
-            2 => Signal::UopFastpathDouble0,
-            3 => Signal::UopFastpathDouble1,
-            _ => Signal::UopFastpathDouble2,
-        };
-        occurrences.fire(signal, 1);
-    }
-}
-
-/// Fires the fused micro-operations that retired.
-fn count_fused(row: &Row, execution: &Execution, occurrences: &mut Occurrences) {
-    let mut fused = 0;
-    let each = row.each.iter().map(|operation| (operation, u64::from(execution.iterations)));
-    for (operation, times) in row.operations.iter().map(|operation| (operation, 1)).chain(each) {
-        if operation.parts.len() < 2 {
-            continue;
-        }
-        let signal =
-            if operation.stores > 0 { Signal::UopFusedStore } else { Signal::UopFusedLoadOp };
-        occurrences.fire(signal, times);
-        fused += times;
-    }
-    if execution.float_exception && fused > 0 {
-        occurrences.fire(Signal::Unfusion, fused);
     }
 }
 
