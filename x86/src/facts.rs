@@ -62,12 +62,14 @@ impl Mark {
     }
 
     /// What was added since a mark with the packed value `earlier`.
+    #[inline]
     #[must_use]
     pub fn since(self, earlier: u64) -> Accesses {
         Self(self.0.wrapping_sub(earlier)).accesses()
     }
 
     /// The counts one by one.
+    #[inline]
     #[must_use]
     pub fn accesses(self) -> Accesses {
         let field = |place: u32| self.0 >> place & FIELD;
@@ -215,6 +217,8 @@ pub struct Counting {
     facts: Facts,
     /// Accesses that are not yet in `facts`.
     recent: Mark,
+    /// See [`Counting::take_rare`].
+    rare: bool,
 }
 
 impl Counting {
@@ -225,7 +229,10 @@ impl Counting {
         match kind {
             Branch::Near => {}
             Branch::Ret => self.facts.near_returns += 1,
-            Branch::Far => self.facts.far += 1,
+            Branch::Far => {
+                self.facts.far += 1;
+                self.rare = true;
+            }
         }
     }
     #[inline(always)]
@@ -241,9 +248,11 @@ impl Counting {
         self.recent.0 += 1 << MISALIGNED;
     }
     pub(crate) fn io_access(&mut self) {
+        self.rare = true;
         self.facts.io_accesses += 1;
     }
     pub(crate) fn mmx_operand(&mut self, mark: Mark) {
+        self.rare = true;
         let (before, after) = (mark.accesses(), self.recent.accesses());
         let mmx = &mut self.facts.mmx;
         mmx.loads += after.loads - before.loads;
@@ -252,9 +261,11 @@ impl Counting {
     }
     #[inline(always)]
     pub(crate) fn saturated(&mut self) {
+        self.rare = true;
         self.facts.mmx_saturated += 1;
     }
     pub(crate) fn fp_transition(&mut self, to: FpKind) {
+        self.rare = true;
         match to {
             FpKind::X87 => self.facts.mmx_to_fp += 1,
             FpKind::Mmx => self.facts.fp_to_mmx += 1,
@@ -283,21 +294,26 @@ impl Counting {
         }
     }
     pub(crate) fn seg_load(&mut self, seg: u8) {
+        self.rare = true;
         if let Some(count) = self.facts.seg_loads.get_mut(usize::from(seg)) {
             *count += 1;
         }
     }
     pub(crate) fn debug_match(&mut self, n: usize) {
+        self.rare = true;
         self.facts.debug_matches[n & 3] += 1;
     }
     pub(crate) fn exception(&mut self) {
+        self.rare = true;
         self.facts.exceptions += 1;
     }
     pub(crate) fn interrupt(&mut self) {
+        self.rare = true;
         self.facts.interrupts += 1;
     }
     #[inline]
     pub(crate) fn retired_classes(&mut self, sums: &[ClassCount]) {
+        self.rare = true;
         for sum in sums {
             if let Some(count) = self.facts.class.get_mut(usize::from(sum.class)) {
                 *count += u64::from(sum.count);
@@ -305,9 +321,17 @@ impl Counting {
         }
     }
     /// All facts so far, those of recent accesses as well.
+    #[inline]
     pub fn complete(&mut self) -> &mut Facts {
         self.commit();
         &mut self.facts
+    }
+
+    /// Whether anything was counted, since this was last called, but near branches and accesses that are
+    /// in [`Facts::loads`], [`Facts::stores`] or [`Facts::misaligned`].
+    #[inline(always)]
+    pub fn take_rare(&mut self) -> bool {
+        std::mem::take(&mut self.rare)
     }
 
     /// The accesses that are not yet in the facts, for which looking costs next to nothing.

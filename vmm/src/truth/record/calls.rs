@@ -9,46 +9,97 @@ use super::contexts::{Call, Return, Slot};
 use super::records::Where;
 use crate::truth::Entered;
 
+/// Whether an instruction is a near transfer: it changes neither the privilege nor the address space.
+pub(super) fn is_near(op: Operation) -> bool {
+    is_jump(op) || matches!(op, Operation::Call | Operation::Ret)
+}
+
+/// Whether an instruction goes to a place in the same function, or to another instead of this one.
+pub(super) fn is_jump(op: Operation) -> bool {
+    matches!(
+        op,
+        Operation::Jcc
+            | Operation::Jmp
+            | Operation::Jcxz
+            | Operation::Loop
+            | Operation::Loope
+            | Operation::Loopne
+    )
+}
+
+/// Whether an instruction may return to another stack, so that where it begins says where its return
+/// address is.
+pub(super) fn is_far_return(op: Operation) -> bool {
+    matches!(op, Operation::RetFar | Operation::Iret)
+}
+
 impl Recorder {
     /// The slot of a return address on the stack of privilege `cpl`.
+    #[inline(always)]
     pub(super) fn slot(&self, cpl: u8, address: u64) -> Slot {
         Slot { space: if cpl == 3 { self.here.place.space + 1 } else { 0 }, address }
     }
 
     /// Follows a transfer to another function that `insn`, which has retired, made.
+    #[inline(always)]
     pub(super) fn follow(&mut self, cpu: &Cpu, insn: &Insn) {
-        let from_user = self.running.cpl == 3;
-        let cpl = cpu.cpl();
-        let sp = cpu.stack_linear();
-        let site = self.running.linear.wrapping_add(u64::from(insn.start()));
-        let next = self.running.linear.wrapping_add(u64::from(insn.end));
-        let crosses = self.running.cpl != cpl;
         match insn.op {
             Operation::Call => {
-                let slot = Some(self.slot(cpl, sp));
-                self.call(cpu, Entered::Call, site, slot, Some(next), false);
-            }
-            Operation::CallFar => {
-                let slot = Some(self.slot(cpl, sp));
-                self.call(cpu, Entered::Call, site, slot, None, from_user && crosses);
-            }
-            Operation::Syscall | Operation::Sysenter => {
-                self.call(cpu, Entered::SystemCall, site, None, None, from_user);
-            }
-            Operation::Int | Operation::Int3 | Operation::Into | Operation::Int1 => {
-                let slot = Some(self.slot(cpl, sp));
-                self.call(cpu, Entered::SystemCall, site, slot, None, from_user && crosses);
+                let slot = Some(self.slot(self.here.place.cpl, cpu.stack_linear()));
+                let next = self.running.linear.wrapping_add(u64::from(insn.end));
+                self.share_out(cpu.time);
+                self.call(cpu, Entered::Call, self.site(insn), slot, Some(next), false);
             }
             Operation::Ret => {
                 let popped = insn.imm + insn.size.bytes() as u64;
-                self.ret(cpu, Some(sp.wrapping_sub(popped)));
+                let at = cpu.stack_linear().wrapping_sub(popped);
+                let slot = Some(self.slot(self.here.place.cpl, at));
+                self.share_out(cpu.time);
+                self.ret(cpu, slot, false);
             }
-            Operation::RetFar | Operation::Iret => self.ret(cpu, Some(self.running.sp)),
-            Operation::Sysret | Operation::Sysexit => self.ret(cpu, None),
+            _ => self.follow_far(cpu, insn),
+        }
+    }
+
+    /// Linear address of an instruction of the running block.
+    #[inline(always)]
+    fn site(&self, insn: &Insn) -> u64 {
+        self.running.linear.wrapping_add(u64::from(insn.start()))
+    }
+
+    /// Follows a transfer that may change the privilege.
+    #[cold]
+    fn follow_far(&mut self, cpu: &Cpu, insn: &Insn) {
+        let (from, to) = (self.here.place.cpl, cpu.cpl());
+        let inward = from == 3 && to != 3;
+        let outward = from != 3 && to == 3;
+        let slot = match insn.op {
+            Operation::Syscall | Operation::Sysenter | Operation::Sysret | Operation::Sysexit => {
+                None
+            }
+            op if is_far_return(op) => Some(self.slot(from, self.running.sp)),
+            _ => Some(self.slot(to, cpu.stack_linear())),
+        };
+        self.share_out(cpu.time);
+        self.update_here(cpu);
+        let site = self.site(insn);
+        match insn.op {
+            Operation::CallFar => self.call(cpu, Entered::Call, site, slot, None, inward),
+            Operation::Syscall | Operation::Sysenter => {
+                self.call(cpu, Entered::SystemCall, site, slot, None, from == 3);
+            }
+            Operation::Int | Operation::Int3 | Operation::Into | Operation::Int1 => {
+                self.call(cpu, Entered::SystemCall, site, slot, None, inward);
+            }
+            Operation::RetFar | Operation::Iret | Operation::Sysret | Operation::Sysexit => {
+                self.ret(cpu, slot, outward);
+            }
             _ => {}
         }
     }
 
+    /// A function was called; the return address is at `slot`.
+    #[inline(always)]
     pub(super) fn call(
         &mut self,
         cpu: &Cpu,
@@ -58,24 +109,18 @@ impl Recorder {
         returns_to: Option<u64>,
         from_user: bool,
     ) {
-        self.share_out(cpu.time);
         let context = self.context(site);
-        self.update_here(cpu);
         let Where { vcpu, cpl, space } = self.here.place;
         let entry = cpu.linear_rip();
         let call = Call { entered, site, entry, space, cpl, slot, returns_to, from_user };
-        self.contexts.call(vcpu, context, &call);
-        self.running.context = None;
+        self.running.context = Some(self.contexts.call(vcpu, context, &call));
     }
 
-    pub(super) fn ret(&mut self, cpu: &Cpu, at: Option<u64>) {
-        self.share_out(cpu.time);
-        let slot = at.map(|at| self.slot(self.running.cpl, at));
-        let to_user = self.running.cpl != 3 && cpu.cpl() == 3;
-        self.update_here(cpu);
+    /// A function returned by the address at `slot`, to privilege 3 from below or not.
+    #[inline(always)]
+    fn ret(&mut self, cpu: &Cpu, slot: Option<Slot>, to_user: bool) {
         let Where { vcpu, cpl, space } = self.here.place;
         let back = Return { to: cpu.linear_rip(), slot, to_user, space, cpl };
-        self.contexts.ret(vcpu, &back);
-        self.running.context = None;
+        self.running.context = Some(self.contexts.ret(vcpu, &back));
     }
 }

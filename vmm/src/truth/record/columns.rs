@@ -34,14 +34,6 @@ impl Column {
         Event { name: self.name.clone(), signals }
     }
 
-    /// How often it happened, where `signals` did so often; those that are not there did not.
-    pub(super) fn of_signals(&self, signals: &[Signal], counts: &[u64]) -> u64 {
-        self.sum(|signal| {
-            let at = signals.iter().position(|&known| known == signal);
-            at.and_then(|at| counts.get(at)).copied().unwrap_or(0)
-        })
-    }
-
     /// How often it happened, where the signals did as `of` says.
     pub(super) fn sum(&self, mut of: impl FnMut(Signal) -> u64) -> u64 {
         self.signals.iter().map(|&signal| of(signal)).sum()

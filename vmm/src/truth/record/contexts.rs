@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use super::shares::Share;
 use crate::truth::{Context, Entered};
 
 /// Index of a context.
@@ -43,17 +44,30 @@ struct Frame {
     from_user: bool,
 }
 
+impl Frame {
+    /// Whether a return to `address` goes where the call came from.
+    #[inline(always)]
+    fn is_back_at(&self, address: u64) -> bool {
+        self.returns_to.is_none_or(|to| to == address)
+    }
+}
+
 /// What a processor executes on.
 #[derive(Default)]
 struct Stack {
     frames: Vec<Frame>,
 }
 
+/// Number of ways that are found without looking into the table of all.
+const RECENT_WAYS: usize = 1 << 12;
+
 /// The contexts of a run, and what each processor is in.
 #[derive(Default)]
 pub(super) struct Contexts {
     contexts: Vec<Known>,
     children: HashMap<Way, ContextId>,
+    /// Of the ways to a context, those that were taken last, by [`Way::recent`].
+    recent: Vec<(Way, ContextId)>,
     processors: Vec<Processor>,
     /// Stacks that no processor is on, by the slot of their innermost frame.
     left: HashMap<Slot, Stack>,
@@ -72,10 +86,26 @@ struct Way {
     cpl: u8,
 }
 
+impl Way {
+    /// Leads to no context: all but the bottom of a stack have a parent.
+    const NONE: Self =
+        Self { parent: None, entered: Entered::Call, site: 0, entry: 0, space: 0, cpl: 0 };
+
+    /// Its place among the recent ones.
+    #[inline(always)]
+    fn recent(&self) -> usize {
+        // Fibonacci hashing: 2^64 divided by the golden ratio.
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+        let parent = u64::from(self.parent.unwrap_or(0));
+        let mixed = (self.site ^ self.entry.rotate_left(32) ^ parent << 16).wrapping_mul(FACTOR);
+        (mixed >> (64 - RECENT_WAYS.ilog2())) as usize
+    }
+}
+
 struct Known {
     depth: u32,
-    /// The context that was entered from it last, and how.
-    last: Option<(Way, ContextId)>,
+    share: Share,
+    /// Without counts.
     context: Context,
 }
 
@@ -134,13 +164,15 @@ impl Contexts {
         }
     }
 
-    /// What was executed in a context, a count for each signal.
-    pub(super) fn own(&mut self, context: ContextId) -> &mut Vec<u64> {
-        &mut self.contexts[context as usize].context.own
+    /// What was executed in a context.
+    #[inline(always)]
+    pub(super) fn share(&mut self, context: ContextId) -> &mut Share {
+        &mut self.contexts[context as usize].share
     }
 
-    /// A processor in `context` calls.
-    pub(super) fn call(&mut self, vcpu: u32, context: ContextId, call: &Call) {
+    /// A processor in `context` calls, and is in another context then.
+    #[inline(always)]
+    pub(super) fn call(&mut self, vcpu: u32, context: ContextId, call: &Call) -> ContextId {
         let Call { entered, site, entry, space, cpl, slot, returns_to, from_user } = *call;
         let callee = self.child(Some(context), entered, site, entry, space, cpl);
         self.contexts[callee as usize].context.times += u64::from(callee != context);
@@ -151,17 +183,34 @@ impl Contexts {
             frames.drain(..MOST_FRAMES / 2);
         }
         frames.push(Frame { slot, returns_to, context, from_user });
+        callee
     }
 
-    /// A processor returns.
-    pub(super) fn ret(&mut self, vcpu: u32, back: &Return) {
+    /// A processor returns, and is in another context then.
+    #[inline(always)]
+    pub(super) fn ret(&mut self, vcpu: u32, back: &Return) -> ContextId {
+        let processor = self.processor(vcpu);
+        let innermost = processor
+            .stack
+            .frames
+            .pop_if(|frame| !back.to_user && frame.slot == back.slot && frame.is_back_at(back.to));
+        match innermost {
+            Some(frame) => {
+                processor.context = Some(frame.context);
+                frame.context
+            }
+            None => self.ret_elsewhere(vcpu, back),
+        }
+    }
+
+    /// The same where it is not the last call that returns, or it does not return to its site.
+    #[cold]
+    fn ret_elsewhere(&mut self, vcpu: u32, back: &Return) -> ContextId {
         let frames = &self.processor(vcpu).stack.frames;
         let found = if back.to_user {
             frames.iter().rposition(|frame| frame.from_user)
         } else {
-            let innermost = frames.len().checked_sub(1);
-            let here = |n: &usize| frames[*n].slot == back.slot;
-            innermost.filter(here).or_else(|| frames.iter().rposition(|f| f.slot == back.slot))
+            frames.iter().rposition(|frame| frame.slot == back.slot)
         };
         let frame = match found {
             Some(n) => {
@@ -173,9 +222,7 @@ impl Contexts {
             None => self.change_stack(vcpu, back.slot),
         };
         let context = match frame {
-            Some(frame) if back.to_user || frame.returns_to.is_none_or(|to| to == back.to) => {
-                frame.context
-            }
+            Some(frame) if back.to_user || frame.is_back_at(back.to) => frame.context,
             // The return address was replaced: a jump to another function in place of this one.
             Some(frame) => self.instead(frame.context, back),
             None => self.child(None, Entered::Bottom, back.to, back.to, back.space, back.cpl),
@@ -184,6 +231,7 @@ impl Contexts {
             self.contexts[context as usize].context.times += 1;
         }
         self.processor(vcpu).context = Some(context);
+        context
     }
 
     /// Leaves the stack of a processor for that whose innermost frame is at `slot`, or for a new one.
@@ -207,6 +255,7 @@ impl Contexts {
         other
     }
 
+    #[inline(always)]
     fn child(
         &mut self,
         parent: Option<ContextId>,
@@ -216,15 +265,19 @@ impl Contexts {
         space: u32,
         cpl: u8,
     ) -> ContextId {
-        let key = Way { parent, entered, site, entry, space, cpl };
-        let last = parent.and_then(|parent| self.contexts[parent as usize].last);
-        if let Some((_, known)) = last.filter(|(way, _)| *way == key) {
-            return known;
+        let way = Way { parent, entered, site, entry, space, cpl };
+        match self.recent.get(way.recent()) {
+            Some(&(ref known, context)) if *known == way => context,
+            _ => self.child_slow(way),
         }
-        if let Some(&known) = self.children.get(&key) {
-            if let Some(parent) = parent {
-                self.contexts[parent as usize].last = Some((key, known));
-            }
+    }
+
+    #[cold]
+    fn child_slow(&mut self, way: Way) -> ContextId {
+        let Way { parent, entered, site, entry, space, cpl } = way;
+        if let Some(&known) = self.children.get(&way) {
+            self.recent.resize(RECENT_WAYS, (Way::NONE, 0));
+            self.recent[way.recent()] = (way, known);
             return known;
         }
         let depth = parent.map_or(0, |parent| self.contexts[parent as usize].depth + 1);
@@ -237,19 +290,19 @@ impl Contexts {
         let id = self.contexts.len() as ContextId;
         let context =
             Context { parent, entered, site, entry, space, cpl, times: 0, own: Vec::new() };
-        self.contexts.push(Known { depth, last: None, context });
-        self.children.insert(key, id);
+        self.contexts.push(Known { depth, share: Share::default(), context });
+        self.children.insert(way, id);
         id
     }
 
-    /// What `of` makes of the counts of each context.
-    pub(super) fn each_own<T>(&self, of: impl Fn(&[u64]) -> T) -> Vec<T> {
-        self.contexts.iter().map(|known| of(&known.context.own)).collect()
+    /// What was executed in each context.
+    pub(super) fn shares(&self) -> impl Iterator<Item = &Share> {
+        self.contexts.iter().map(|known| &known.share)
     }
 
-    /// All contexts, a context behind its parent.
-    pub(super) fn finish(self) -> Vec<Context> {
-        self.contexts.into_iter().map(|known| known.context).collect()
+    /// All contexts, a context behind its parent, and what was executed in each.
+    pub(super) fn finish(self) -> impl Iterator<Item = (Context, Share)> {
+        self.contexts.into_iter().map(|known| (known.context, known.share))
     }
 }
 

@@ -1,22 +1,26 @@
 //! The recorder: an observer that counts by instruction address.
 
 mod calls;
+mod cells;
 mod columns;
 mod contexts;
 mod observer;
 mod records;
 mod rows;
+mod shares;
 
 use std::collections::{BTreeMap, HashMap};
 
 use pmu_model::{Personality, Pmu, Signal};
 use x86_cpu::cpu::Cpu;
+use x86_cpu::insn::Insn;
 use x86_cpu::observe::{Accesses, Counting, Facts};
 
 use self::columns::Column;
 use self::contexts::{ContextId, Contexts};
 use self::records::{Records, Where};
 use self::rows::Sums;
+use self::shares::{Common, Shares};
 use crate::engine::soft::fact;
 use crate::error::Result;
 
@@ -48,9 +52,9 @@ pub struct Recorder {
     /// The sums that contexts share out among them, and what they were at the last change of context.
     instructions: u64,
     cycles: u64,
-    /// The signals of all columns, and of each what contexts have been given.
-    signals: Vec<Signal>,
-    shared_out: Vec<u64>,
+    shares: Shares,
+    /// Since contexts were last given the other signals, one of them may have been fired.
+    rare: bool,
     /// What the last transfer to an inner level pushed on each processor, for the first instruction
     /// there.
     inner: Vec<Accesses>,
@@ -58,6 +62,10 @@ pub struct Recorder {
     /// the engine adds it.
     entered_with: Accesses,
 }
+
+/// In [`Running::mark`]: the running instruction has accesses in [`Running::committed`]. No mark of
+/// [`Counting`] has this bit, so that a look at the mark shows these as well as recent accesses.
+const COMMITTED: u64 = 1 << 63;
 
 /// Where the processor is, as long as that stays the same.
 #[derive(Clone, Copy)]
@@ -70,15 +78,14 @@ struct Here {
 /// What is being executed.
 #[derive(Default)]
 struct Running {
-    /// The block's record, its first cell, and which of its instructions are irregular.
+    /// The block's record and its first cell.
     record: u32,
     first: usize,
-    irregular: u64,
-    /// Accesses up to the last instruction, as a mark has them.
+    /// Accesses up to the last instruction, as a mark has them; [`COMMITTED`] goes with it.
     mark: u64,
     /// Accesses of the running instruction that were committed since.
-    committed: Option<Accesses>,
-    /// Facts up to the last irregular instruction or delivery.
+    committed: Accesses,
+    /// Facts up to the last instruction that did something rare, or the last delivery.
     facts: Facts,
     branches: u64,
     taken: u64,
@@ -86,44 +93,41 @@ struct Running {
     time: u64,
     /// The time up to which cycles were added to the sum of all.
     counted_time: u64,
-    /// Linear address of the block, or of what a delivery interrupts; its code size, the privilege
-    /// and the linear address of the top of the stack.
+    /// Linear address of the block, or of what a delivery interrupts, and its code size.
     linear: u64,
     bits: u8,
-    cpl: u8,
+    /// Linear address of the top of the stack before a far return.
     sp: u64,
-    /// Of the last instruction that retired, on this processor and in this run.
-    last_cell: Option<usize>,
+    /// 1 + the cell of the last instruction that retired, on this processor and in this run; else 0.
+    last: usize,
+    /// The last block ended with a near transfer, so that the next is in the same place and context.
+    is_near: bool,
     /// The processor's context, if it is known.
     context: Option<ContextId>,
+}
+
+impl Running {
+    /// The cell of an instruction of the running block.
+    #[inline(always)]
+    fn cell(&self, insn: &Insn) -> usize {
+        self.first + usize::from(insn.index)
+    }
 }
 
 /// What had been counted before a column was there, by cell and by interrupted instruction.
 #[derive(Default)]
 struct Before {
-    cells: Vec<u64>,
+    /// By cell; those where nothing had been counted, which are most, are left out.
+    cells: Vec<(u32, u64)>,
     deliveries: BTreeMap<(Where, u64, u8), u64>,
     /// By context.
     contexts: Vec<u64>,
 }
 
-/// All that was executed so far.
-struct Totals<'a> {
-    instructions: u64,
-    cycles: u64,
-    facts: &'a mut Facts,
-    entered_with: Accesses,
-}
-
-impl Totals<'_> {
-    fn of(&mut self, signal: Signal) -> u64 {
-        match signal {
-            Signal::InsnRetired => self.instructions,
-            Signal::CyclesUnhalted => self.cycles,
-            Signal::Store => self.facts.stores + self.entered_with.stores,
-            Signal::Misaligned => self.facts.misaligned + self.entered_with.misaligned,
-            _ => fact(self.facts, signal).map_or(0, |fact| *fact),
-        }
+impl Before {
+    fn of_cell(&self, cell: usize) -> u64 {
+        let found = self.cells.binary_search_by_key(&cell, |&(at, _)| at as usize);
+        found.map_or(0, |at| self.cells[at].1)
     }
 }
 
@@ -160,8 +164,8 @@ impl Recorder {
         let mut recorder = Self {
             personality,
             before: columns.iter().map(|_| Before::default()).collect(),
-            signals: Vec::new(),
-            shared_out: Vec::new(),
+            shares: Shares::default(),
+            rare: false,
             columns,
             counting: Counting::default(),
             lent: Facts::default(),
@@ -194,7 +198,8 @@ impl Recorder {
         self.here.place.vcpu = vcpu as u32;
         self.here.number = u32::MAX;
         self.running.context = None;
-        self.running.last_cell = None;
+        self.running.last = 0;
+        self.running.is_near = false;
         self.running.mark = 0;
         self.running.time = cpu.time;
         self.running.counted_time = cpu.time;
@@ -210,66 +215,92 @@ impl Recorder {
     }
 
     /// Time passed beyond what instructions and deliveries took: what the last instruction waited for.
+    #[inline(always)]
     fn pass(&mut self, time: u64) {
-        let cycles = time.saturating_sub(self.running.time);
-        if cycles != 0
-            && let Some(cell) = self.running.last_cell
-        {
-            self.records.cells[cell].cycles += cycles;
+        if time != self.running.time {
+            self.pass_last(time);
         }
+    }
+
+    #[inline(never)]
+    fn pass_last(&mut self, time: u64) {
+        match self.running.last {
+            0 => self.running.time = time,
+            last => self.pass_in(last - 1, time),
+        }
+    }
+
+    /// Time passed that the instruction in `cell` took beyond what its block tells.
+    #[inline(never)]
+    fn pass_in(&mut self, cell: usize, time: u64) {
+        self.records.cells.rest(cell).cycles += time.saturating_sub(self.running.time);
         self.running.time = time;
     }
 
     /// Adds to the running context what was executed in it.
+    #[inline(always)]
     fn share_out(&mut self, time: u64) {
         self.cycles += time.saturating_sub(self.running.counted_time);
         self.running.counted_time = time;
         let Some(context) = self.running.context else { return };
-        self.commit_recent();
-        let own = self.contexts.own(context);
-        own.resize(self.signals.len(), 0);
-        let mut totals = Totals {
-            instructions: self.instructions,
-            cycles: self.cycles,
-            facts: self.counting.complete(),
-            entered_with: self.entered_with,
-        };
-        for ((&signal, shared), own) in self.signals.iter().zip(&mut self.shared_out).zip(own) {
-            let total = totals.of(signal);
-            *own += total - *shared;
-            *shared = total;
+        let totals = self.common_totals();
+        self.shares.give(self.contexts.share(context), &totals);
+        if self.rare {
+            self.share_out_others(context);
         }
+    }
+
+    #[cold]
+    fn share_out_others(&mut self, context: ContextId) {
+        let mut facts = *self.counting.committed();
+        self.shares
+            .give_others(self.contexts.share(context), |signal| other_total(&mut facts, signal));
+        self.rare = false;
+    }
+
+    /// What there was so far of the common signals.
+    #[inline(always)]
+    fn common_totals(&self) -> Common {
+        let facts = self.counting.committed();
+        let recent = self.counting.recent().accesses();
+        [
+            self.instructions,
+            self.cycles,
+            facts.branches,
+            facts.taken,
+            facts.near_returns,
+            facts.loads + recent.loads,
+            facts.stores + recent.stores + self.entered_with.stores,
+            facts.misaligned + recent.misaligned + self.entered_with.misaligned,
+        ]
     }
 
     /// Contexts get to know of the signals of a column from now on.
     fn add_signals(&mut self, column: &Column) {
-        self.commit_recent();
+        let mut facts = *self.counting.committed();
         for &signal in &column.signals {
-            if !self.signals.contains(&signal) {
-                let mut totals = Totals {
-                    instructions: self.instructions,
-                    cycles: self.cycles,
-                    facts: self.counting.complete(),
-                    entered_with: self.entered_with,
-                };
-                self.shared_out.push(totals.of(signal));
-                self.signals.push(signal);
-            }
+            self.shares.add(signal, || other_total(&mut facts, signal));
         }
     }
 
     /// Takes the accesses of the running instruction so far out of where the next may be counted.
     fn commit_recent(&mut self) {
-        let recent = self.counting.recent().packed();
-        let accesses = self.counting.recent().since(self.running.mark);
-        if recent != self.running.mark {
-            let committed = self.running.committed.get_or_insert_default();
+        let accesses = self.counting.recent().since(self.running.mark & !COMMITTED);
+        self.counting.complete();
+        self.running.mark &= COMMITTED;
+        if accesses != Accesses::default() {
+            let committed = &mut self.running.committed;
             committed.loads += accesses.loads;
             committed.stores += accesses.stores;
             committed.misaligned += accesses.misaligned;
+            self.running.mark |= COMMITTED;
         }
-        self.counting.complete();
-        self.running.mark = 0;
+    }
+
+    /// The accesses of the running instruction that were committed are not its own.
+    fn forget_committed(&mut self) {
+        self.running.committed = Accesses::default();
+        self.running.mark &= !COMMITTED;
     }
 
     /// Brings up to date where the processor is.
@@ -284,11 +315,15 @@ impl Recorder {
 
     #[inline(always)]
     fn update_here(&mut self, cpu: &Cpu) {
-        let cr3 = cpu.paging().then(|| cpu.cr3());
-        let here = &self.here;
-        if here.number == u32::MAX || here.place.cpl != cpu.cpl() || here.cr3 != cr3 {
-            self.move_to(cpu, cr3);
+        if !self.is_here(cpu) {
+            self.move_to(cpu, cpu.paging().then(|| cpu.cr3()));
         }
+    }
+
+    #[inline(always)]
+    fn is_here(&self, cpu: &Cpu) -> bool {
+        let Here { place, number, cr3 } = &self.here;
+        *number != u32::MAX && place.cpl == cpu.cpl() && *cr3 == cpu.paging().then(|| cpu.cr3())
     }
 
     /// The context that the processor is in.
@@ -317,16 +352,21 @@ impl Recorder {
             }
             let instructions = self.records.instructions();
             let cells = instructions.map(|counted| Sums::of_instruction(&counted).of(&column));
-            let cells = cells.collect();
+            let cells = (0..).zip(cells).filter(|&(_, count)| count != 0).collect();
             let deliveries = self.deliveries.iter();
             let deliveries =
                 deliveries.map(|(&at, delivered)| (at, Sums::of_delivery(delivered).of(&column)));
             let deliveries = deliveries.collect();
             self.add_signals(&column);
-            let signals = &self.signals;
-            let contexts = self.contexts.each_own(|own| column.of_signals(signals, own));
+            let shares = self.contexts.shares();
+            let contexts = shares.map(|share| self.shares.of(&column, share)).collect();
             self.before.push(Before { cells, deliveries, contexts });
             self.columns.push(column);
         }
     }
+}
+
+/// What there was so far of a signal that is none of the common ones.
+fn other_total(facts: &mut Facts, signal: Signal) -> u64 {
+    fact(facts, signal).map_or(0, |fact| *fact)
 }

@@ -6,7 +6,7 @@ use x86_cpu::insn::Insn;
 use x86_cpu::observe::{Accesses, Counting, Delivery, Facts, Observer};
 use x86_cpu::ram::Ram;
 
-use super::{Here, Recorder, Running};
+use super::{COMMITTED, Here, Recorder, Running};
 use crate::truth::Entered;
 
 impl Observer for Box<Recorder> {
@@ -44,84 +44,85 @@ impl Observer for Box<Recorder> {
         inner.misaligned += misaligned;
     }
 
-    #[inline]
+    #[inline(always)]
     fn entered(&mut self, cpu: &Cpu, ram: &Ram, block: &Block<Self>) {
-        self.pass(cpu.time);
-        self.update_here(cpu);
+        let recorder = &mut **self;
+        recorder.pass(cpu.time);
         let linear = cpu.linear_rip();
-        self.context(linear);
-        let Here { place, number, .. } = self.here;
-        let record = self.records.find(cpu, ram, block, number, place);
-        let (first, irregular) = self.records.begin(record);
-        let running = &mut self.running;
-        running.record = record;
-        running.first = first;
-        // Any access and any fetch may match a watched address.
-        running.irregular = if cpu.watches_addresses() { u64::MAX } else { irregular };
+        let is_first = !recorder.running.is_near;
+        if is_first {
+            recorder.arrive(cpu, linear);
+        }
+        debug_assert!(recorder.is_here(cpu), "a near transfer to another place");
+        let Here { place, number, .. } = &recorder.here;
+        let number = recorder.records.find(cpu, ram, block, linear, (*number, place));
+        let record = recorder.records.begin(number);
+        let running = &mut recorder.running;
+        running.record = number;
+        running.first = record.first;
         running.linear = linear;
-        running.cpl = place.cpl;
-        running.sp = cpu.stack_linear();
-        let inner = &mut self.inner[place.vcpu as usize];
-        if *inner != Accesses::default() {
-            let inner = std::mem::take(inner);
-            let cell = &mut self.records.cells[first];
-            cell.stores += inner.stores;
-            cell.misaligned += inner.misaligned;
-            self.entered_with.stores += inner.stores;
-            self.entered_with.misaligned += inner.misaligned;
+        if record.is_far_return {
+            running.sp = cpu.stack_linear();
+        }
+        if is_first {
+            recorder.take_inner();
         }
     }
 
     #[inline(always)]
     fn retired(&mut self, cpu: &Cpu, _: &Ram, _: &Block<Self>, insn: &Insn) {
-        let cell = self.running.first + usize::from(insn.index);
-        self.count(cpu, cell);
-        if self.running.irregular >> insn.index & 1 != 0 {
-            self.count_irregular(cell);
+        self.count(cpu, insn);
+        if self.counting.take_rare() {
+            self.count_rare(insn);
         }
     }
 
     fn interrupted(&mut self, cpu: &Cpu, insn: &Insn) {
-        let cell = self.running.first + usize::from(insn.index);
-        self.count(cpu, cell);
-        self.count_irregular(cell);
+        self.count(cpu, insn);
+        self.count_rare(insn);
     }
 
-    #[inline]
+    #[inline(always)]
     fn finished(&mut self, cpu: &Cpu, block: &Block<Self>, count: usize) {
-        self.instructions += count as u64;
-        self.running.time = cpu.time;
-        let Running { first, record, .. } = self.running;
-        self.running.last_cell = Some(first + count - 1);
-        if count == block.len() {
-            self.records.records[record as usize].runs += 1;
-        } else {
-            self.records.cells[first..first + count].iter_mut().for_each(|c| c.executions += 1);
+        let recorder = &mut **self;
+        recorder.instructions += count as u64;
+        recorder.rare |= recorder.counting.take_rare();
+        let running = &mut recorder.running;
+        running.time = cpu.time;
+        running.last = running.first + count;
+        let record = &mut recorder.records.records[running.record as usize];
+        running.is_near = record.is_near;
+        if count != block.len() {
+            running.is_near = false;
+            recorder.records.retired_only(running.record, count);
+            return;
         }
-        let facts = self.counting.committed();
-        if facts.branches != self.running.branches {
-            let cell = &mut self.records.cells[first + count - 1];
-            cell.branches += facts.branches - self.running.branches;
-            cell.taken += facts.taken - self.running.taken;
-            self.running.branches = facts.branches;
-            self.running.taken = facts.taken;
-            if let Some(insn) = block.instruction(count - 1) {
-                self.follow(cpu, insn);
+        record.runs += 1;
+        let facts = recorder.counting.committed();
+        if facts.branches != running.branches {
+            record.branches += facts.branches - running.branches;
+            record.taken += facts.taken - running.taken;
+            running.branches = facts.branches;
+            running.taken = facts.taken;
+            if !record.is_jump
+                && let Some(insn) = block.instruction(count - 1)
+            {
+                recorder.follow(cpu, insn);
             }
         }
     }
 
     fn delivering(&mut self, cpu: &Cpu) {
+        self.rare = true;
         self.pass(cpu.time);
         self.commit_recent();
-        self.running.committed = None;
+        self.forget_committed();
         self.update_here(cpu);
         self.running.linear = cpu.linear_rip();
-        self.running.cpl = cpu.cpl();
         self.running.bits = cpu.code_size().bits();
         // A fetch that matched a breakpoint and did not get to an instruction.
         let now = *self.counting.complete();
-        let facts = irregular_part(now.since(&self.running.facts));
+        let facts = rare_part(now.since(&self.running.facts));
         self.running.facts = now;
         if facts != Facts::default() {
             let at = (self.here.place, self.running.linear, self.running.bits);
@@ -131,62 +132,94 @@ impl Observer for Box<Recorder> {
 
     fn delivered(&mut self, cpu: &Cpu, _: &Ram, delivery: Delivery) {
         self.commit_recent();
-        self.running.committed = None;
+        self.forget_committed();
         let now = *self.counting.complete();
         let mut facts = now.since(&self.running.facts);
         self.running.facts = now;
         facts.inner = Accesses::default();
         let cycles = cpu.time - self.running.time;
         self.running.time = cpu.time;
-        let Running { linear: site, bits, cpl, .. } = self.running;
+        let Running { linear: site, bits, .. } = self.running;
         let delivered = self.deliveries.entry((self.here.place, site, bits)).or_default();
         delivered.facts.add(&facts);
         delivered.cycles += cycles;
         let Delivery { vector, interrupt, code_bytes } = delivery;
         let entered =
             if interrupt { Entered::Interrupt(vector) } else { Entered::Exception(vector) };
-        let from_user = cpl == 3 && cpu.cpl() != 3;
+        let from_user = self.here.place.cpl == 3 && cpu.cpl() != 3;
         let at = cpu.stack_linear().wrapping_add(u64::from(code_bytes));
         let slot = Some(self.slot(cpu.cpl(), at));
+        self.share_out(cpu.time);
+        self.context(site);
+        self.update_here(cpu);
+        self.running.is_near = false;
         self.call(cpu, entered, site, slot, None, from_user);
     }
 }
 
 impl Recorder {
-    /// What the instruction in `cell` has done, since the one before it.
+    /// What an instruction has done, since the one before it.
     #[inline(always)]
-    fn count(&mut self, cpu: &Cpu, cell: usize) {
+    fn count(&mut self, cpu: &Cpu, insn: &Insn) {
         let recent = self.counting.recent().packed();
         if recent != self.running.mark {
-            self.records.cells[cell].add(recent.wrapping_sub(self.running.mark));
+            let cell = self.running.cell(insn);
+            self.records.cells.add(cell, recent.wrapping_sub(self.running.mark & !COMMITTED));
+            if self.running.mark & COMMITTED != 0 {
+                self.count_committed(cell);
+            }
             self.running.mark = recent;
         }
         if cpu.time != self.running.time {
-            self.records.cells[cell].cycles += cpu.time - self.running.time;
-            self.running.time = cpu.time;
+            self.pass_in(self.running.cell(insn), cpu.time);
         }
-        if let Some(committed) = self.running.committed.take() {
-            let counted = &mut self.records.cells[cell];
-            counted.loads += committed.loads;
-            counted.stores += committed.stores;
-            counted.misaligned += committed.misaligned;
-        }
+    }
+
+    /// Accesses that were committed while the instruction in `cell` was running.
+    #[cold]
+    fn count_committed(&mut self, cell: usize) {
+        let committed = std::mem::take(&mut self.running.committed);
+        let rest = self.records.cells.rest(cell);
+        rest.loads += committed.loads;
+        rest.stores += committed.stores;
+        rest.misaligned += committed.misaligned;
     }
 
     /// What of it is in no cell.
     #[cold]
-    fn count_irregular(&mut self, cell: usize) {
+    fn count_rare(&mut self, insn: &Insn) {
+        self.rare = true;
         let now = *self.counting.committed();
-        let facts = irregular_part(now.since(&self.running.facts));
+        let facts = rare_part(now.since(&self.running.facts));
         self.running.facts = now;
         if facts != Facts::default() {
-            self.records.other(cell).add(&facts);
+            self.records.other(self.running.cell(insn)).add(&facts);
+        }
+    }
+
+    /// Looks where the processor is.
+    #[inline(never)]
+    fn arrive(&mut self, cpu: &Cpu, linear: u64) {
+        self.update_here(cpu);
+        self.context(linear);
+    }
+
+    /// The block that begins may be the first at its level: what was pushed on the way there is its own.
+    #[inline(never)]
+    fn take_inner(&mut self) {
+        let inner = std::mem::take(&mut self.inner[self.here.place.vcpu as usize]);
+        if inner != Accesses::default() {
+            let rest = self.records.cells.rest(self.running.first);
+            rest.stores += inner.stores;
+            rest.misaligned += inner.misaligned;
+            self.entered_with.stores += inner.stores;
+            self.entered_with.misaligned += inner.misaligned;
         }
     }
 }
 
 /// Whether `facts` has anything that cells do not have.
-fn irregular_part(mut facts: Facts) -> Facts {
+fn rare_part(mut facts: Facts) -> Facts {
     facts.class = [0; _];
     facts.branches = 0;
     facts.taken = 0;

@@ -1,58 +1,115 @@
 //! From records to rows.
 
-use std::collections::BTreeMap;
-
 use pmu_model::Signal;
 use x86_cpu::observe::Facts;
 
 use super::columns::Column;
-use super::records::{Counted, Where};
+use super::records::{Counted, Records, Where};
 use super::{Before, Delivered, Recorder};
 use crate::engine::soft::fact;
 use crate::error::{Error, Result};
-use crate::truth::{Instruction, Row, Space, Truth};
+use crate::truth::{Instruction, Row, Space, Truth, add};
+
+/// What was counted of an instruction at a place. There are millions, so that they borrow what they can.
+#[derive(Clone, Copy)]
+struct Entry<'a> {
+    space: u32,
+    address: u64,
+    bits: u8,
+    bytes: &'a [u8],
+    place: Where,
+    /// Index of its counts, by column, among those of all.
+    counts: usize,
+}
+
+impl Entry<'_> {
+    fn instruction(&self) -> (u32, u64, u8, &[u8]) {
+        (self.space, self.address, self.bits, self.bytes)
+    }
+}
+
+/// What was counted, with several entries for an instruction and place if it was in several blocks.
+#[derive(Default)]
+struct Entries<'a> {
+    entries: Vec<Entry<'a>>,
+    counts: Vec<u64>,
+}
+
+impl<'a> Entries<'a> {
+    fn sort(&mut self) {
+        self.entries.sort_by(|a, b| (a.instruction(), a.place).cmp(&(b.instruction(), b.place)));
+    }
+
+    /// Adds an entry, unless nothing was counted.
+    fn add(&mut self, entry: Entry<'a>, counts: impl Iterator<Item = u64>) {
+        let at = self.counts.len();
+        self.counts.extend(counts);
+        if self.counts[at..].iter().any(|&count| count != 0) {
+            self.entries.push(Entry { counts: at, ..entry });
+        } else {
+            self.counts.truncate(at);
+        }
+    }
+}
 
 impl Recorder {
-    /// The counts of all columns, by instruction and place.
-    fn counts(&mut self) -> BTreeMap<(Instruction, Where), Vec<u64>> {
-        type Counts = BTreeMap<(Instruction, Where), Vec<u64>>;
-        let mut all = Counts::new();
-        let add = |all: &mut Counts, at: (Instruction, Where), counts: Vec<u64>| {
-            if counts.iter().any(|&count| count != 0) {
-                let sums = all.entry(at).or_insert_with(|| vec![0; counts.len()]);
-                sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-            }
-        };
+    /// What was counted, by instruction and place.
+    fn entries(&self) -> Entries<'_> {
+        let mut all = Entries::default();
         for (cell, counted) in self.records.instructions().enumerate() {
             let Counted { place, linear: address, bits, bytes, .. } = counted;
-            let instruction =
-                Instruction { space: place.space, address, bits, bytes: bytes.to_vec() };
             let mut sums = Sums::of_instruction(&counted);
             let columns = self.columns.iter().zip(&self.before);
-            let count = |(column, before): (&Column, &Before)| {
-                sums.of(column) - before.cells.get(cell).copied().unwrap_or(0)
-            };
-            add(&mut all, (instruction, place), columns.map(count).collect());
+            let count =
+                |(column, before): (&Column, &Before)| sums.of(column) - before.of_cell(cell);
+            let entry = Entry { space: place.space, address, bits, bytes, place, counts: 0 };
+            all.add(entry, columns.map(count));
         }
-        for (&key, delivered) in &self.deliveries {
-            let (place, address, bits) = key;
+        let key = |entry: &Entry<'_>| (entry.space, entry.address, entry.bits);
+        all.sort();
+        let instructions = all.entries.len();
+        for (&at, delivered) in &self.deliveries {
+            let (place, address, bits) = at;
             let mut sums = Sums::of_delivery(delivered);
             let columns = self.columns.iter().zip(&self.before);
             let count = |(column, before): (&Column, &Before)| {
-                sums.of(column) - before.deliveries.get(&key).copied().unwrap_or(0)
+                sums.of(column) - before.deliveries.get(&at).copied().unwrap_or(0)
             };
-            let space = place.space;
-            let counts: Vec<u64> = columns.map(count).collect();
-            let bare = Instruction { space, address, bits, bytes: Vec::new() };
-            let from = (bare.clone(), Where { vcpu: 0, cpl: 0, space: 0 });
-            let next = all.range(from..).next().map(|((instruction, _), _)| instruction);
-            let is_there = |known: &&Instruction| {
-                (known.space, known.address, known.bits) == (space, address, bits)
-            };
-            let instruction = next.filter(is_there).cloned().unwrap_or(bare);
-            add(&mut all, (instruction, place), counts);
+            let here = (place.space, address, bits);
+            let known = &all.entries[..instructions];
+            let next = known.get(known.partition_point(|entry| key(entry) < here));
+            let bytes =
+                next.filter(|entry| key(entry) == here).map_or(&[][..], |entry| entry.bytes);
+            let entry = Entry { space: place.space, address, bits, bytes, place, counts: 0 };
+            all.add(entry, columns.map(count));
         }
+        all.sort();
         all
+    }
+
+    /// The instructions and their rows.
+    fn rows(&self) -> (Vec<Instruction>, Vec<Row>) {
+        let (mut instructions, mut rows) = (Vec::new(), Vec::<Row>::new());
+        let Entries { entries, counts } = self.entries();
+        let mut last: Option<&Entry<'_>> = None;
+        for entry in &entries {
+            let counts = &counts[entry.counts..entry.counts + self.columns.len()];
+            let known = last.filter(|last| last.instruction() == entry.instruction());
+            if known.is_none() {
+                let Entry { space, address, bits, bytes, .. } = *entry;
+                instructions.push(Instruction { space, address, bits, bytes: bytes.to_vec() });
+            }
+            match (known.filter(|last| last.place == entry.place), rows.last_mut()) {
+                (Some(_), Some(row)) => add(&mut row.counts, counts),
+                _ => {
+                    let instruction = (instructions.len() - 1) as u32;
+                    let Where { vcpu, cpl, .. } = entry.place;
+                    rows.push(Row { instruction, vcpu, cpl, counts: counts.to_vec() });
+                }
+            }
+            last = Some(entry);
+        }
+        (instructions, rows)
     }
 
     /// What the run was.
@@ -67,25 +124,18 @@ impl Recorder {
                     .into(),
             ));
         }
-        let mut instructions: Vec<Instruction> = Vec::new();
-        let mut rows = Vec::new();
-        for ((instruction, place), counts) in self.counts() {
-            if instructions.last() != Some(&instruction) {
-                instructions.push(instruction);
-            }
-            let instruction = (instructions.len() - 1) as u32;
-            rows.push(Row { instruction, vcpu: place.vcpu, cpl: place.cpl, counts });
-        }
+        let (instructions, rows) = self.rows();
+        self.records = Records::default();
         let flattened = self.contexts.flattened;
-        let mut contexts = self.contexts.finish();
-        for (n, context) in contexts.iter_mut().enumerate() {
+        let contexts = self.contexts.finish().enumerate().map(|(n, (mut context, share))| {
             let columns = self.columns.iter().zip(&self.before);
             let count = |(column, before): (&Column, &Before)| {
-                let before = before.contexts.get(n).copied().unwrap_or(0);
-                column.of_signals(&self.signals, &context.own) - before
+                self.shares.of(column, &share) - before.contexts.get(n).copied().unwrap_or(0)
             };
             context.own = columns.map(count).collect();
-        }
+            context
+        });
+        let contexts = contexts.collect();
         let spaces = self.spaces.all.iter().map(|&cr3| Space { cr3, name: None });
         Ok(Truth {
             personality: self.personality.name.to_owned(),
@@ -111,19 +161,19 @@ pub(super) struct Sums {
 
 impl Sums {
     pub(super) fn of_instruction(counted: &Counted<'_>) -> Self {
-        let Counted { executions, known, cell, other, .. } = *counted;
+        let Counted { executions, branches, taken, known, rest, other, .. } = *counted;
         let mut facts = other.copied().unwrap_or_default();
         let classes = known.class.0;
         for (n, count) in facts.class.iter_mut().enumerate() {
             *count += if classes >> n & 1 != 0 { executions } else { 0 };
         }
-        facts.loads += cell.loads;
-        facts.stores += cell.stores;
-        facts.misaligned += cell.misaligned;
-        facts.branches += cell.branches;
-        facts.taken += cell.taken;
-        facts.near_returns += if known.is_near_return { cell.branches } else { 0 };
-        let cycles = executions * u64::from(known.cycles) + cell.cycles;
+        facts.loads += rest.loads;
+        facts.stores += rest.stores;
+        facts.misaligned += rest.misaligned;
+        facts.branches += branches;
+        facts.taken += taken;
+        facts.near_returns += if known.is_near_return { branches } else { 0 };
+        let cycles = executions * u64::from(known.cycles) + rest.cycles;
         Self { executions, cycles, facts }
     }
 
