@@ -125,7 +125,7 @@ impl<'a> ElfFile<'a> {
         })
     }
 
-    /// Its symbols at what is to be added to the addresses as linked.
+    /// Its code and its symbols at what is to be added to the addresses as linked.
     #[must_use]
     pub fn module(&self, name: &str, bias: u64, space: Option<u32>) -> Module {
         let moved = |symbol: &Symbol| Symbol {
@@ -136,6 +136,11 @@ impl<'a> ElfFile<'a> {
             name: name.into(),
             build_id: self.build_id.clone(),
             space,
+            code: self
+                .code
+                .iter()
+                .map(|code| (code.address.wrapping_add(bias), code.bytes.len() as u64))
+                .collect(),
             symbols: self.symbols.iter().map(moved).collect(),
         }
     }

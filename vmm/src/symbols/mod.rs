@@ -112,7 +112,13 @@ fn kernel(sources: &Sources<'_>, supervisor: &Code<'_>) -> Option<Module> {
     // The first of those that are as good.
     let best = tables.reduce(|best, next| if next.0 > best.0 { next } else { best });
     if let Some((_, symbols)) = best {
-        return Some(Module { name: KERNEL.into(), build_id: None, space: None, symbols });
+        return Some(Module {
+            name: KERNEL.into(),
+            build_id: None,
+            space: None,
+            code: Vec::new(),
+            symbols,
+        });
     }
     let Some(Payload::Kernel(kernel)) = sources.payload else { return None };
     let file = ElfFile::parse(&kernel.image.name, &kernel.image.bytes).ok()?;

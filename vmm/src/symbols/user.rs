@@ -130,7 +130,7 @@ fn system_map(file: &SymbolFile) -> Result<Module> {
     let text = std::str::from_utf8(&file.bytes)
         .map_err(|_| file.refused("neither an ELF file nor a System.map"))?;
     let symbols = system_map::parse(file.path(), text, file.address.unwrap_or(0))?;
-    Ok(Module { name: KERNEL.into(), build_id: None, space: None, symbols })
+    Ok(Module { name: KERNEL.into(), build_id: None, space: None, code: Vec::new(), symbols })
 }
 
 /// A file at a place in a space.

@@ -13,10 +13,11 @@ const PAGE: u64 = 4 << 10;
 /// A function, or what stands for one. Functions of one name in modules of one name are one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Function {
-    /// The module, and in brackets the program of its address space; or `[unknown]` for the module.
+    /// The module, and in brackets the program of its address space; `[unknown]` for the module if its
+    /// code is in none.
     pub module: String,
-    /// The symbol. Without one the address of the call target before it or else of its page. An
-    /// interrupt or an exception is a function in brackets.
+    /// The symbol. Without one, as in a stripped file, the address of the call target before it or else
+    /// of its page. An interrupt or an exception is a function in brackets.
     pub name: String,
 }
 
@@ -42,8 +43,9 @@ pub struct Functions {
 enum Place {
     /// A symbol of a module, in a space if the module is in one.
     Symbol(usize, u32),
-    /// Code without a symbol: the space, unless it is the kernel's, and the address that stands for it.
-    Unknown(Option<u32>, u64),
+    /// Code without a symbol: the module, the space unless it is the kernel's, and the address that
+    /// stands for it.
+    Unknown(Option<usize>, Option<u32>, u64),
 }
 
 impl Functions {
@@ -85,9 +87,11 @@ impl Functions {
         }
         let function = match place {
             Place::Symbol(module, symbol) => self.modules[module].function(symbol),
-            Place::Unknown(space, address) => {
+            Place::Unknown(module, space, address) => {
                 let label = space.map_or("", |space| &self.labels[space as usize]);
-                let module = format!("[unknown] {label}").trim_end().into();
+                let unknown = || format!("[unknown] {label}").trim_end().into();
+                let module =
+                    module.map_or_else(unknown, |module| self.modules[module].name.clone());
                 Function { module, name: format!("{address:#x}") }
             }
         };
@@ -139,6 +143,12 @@ impl Functions {
         modules.find_map(|&module| Some((module, self.modules[module].find(address)?)))
     }
 
+    /// The module whose code an address is in.
+    fn module(&self, space: u32, address: u64) -> Option<usize> {
+        let mut modules = self.of_space[space as usize].iter().copied();
+        modules.find(|&module| self.modules[module].has_code_at(address))
+    }
+
     fn place(&self, space: u32, cpl: u8, address: u64) -> Place {
         if let Some((module, symbol)) = self.find(space, address) {
             return Place::Symbol(module, symbol);
@@ -147,9 +157,13 @@ impl Functions {
         let entries = self.entries.get(&owner).map_or(&[][..], Vec::as_slice);
         let before = entries.partition_point(|&entry| entry <= address).checked_sub(1);
         let entry = before.map(|index| entries[index]).filter(|entry| address - entry < REACH);
-        // The code of a symbol that ends before the address is not the same function.
-        let entry = entry.filter(|&entry| self.find(space, entry).is_none());
-        Place::Unknown(owner, entry.unwrap_or(address & !(PAGE - 1)))
+        // Neither the code of a symbol that ends before the address nor that of another module is the
+        // same function.
+        let module = self.module(space, address);
+        let entry = entry.filter(|&entry| {
+            self.find(space, entry).is_none() && self.module(space, entry) == module
+        });
+        Place::Unknown(module, owner, entry.unwrap_or(address & !(PAGE - 1)))
     }
 
     fn add(&mut self, function: Function) -> FunctionIndex {
@@ -191,6 +205,8 @@ pub fn printable(name: &str) -> String {
 /// The symbols of a module as ranges that do not overlap.
 struct Ranges {
     name: String,
+    /// Its code: address and bytes.
+    code: Vec<(u64, u64)>,
     symbols: Vec<Symbol>,
     /// Where a range begins and whose it is. It ends where the next begins.
     starts: Vec<(u64, Option<u32>)>,
@@ -240,12 +256,17 @@ impl Ranges {
             }
         }
         let starts = flatten(&symbols, &order);
-        Self { name, symbols, starts }
+        Self { name, code: module.code.clone(), symbols, starts }
     }
 
     fn find(&self, address: u64) -> Option<u32> {
         let before = self.starts.partition_point(|&(start, _)| start <= address).checked_sub(1)?;
         self.starts[before].1
+    }
+
+    fn has_code_at(&self, address: u64) -> bool {
+        let within = |&(start, bytes): &(u64, u64)| address.wrapping_sub(start) < bytes;
+        self.code.iter().any(within)
     }
 
     fn function(&self, symbol: u32) -> Function {
@@ -295,7 +316,7 @@ mod tests {
     }
 
     fn module(name: &str, space: Option<u32>, symbols: Vec<Named>) -> Module {
-        Module { name: name.into(), build_id: None, space, symbols }
+        Module { name: name.into(), build_id: None, space, code: Vec::new(), symbols }
     }
 
     /// The symbol of an address by the words of `docs/truth.md`, one symbol after the other.
@@ -395,6 +416,40 @@ mod tests {
         assert_eq!(at(0, 3, 0x30_000F), "a main");
         assert_eq!(at(0, 3, 0x30_0010), "kernel shadowed");
         assert_eq!(at(1, 3, 0x30_0008), "kernel shadowed");
+    }
+
+    /// A stripped program at 40_0000h, 2000h bytes of code, and a library behind it of which one symbol
+    /// is left: what has no symbol is in the file, by its call target or page there.
+    #[test]
+    fn code_without_a_symbol_is_in_the_file_that_it_came_from() {
+        let of_file = |name, code| Module { code: vec![code], ..module(name, Some(0), Vec::new()) };
+        let library = Module {
+            symbols: vec![named(0x40_2000, 0x10, "read")],
+            ..of_file("libc", (0x40_2000, 0x1000))
+        };
+        let truth = Truth {
+            spaces: vec![Space { cr3: Some(0x1000), name: Some("busybox".into()) }],
+            contexts: vec![entry(0, 3, 0x40_0120), entry(0, 3, 0x40_1FF0)],
+            modules: vec![of_file("busybox", (0x40_0000, 0x2000)), library],
+            ..Truth::default()
+        };
+        let mut functions = Functions::new(&truth);
+        let mut at = |address| {
+            let index = functions.at(0, 3, address);
+            let Function { module, name } = functions.get(index);
+            format!("{module} {name}")
+        };
+        assert_eq!(at(0x40_0000), "busybox 0x400000");
+        assert_eq!(at(0x40_0120), "busybox 0x400120");
+        assert_eq!(at(0x40_1FEF), "busybox 0x400120");
+        assert_eq!(at(0x40_1FFF), "busybox 0x401ff0");
+        // The program's call target is nothing to the library.
+        assert_eq!(at(0x40_2000), "libc (busybox) read");
+        assert_eq!(at(0x40_2010), "libc (busybox) 0x402000");
+        assert_eq!(at(0x40_2FFF), "libc (busybox) 0x402000");
+        // Before and behind the files.
+        assert_eq!(at(0x3F_FFFF), "[unknown] (busybox) 0x3ff000");
+        assert_eq!(at(0x40_3000), "[unknown] (busybox) 0x403000");
     }
 
     #[test]

@@ -53,6 +53,7 @@ fn generate(seed: u64, size: &Size) -> Truth {
             name: "kernel".into(),
             build_id: None,
             space: None,
+            code: Vec::new(),
             symbols: (0..size.symbols).map(named).collect(),
         }],
         ..Truth::default()

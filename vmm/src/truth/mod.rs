@@ -22,7 +22,7 @@ mod tree;
 use serde::{Deserialize, Serialize};
 
 /// The version of the file that this program writes, and the only one that it reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a guest really did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,6 +158,9 @@ pub struct Module {
     pub build_id: Option<String>,
     /// Index of the only space it is known to be in; `None` for the kernel, which is in all.
     pub space: Option<u32>,
+    /// Where its code is, whether symbols name it or not: linear address and bytes of each executable
+    /// segment. None if that is not known.
+    pub code: Vec<(u64, u64)>,
     /// By address.
     pub symbols: Vec<Symbol>,
 }

@@ -19,7 +19,7 @@ tests![
 
 /// The same line in front of another body, with a CRC that fits.
 fn with_body(body: &[u8]) -> Vec<u8> {
-    let line = format!("vpmu-truth 1 {} {:08x}\n", body.len(), crc32fast::hash(body));
+    let line = format!("vpmu-truth 2 {} {:08x}\n", body.len(), crc32fast::hash(body));
     [line.as_bytes(), body].concat()
 }
 
@@ -56,22 +56,22 @@ fn what_is_no_truth_file_is_told_apart() -> Verdict {
     let mut other = whole.clone();
     let last = other.len() - 1;
     other[last] ^= 1;
-    let second = String::from_utf8_lossy(&whole[..body(&whole)]).replace("truth 1", "truth 2");
+    let first = String::from_utf8_lossy(&whole[..body(&whole)]).replace("truth 2", "truth 1");
     let whole_length = whole.len() - body(&whole);
     let truncated = format!(
         "a truncated truth file: {} of {whole_length} bytes behind its first line",
         whole_length - 1
     );
     let cases: [(&[u8], &str); 10] = [
-        (b"", "no truth file: does not start with \"vpmu-truth 1\""),
-        (b"\x7FELF\n", "no truth file: does not start with \"vpmu-truth 1\""),
-        (&[b'x'; 1000], "no truth file: does not start with \"vpmu-truth 1\""),
-        (second.as_bytes(), "a truth file of version 2; expected version 1"),
-        (b"vpmu-truth 1 1", "a truncated truth file: it ends in its first line"),
+        (b"", "no truth file: does not start with \"vpmu-truth 2\""),
+        (b"\x7FELF\n", "no truth file: does not start with \"vpmu-truth 2\""),
+        (&[b'x'; 1000], "no truth file: does not start with \"vpmu-truth 2\""),
+        (first.as_bytes(), "a truth file of version 1; expected version 2"),
+        (b"vpmu-truth 2 1", "a truncated truth file: it ends in its first line"),
         (&whole[..last], &truncated),
         (&longer, "a corrupt truth file: something follows its end"),
         (&other, "a corrupt truth file: its CRC is another"),
-        (b"vpmu-truth 1 one 0\n", "a corrupt truth file: its first line has no length and CRC"),
+        (b"vpmu-truth 2 one 0\n", "a corrupt truth file: its first line has no length and CRC"),
         (&with_body(b"\x00\x00"), "a corrupt truth file: "),
     ];
     for (index, (bytes, expected)) in cases.into_iter().enumerate() {
@@ -151,7 +151,7 @@ fn a_length_takes_no_memory() -> Verdict {
     }
     assert!(Truth::from_bytes(&with_body(&[0x9F; 1 << 20])).is_err());
     assert!(Truth::from_bytes(&with_body(&[0x81; 1 << 20])).is_err());
-    let error = Truth::from_bytes(format!("vpmu-truth 1 {} 0\nx", u64::MAX).as_bytes());
+    let error = Truth::from_bytes(format!("vpmu-truth 2 {} 0\nx", u64::MAX).as_bytes());
     assert!(matches!(error, Err(FormatError::Truncated { bytes: 1, .. })));
     Ok(())
 }

@@ -28,7 +28,7 @@ fn what_is_wrong_with_a_recorded_file_is_one_line() -> Verdict {
     assert!(printed(&whole, "").ends_with("(total)\n"));
     let bytes = std::fs::read(&whole).expect("a truth file");
     let mut other = bytes.clone();
-    assert_eq!(&other[..13], b"vpmu-truth 1 ");
+    assert_eq!(&other[..13], b"vpmu-truth 2 ");
     other[11] = b'9';
     let damaged = path("recorded-damaged");
     for (bytes, expected) in [

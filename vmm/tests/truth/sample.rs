@@ -64,6 +64,7 @@ pub(crate) fn truth() -> Truth {
         name: name.into(),
         build_id: None,
         space,
+        code: Vec::new(),
         symbols: symbols
             .iter()
             .map(|&(address, size, name)| Symbol { address, size, name: name.into() })
