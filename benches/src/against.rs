@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use vpmu::demo::Image;
+use vpmu::program::Image;
 
 use crate::guest::{self, Load, Workload};
 use crate::{Result, clock, linux};

@@ -5,7 +5,7 @@ use iced_x86::code_asm::{
     al, byte_ptr, dword_ptr, dx, eax, ecx, edx, qword_ptr, r8, r9, r10, r10d, rax, rbx, rcx, rdi,
     rdx, rsi,
 };
-use vpmu::demo::Image;
+use vpmu::program::Image;
 
 use crate::long_mode::Program;
 

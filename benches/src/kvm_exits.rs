@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use iced_x86::code_asm::{CodeAssembler, CodeLabel, dword_ptr, eax, ecx, edi, edx, esi, esp, rsi};
 use vpmu::config::{self, Limits};
-use vpmu::demo::Image;
-use vpmu::demo::program::{DATA, LAPIC, Program, TRAMPOLINE, TRAMPOLINE_BYTES};
 use vpmu::engine::EngineKind;
 use vpmu::machine::End;
+use vpmu::program::Image;
+use vpmu::program::{DATA, LAPIC, Program, TRAMPOLINE, TRAMPOLINE_BYTES};
 
 use crate::kvm_raw::{self, Burden};
 use crate::machine::{self, Setup};

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use iced_x86::code_asm::{CodeLabel, eax, ptr, r9, rcx};
 use pmu_model::RdpmcCaller;
 use vpmu::config::Limits;
-use vpmu::demo::Image;
 use vpmu::engine::EngineKind;
 use vpmu::machine::End;
+use vpmu::program::Image;
 
 use crate::long_mode::Program;
 use crate::machine::{self, Setup};

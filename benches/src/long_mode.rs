@@ -17,7 +17,7 @@ use iced_x86::code_asm::{
     ss,
 };
 use iced_x86::{BlockEncoderOptions, IcedError};
-use vpmu::demo::Image;
+use vpmu::program::Image;
 
 const LOAD_ADDRESS: u64 = 0x10_0000;
 const STACK: u64 = LOAD_ADDRESS + 0x9000;

@@ -6,9 +6,9 @@ use vpmu::boot::memory::RamLayout;
 use vpmu::boot::{self, Payload};
 use vpmu::config::{Config, Limits};
 use vpmu::console::Console;
-use vpmu::demo::Image;
 use vpmu::engine::EngineKind;
 use vpmu::machine::{End, Machine};
+use vpmu::program::Image;
 
 use crate::Result;
 

@@ -4,8 +4,8 @@
 use std::ops::{Deref, DerefMut};
 
 use iced_x86::code_asm::{cr4, dword_ptr, eax, ebx, ecx, edi, edx, esp};
-use vpmu::demo::program::{self, LAPIC};
-use vpmu::demo::{Console, Image, Program};
+use vpmu::demo::Console;
+use vpmu::program::{self, Image, LAPIC, Program};
 
 use crate::Result;
 use crate::msr::GLOBAL_OVF_CTRL;

@@ -1,7 +1,7 @@
 //! More than one processor.
 
 use iced_x86::code_asm::{dword_ptr, eax, ebp, ecx, edi, edx, esi};
-use vpmu::demo::program::{DATA, LAPIC, LAPIC_ID, TRAMPOLINE, TRAMPOLINE_BYTES};
+use vpmu::program::{DATA, LAPIC, LAPIC_ID, TRAMPOLINE, TRAMPOLINE_BYTES};
 
 use crate::{Guest, Result};
 

@@ -19,6 +19,7 @@ pub mod memory;
 pub mod msr;
 mod output;
 pub mod platform;
+pub mod program;
 pub mod reference;
 pub mod stop;
 pub mod summary;

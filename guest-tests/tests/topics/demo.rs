@@ -4,6 +4,7 @@ use guest_tests::part::Registers;
 use guest_tests::timing::{delivery, memory, taken};
 use guest_tests::{Part, Result, run};
 use vpmu::demo;
+use vpmu::program;
 
 topics!(the_table_adds_up, totals_add_up, two_runs_are_equal);
 
@@ -13,7 +14,7 @@ fn numbers(line: &str) -> Vec<u64> {
     line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
 }
 
-fn image(part: &Part) -> Result<demo::Image> {
+fn image(part: &Part) -> Result<program::Image> {
     demo::sampling(demo::Part::by_name(part.name).expect("a part of the demo"))
 }
 

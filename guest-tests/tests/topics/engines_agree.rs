@@ -10,7 +10,7 @@ use iced_x86::code_asm::{
     qword_ptr, st0, st1, xmm0, xmm1, xmmword_ptr,
 };
 use vpmu::config;
-use vpmu::demo::program::KERNEL_CS;
+use vpmu::program::KERNEL_CS;
 use vpmu::engine::soft::TIER;
 
 topics!(to_the_last_digit);

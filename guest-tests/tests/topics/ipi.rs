@@ -5,7 +5,7 @@ use guest_tests::guest::EOI;
 use guest_tests::timing::{by_clock, delivery, memory};
 use guest_tests::{Guest, Options, Part, Result, SCRATCH, run_with};
 use iced_x86::code_asm::{dword_ptr, eax, ebp, ebx, ecx, edx};
-use vpmu::demo::program::LAPIC;
+use vpmu::program::LAPIC;
 
 topics!(they_arrive_after_their_flight, round_trips, to_all_others);
 
@@ -94,7 +94,7 @@ fn ask(
     waiting: Waiting,
     answer: impl Fn(&mut Guest) -> Result,
     answered: impl Fn(&mut Guest) -> Result,
-) -> std::result::Result<vpmu::demo::Image, iced_x86::IcedError> {
+) -> std::result::Result<vpmu::program::Image, iced_x86::IcedError> {
     Guest::assemble(part, |g| {
         handler(g, PING, answer)?;
         handler(g, PONG, |g| g.inc(dword_ptr(ANSWERS)))?;

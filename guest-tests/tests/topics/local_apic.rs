@@ -4,7 +4,7 @@
 
 use guest_tests::{Guest, Options, Part, Result, SCRATCH, run, run_with};
 use iced_x86::code_asm::{byte_ptr, dword_ptr, eax, ebx, ecx, edx};
-use vpmu::demo::program::LAPIC;
+use vpmu::program::LAPIC;
 
 topics!(registers_hide_memory, instructions_come_from_the_registers, memory_of_one_processor_alone);
 

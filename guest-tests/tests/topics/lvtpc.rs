@@ -5,7 +5,7 @@ use guest_tests::guest::{EOI, LVT_MASKED, LVT_NMI, LVTPC};
 use guest_tests::msr::{INT, OS};
 use guest_tests::{Guest, PMI_VECTOR, Part, Result, SCRATCH, run};
 use iced_x86::code_asm::{dword_ptr, eax, edi};
-use vpmu::demo::program::LAPIC;
+use vpmu::program::LAPIC;
 
 topics!(a_masked_entry_loses_the_interrupt, delivery_does_not_mask, delivery_masks);
 

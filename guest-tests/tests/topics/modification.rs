@@ -20,7 +20,7 @@ use guest_tests::guest::EFLAGS_CLEAR;
 use guest_tests::msr::USR;
 use guest_tests::{Engine, Guest, Options, Part, Result, SCRATCH, on_engine, run_with};
 use iced_x86::code_asm::{dword_ptr, eax, ebp, ebx, ecx, edi, edx, esi, esp};
-use vpmu::demo::Image;
+use vpmu::program::Image;
 
 topics!(as_without_caches, two_processors_as_without_caches);
 

@@ -6,7 +6,7 @@ use guest_tests::guest::{EOI, LVT_NMI, LVTPC};
 use guest_tests::msr::{INT, OS};
 use guest_tests::{Guest, PMI_VECTOR, Part, Result, SCRATCH, run};
 use iced_x86::code_asm::{dword_ptr, eax, ecx, edi, edx};
-use vpmu::demo::program::LAPIC;
+use vpmu::program::LAPIC;
 
 topics!(
     it_waits_for_a_higher_class,

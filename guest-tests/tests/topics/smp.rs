@@ -7,8 +7,8 @@ use guest_tests::part::Event;
 use guest_tests::timing::taken;
 use guest_tests::{DISABLING, Guest, Options, PMI_VECTOR, Part, Result, SCRATCH, run_with};
 use iced_x86::code_asm::{dword_ptr, eax, ebp, ebx, ecx, edi, edx, qword_ptr};
-use vpmu::demo::Image;
-use vpmu::demo::program::KERNEL_CS;
+use vpmu::program::Image;
+use vpmu::program::KERNEL_CS;
 
 topics!(
     four_count_at_once,

@@ -3,7 +3,7 @@
 use guest_tests::guest::EOI;
 use guest_tests::{Guest, Options, Part, Result, SCRATCH, run, run_with};
 use iced_x86::code_asm::{al, ax, byte_ptr, dword_ptr, dx, eax, edx};
-use vpmu::demo::program::LAPIC;
+use vpmu::program::LAPIC;
 
 topics!(a_line_through_the_io_apic, what_it_keeps, off_by_default);
 

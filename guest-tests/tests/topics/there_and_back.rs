@@ -9,7 +9,7 @@ use iced_x86::code_asm::{
     cr0, cr2, cr4, dr0, dr1, dr2, dr3, dr7, dword_ptr, eax, ebp, ebx, ecx, edi, edx, es, esi, esp,
     fs, gs, qword_ptr, tbyte_ptr, word_ptr, xmm0, xmm7, xmmword_ptr,
 };
-use vpmu::demo::Image;
+use vpmu::program::Image;
 
 topics!(
     registers_survive,

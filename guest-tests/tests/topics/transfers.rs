@@ -2,10 +2,11 @@
 //! the processors to the software engine and back, and wherever the interrupt controllers are, nothing
 //! may be lost or doubled on the way.
 
+use guest_tests::guest::EOI;
 use guest_tests::msr::OS;
 use guest_tests::{Guest, Options, Part, Result, SCRATCH, run, run_with};
 use iced_x86::code_asm::{al, dword_ptr, dx, eax, ebp, edi};
-use vpmu::demo::program::LAPIC;
+use vpmu::program::LAPIC;
 
 topics!(
     a_one_shot_timer_expires_once,
@@ -17,7 +18,6 @@ topics!(
 const VECTOR: u8 = 0x51;
 /// Local APIC registers (SDM Vol. 3A, "Local APIC Register Address Map").
 const TPR: i32 = 0x80;
-const EOI: i32 = 0xB0;
 const LDR: i32 = 0xD0;
 const ICR_LOW: i32 = 0x300;
 const ICR_HIGH: i32 = 0x310;

@@ -82,7 +82,7 @@ fn ready_for_floating_point(g: &mut Guest) -> Result {
     if g.part.sse { g.set_cr4(CR4_OSFXSR) } else { Ok(()) }
 }
 
-fn guest(part: &'static Part, event: Event) -> Result<vpmu::demo::Image> {
+fn guest(part: &'static Part, event: Event) -> Result<vpmu::program::Image> {
     Guest::assemble(part, |g| {
         ready_for_floating_point(g)?;
         g.count("counted", event, USR, |g| g.at_cpl3(EFLAGS_CLEAR, mixture))

@@ -4,9 +4,9 @@
 use iced_x86::IcedError;
 use iced_x86::code_asm::{CodeLabel, al, ax, byte_ptr, dl, dx, eax, ebx, ecx, edi, edx, esi};
 
-use super::program::Program;
 use crate::devices::acpi_pm::{PM1A_CONTROL, SLEEP_TYPE_S5};
 use crate::devices::debug_exit::DEBUG_EXIT;
+use crate::program::Program;
 
 /// Transmit holding register of the first 16550.
 const DATA: u32 = 0x3F8;

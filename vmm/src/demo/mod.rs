@@ -2,14 +2,14 @@
 
 use iced_x86::IcedError;
 
+use crate::program::Image;
+
 mod console;
 mod part;
-pub mod program;
 mod sampling;
 
 pub use console::Console;
 pub use part::Part;
-pub use program::{Image, Program};
 pub use sampling::sampling;
 
 /// A guest that `vpmu run --demo NAME` runs.

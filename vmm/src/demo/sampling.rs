@@ -12,7 +12,8 @@ use iced_x86::code_asm::{
 
 use super::console::Console;
 use super::part::{PERIOD, Part, Write};
-use super::program::{DATA, Image, Program};
+use crate::irq::lapic_registers::offset;
+use crate::program::{DATA, Image, Program};
 
 /// How often the functions run.
 const ROUNDS: u32 = 600;
@@ -21,8 +22,6 @@ const ELEMENTS: u32 = 1000;
 /// The Collatz sequences from 1 + this down to 2 are followed in each round.
 const SEQUENCES: u32 = 60;
 
-const LVTPC: i32 = 0x340;
-const EOI: i32 = 0xB0;
 const PMI_VECTOR: u8 = 0x40;
 /// INT 80h ends the measured program.
 const DONE_VECTOR: u8 = 0x80;
@@ -79,7 +78,7 @@ pub fn sampling(part: &Part) -> Result<Image, IcedError> {
 
     if samples {
         write_table(&mut p, &functions)?;
-        p.write_lapic(LVTPC, u32::from(PMI_VECTOR))?;
+        p.write_lapic(offset::LVTPC as i32, u32::from(PMI_VECTOR))?;
     }
     write_msrs(&mut p, part.start)?;
     p.enter(3, program, INTERRUPTS_ENABLED)?;
@@ -212,8 +211,8 @@ fn handler(p: &mut Program, part: &Part) -> Result<CodeLabel, IcedError> {
     p.inc(eax)?;
     p.mov(dword_ptr(COUNT), eax)?;
     p.place(&mut full)?;
-    p.write_lapic(LVTPC, u32::from(PMI_VECTOR))?;
-    p.write_lapic(EOI, 0)?;
+    p.write_lapic(offset::LVTPC as i32, u32::from(PMI_VECTOR))?;
+    p.write_lapic(offset::EOI as i32, 0)?;
     for register in registers.into_iter().rev() {
         p.pop(register)?;
     }

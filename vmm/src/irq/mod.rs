@@ -11,7 +11,7 @@ use self::pic::{Chip, PicPair, PicRegisters};
 mod in_transit;
 pub mod ioapic;
 pub mod lapic;
-mod lapic_registers;
+pub(crate) mod lapic_registers;
 mod lapic_timer;
 pub mod message;
 pub mod pic;

@@ -3,7 +3,7 @@
 use guest_tests::guest::{EFLAGS_IF, EOI};
 use guest_tests::{Guest, Result, SCRATCH};
 use iced_x86::code_asm::{CodeLabel, byte_ptr, dword_ptr, ecx, edi, esp};
-use vpmu::demo::program::{KERNEL_CS, KERNEL_SS, LAPIC};
+use vpmu::program::{KERNEL_CS, KERNEL_SS, LAPIC};
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! NMIs: blocked until IRET.
 
 use iced_x86::code_asm::{dword_ptr};
-use vpmu::demo::program::KERNEL_CS;
+use vpmu::program::KERNEL_CS;
 
 use super::*;
 

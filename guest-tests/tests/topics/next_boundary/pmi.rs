@@ -5,7 +5,7 @@ use guest_tests::msr::{INT, OS};
 use guest_tests::part::Registers;
 use guest_tests::{Guest, Part, Result};
 use iced_x86::code_asm::{dword_ptr, ebx, ecx, ss};
-use vpmu::demo::program::KERNEL_SS;
+use vpmu::program::KERNEL_SS;
 
 use super::*;
 

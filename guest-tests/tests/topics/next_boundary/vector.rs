@@ -3,7 +3,7 @@
 use guest_tests::guest::EFLAGS_IF;
 use guest_tests::{Guest, Result, SCRATCH};
 use iced_x86::code_asm::{ax, dword_ptr, eax, ebx, ecx, edi, esi, ss};
-use vpmu::demo::program::KERNEL_CS;
+use vpmu::program::KERNEL_CS;
 
 use super::*;
 

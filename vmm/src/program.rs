@@ -20,6 +20,8 @@ use iced_x86::code_asm::{
 };
 use iced_x86::{BlockEncoderOptions, Code, IcedError, Instruction};
 
+use crate::irq::lapic_registers::offset;
+
 /// Where the image is loaded and where its first byte runs.
 pub const LOAD_ADDRESS: u32 = 0x10_0000;
 /// Real-mode code that brings a started processor to [`Program::set_start_up`]'s label, as long as
@@ -57,9 +59,9 @@ const TASK: u16 = 0x48;
 /// Register page of the local APIC.
 pub const LAPIC: u32 = 0xFEE0_0000;
 /// Local APIC identifier register: bits 31:24.
-pub const LAPIC_ID: i32 = 0x20;
+pub const LAPIC_ID: i32 = offset::ID as i32;
 /// Spurious-interrupt vector register: bit 8 enables the local APIC.
-const LAPIC_SVR: i32 = 0xF0;
+const LAPIC_SVR: i32 = offset::SVR as i32;
 const SPURIOUS_VECTOR: u32 = 0xFF;
 
 const GDT: u32 = LOAD_ADDRESS + 0x2000;
