@@ -30,7 +30,7 @@ use crate::engine::{Board, Choice, Count};
 use crate::error::{Error, Result, status};
 use crate::input::Script;
 use crate::irq::VcpuSignal;
-use crate::irq::lapic::{LapicConfig, VERSION_INTEGRATED};
+use crate::irq::lapic::LapicConfig;
 use crate::memory::{Memory, Rom};
 use crate::platform::{MsrBank, Platform};
 use crate::stop::{Cause, Stop, Watch};
@@ -143,8 +143,8 @@ pub(crate) struct LocalApic {
 impl LocalApic {
     /// That of a processor.
     pub(crate) fn of(platform: &Platform) -> Self {
-        let &Platform { max_lvt, apic_timer_hz: timer_hz, .. } = platform;
-        Self { version: VERSION_INTEGRATED, max_lvt, timer_hz }
+        let &Platform { apic_version: version, max_lvt, apic_timer_hz: timer_hz, .. } = platform;
+        Self { version, max_lvt, timer_hz }
     }
 }
 

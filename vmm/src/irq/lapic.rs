@@ -18,9 +18,6 @@ const BASE_ENABLE: u64 = 1 << 11;
 /// Where every local APIC is after reset.
 const BASE_ADDRESS: u64 = 0xFEE0_0000;
 
-/// Version field of an integrated local APIC (1xh).
-pub const VERSION_INTEGRATED: u8 = 0x10;
-
 /// What differs from one processor's local APIC to another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LapicConfig {
@@ -28,10 +25,10 @@ pub struct LapicConfig {
     pub id: u8,
     /// Whether this is the bootstrap processor (IA32_APIC_BASE bit 8).
     pub bsp: bool,
-    /// The version field, 1xh: [`VERSION_INTEGRATED`].
+    /// The version field, 1xh for an integrated local APIC.
     pub version: u8,
     /// The "max LVT entry" field, the number of entries less one: 3 has no LVTPC and no thermal
-    /// entry (Pentium), 4 adds LVTPC (P6), 5 adds the thermal entry (K8).
+    /// entry (Pentium), 4 adds LVTPC (P6), 5 adds the thermal entry (Pentium M).
     pub max_lvt: u8,
     /// Whether there is an IA32_APIC_BASE; else the register page stays where it is after reset, and
     /// enabled.

@@ -67,6 +67,7 @@ pub static K7: Platform = Platform {
     },
     threads_per_core: 1,
     alignment: AlignmentRule::Quadword,
+    apic_version: 0x10,
     max_lvt: 4,
     apic_base_msr: true,
     // The 100 MHz clock of the front-side bus.

@@ -56,7 +56,7 @@ fn control_and_addresses() {
     // No OSXMMEXCPT (10).
     assert_eq!(K7.features.cr4, 0x3FF);
     assert_eq!(K7.features.phys_bits, 36);
-    assert_eq!((K7.max_lvt, K7.apic_base_msr), (4, true));
+    assert_eq!((K7.apic_version, K7.max_lvt, K7.apic_base_msr), (0x10, 4, true));
     assert_eq!((K7.clock_hz, K7.threads_per_core), (1_000_000_000, 1));
 }
 

@@ -27,7 +27,8 @@ pub static K8: Platform = Platform {
     features: Features::K8,
     threads_per_core: 1,
     alignment: AlignmentRule::Quadword,
-    max_lvt: 5,
+    apic_version: 0x10,
+    max_lvt: 4,
     apic_base_msr: true,
     // The HyperTransport base clock.
     apic_timer_hz: 200_000_000,

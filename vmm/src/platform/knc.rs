@@ -47,6 +47,8 @@ pub static KNC: Platform = Platform {
     },
     threads_per_core: 4,
     alignment: AlignmentRule::Quadword,
+    // No document or boot log that says more than that it is an integrated one.
+    apic_version: 0x10,
     max_lvt: 4,
     apic_base_msr: true,
     // No source gives the clock of the timer.

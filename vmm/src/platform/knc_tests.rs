@@ -39,7 +39,7 @@ fn the_processor_is_an_se10p() {
 fn control_and_addresses() {
     assert_eq!(KNC.features.cr4, 0x17F);
     assert_eq!(KNC.features.phys_bits, 40);
-    assert_eq!((KNC.max_lvt, KNC.apic_base_msr), (4, true));
+    assert_eq!((KNC.apic_version, KNC.max_lvt, KNC.apic_base_msr), (0x10, 4, true));
     assert_eq!((KNC.clock_hz, KNC.threads_per_core), (1_100_000_000, 4));
 }
 

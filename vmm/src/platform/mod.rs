@@ -54,7 +54,12 @@ pub struct Platform {
     pub alignment: AlignmentRule,
     /// Hardware threads that share a core; processors fill the cores in the order of their numbers.
     pub threads_per_core: u8,
-    /// The "max LVT entry" field of the local APIC's version register.
+    /// The version field of the local APIC's version register (SDM volume 3, "Local APIC Version
+    /// Register": 1xh for an integrated one). Which it is of these, and the next field, is what Linux's
+    /// boot logs of these processors show ("Getting VERSION"): 30010 for Pentium MMX, 40011 for Pentium
+    /// Pro, II and III, 50014 for Pentium M, 40010 for Athlon and for Opteron.
+    pub apic_version: u8,
+    /// The "max LVT entry" field of that register.
     pub max_lvt: u8,
     /// Whether the local APIC has its base address in MSR 1Bh; else it is at FEE0_0000h for good.
     pub apic_base_msr: bool,

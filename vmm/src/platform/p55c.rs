@@ -35,6 +35,7 @@ pub static P55C: Platform = Platform {
     },
     threads_per_core: 1,
     alignment: AlignmentRule::Pentium,
+    apic_version: 0x10,
     max_lvt: 3,
     apic_base_msr: false,
     // The bus: a third of the clock.

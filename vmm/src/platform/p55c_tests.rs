@@ -29,7 +29,7 @@ fn the_processor_is_a_pentium_mmx() {
 fn control_and_addresses() {
     assert_eq!(P55C.features.cr4, 0x15F);
     assert_eq!(P55C.features.phys_bits, 32);
-    assert_eq!((P55C.max_lvt, P55C.apic_base_msr), (3, false));
+    assert_eq!((P55C.apic_version, P55C.max_lvt, P55C.apic_base_msr), (0x10, 3, false));
     assert_eq!((P55C.clock_hz, P55C.threads_per_core), (200_000_000, 1));
 }
 

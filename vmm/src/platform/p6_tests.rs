@@ -33,7 +33,7 @@ fn the_processor_is_the_part() {
 fn control_and_addresses() {
     assert_eq!(P6.features.cr4, 0x7FF);
     assert_eq!(P6.features.phys_bits, 36);
-    assert_eq!((P6.max_lvt, P6.apic_base_msr), (4, true));
+    assert_eq!((P6.apic_version, P6.max_lvt, P6.apic_base_msr), (0x11, 4, true));
     assert_eq!((P6.clock_hz, P6.threads_per_core), (1_000_000_000, 1));
 }
 

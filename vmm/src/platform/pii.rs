@@ -28,6 +28,7 @@ pub static PII: Platform = Platform {
     },
     threads_per_core: 1,
     alignment: AlignmentRule::Quadword,
+    apic_version: 0x11,
     max_lvt: 4,
     apic_base_msr: true,
     // The bus.

@@ -33,7 +33,7 @@ fn the_processor_is_the_part() {
 fn control_and_addresses() {
     assert_eq!(PII.features.cr4, 0x3FF);
     assert_eq!(PII.features.phys_bits, 36);
-    assert_eq!((PII.max_lvt, PII.apic_base_msr), (4, true));
+    assert_eq!((PII.apic_version, PII.max_lvt, PII.apic_base_msr), (0x11, 4, true));
     assert_eq!((PII.clock_hz, PII.threads_per_core), (400_000_000, 1));
 }
 

@@ -35,6 +35,7 @@ pub static PM: Platform = Platform {
     },
     threads_per_core: 1,
     alignment: AlignmentRule::Quadword,
+    apic_version: 0x14,
     max_lvt: 5,
     apic_base_msr: true,
     // The bus: 100 MHz, four transfers a clock.

@@ -35,7 +35,7 @@ fn the_processor_is_a_dothan() {
 fn control_and_addresses() {
     // No PAE (5).
     assert_eq!(PM.features.cr4, 0x7DF);
-    assert_eq!((PM.max_lvt, PM.apic_base_msr), (5, true));
+    assert_eq!((PM.apic_version, PM.max_lvt, PM.apic_base_msr), (0x14, 5, true));
 }
 
 /// SDM volume 3, appendix B: IA32_MISC_ENABLE has fast strings (0) on, says that there is

@@ -24,6 +24,7 @@ pub static PPRO: Platform = Platform {
     features: p6::FAMILY_FEATURES,
     threads_per_core: 1,
     alignment: AlignmentRule::Quadword,
+    apic_version: 0x11,
     max_lvt: 4,
     apic_base_msr: true,
     // The bus: a third of the clock.

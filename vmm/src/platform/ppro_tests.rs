@@ -33,7 +33,7 @@ fn the_processor_is_the_part() {
 fn control_and_addresses() {
     assert_eq!(PPRO.features.cr4, 0x1FF);
     assert_eq!(PPRO.features.phys_bits, 36);
-    assert_eq!((PPRO.max_lvt, PPRO.apic_base_msr), (4, true));
+    assert_eq!((PPRO.apic_version, PPRO.max_lvt, PPRO.apic_base_msr), (0x11, 4, true));
     assert_eq!((PPRO.clock_hz, PPRO.threads_per_core), (200_000_000, 1));
 }
 

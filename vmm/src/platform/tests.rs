@@ -166,3 +166,21 @@ fn each_has_the_undefined_answers_of_its_vendor() {
         assert_eq!(got, (double_shift, words, intel, intel), "{name}");
     }
 }
+
+/// The local APIC's version register as Linux printed it on the processors ("Getting VERSION"): max LVT
+/// entry in bits 23:16, version in bits 7:0.
+#[test]
+fn version_registers_are_those_of_boot_logs() {
+    for (platform, register) in [
+        (&P55C, 0x3_0010),
+        (&PPRO, 0x4_0011),
+        (&PII, 0x4_0011),
+        (&P6, 0x4_0011),
+        (&PM, 0x5_0014),
+        (&K7, 0x4_0010),
+        (&K8, 0x4_0010),
+    ] {
+        let got = u32::from(platform.max_lvt) << 16 | u32::from(platform.apic_version);
+        assert_eq!(got, register, "{}", platform.name);
+    }
+}

@@ -8,7 +8,7 @@ mod test_device;
 
 use super::acpi_pm::TimerWidth;
 use super::{Chipset, ChipsetConfig};
-use crate::irq::lapic::{LapicConfig, VERSION_INTEGRATED};
+use crate::irq::lapic::LapicConfig;
 
 pub(super) const CLOCK_HZ: u64 = 2_000_000_000;
 /// 2005-04-21 00:00:00 UTC.
@@ -29,7 +29,7 @@ fn config(clock_hz: u64, start_time: i64) -> ChipsetConfig {
     let bsp = LapicConfig {
         id: 0,
         bsp: true,
-        version: VERSION_INTEGRATED,
+        version: 0x10,
         max_lvt: 5,
         base_msr: true,
         physical_bits: 40,

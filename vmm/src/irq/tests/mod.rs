@@ -7,7 +7,7 @@ mod lapic;
 mod pic;
 
 use super::Interrupts;
-use super::lapic::{LapicConfig, VERSION_INTEGRATED};
+use super::lapic::LapicConfig;
 
 /// Offsets of the local APIC page, from the SDM's "Local APIC Register Address Map".
 pub(super) const TPR: u32 = 0x80;
@@ -30,7 +30,7 @@ pub(super) fn machine_with(count: u8, max_lvt: u8, lvtpc_auto_mask: bool) -> Int
         .map(|id| LapicConfig {
             id,
             bsp: id == 0,
-            version: VERSION_INTEGRATED,
+            version: 0x10,
             max_lvt,
             base_msr: true,
             physical_bits: 40,
