@@ -236,9 +236,12 @@ fn pop_all<O: Observer, T: Word, S: Word>(
 ) -> Exec<()> {
     let bottom = cpu.reg::<u64>(gpr::RSP);
     let mut values = [T::from_u64(0); 8];
-    for (n, value) in values.iter_mut().enumerate() {
-        let offset = bottom.wrapping_add((n * T::BYTES) as u64);
-        *value = read_stack::<O, T, S>(cpu, cx, insn, offset)?;
+    for (n, (value, r)) in values.iter_mut().zip(ALL).enumerate() {
+        // rSP's slot is skipped and not read (SDM volume 2, "POPA": "Increment ESP by 4").
+        if r != gpr::RSP {
+            let offset = bottom.wrapping_add((n * T::BYTES) as u64);
+            *value = read_stack::<O, T, S>(cpu, cx, insn, offset)?;
+        }
     }
     for (r, value) in ALL.into_iter().zip(values) {
         if r != gpr::RSP {
