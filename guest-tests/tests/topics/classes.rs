@@ -196,7 +196,7 @@ fn memory_references(part: &'static Part) -> Result {
     Ok(())
 }
 
-/// A trip to CPL 3 and back, with an exception there. What INT and the exception push goes to the
+/// A call of CPL 3 and the return, with an exception there. What INT and the exception push goes to the
 /// stack of CPL 0, which CPL 3 cannot write: it counts there. "All memory references" count (P6: Intel
 /// MMX Technology manual, table 6-2); none is taken out but port accesses and page walks (P55C).
 fn memory_references_by_level(part: &'static Part) -> Result {
@@ -206,8 +206,8 @@ fn memory_references_by_level(part: &'static Part) -> Result {
     };
     let image = Guest::assemble(part, |g| {
         for (level, select) in [("user", USR), ("system", OS)] {
-            for (trip, faults) in [("plain", false), ("fault", true)] {
-                g.count(&format!("{level}.{trip}"), event, select, |g| {
+            for (kind, faults) in [("plain", false), ("fault", true)] {
+                g.count(&format!("{level}.{kind}"), event, select, |g| {
                     g.at_cpl3(EFLAGS_CLEAR, |g| {
                         g.push(ecx)?; // write 1 at CPL 3
                         g.pop(ecx)?; // read 1

@@ -21,8 +21,8 @@ const READY: u32 = SCRATCH;
 /// How often it was woken.
 const WOKEN: u32 = SCRATCH + 4;
 
-/// Rounds that the other one leaves to processor 0 for its halt.
-const PATIENCE: u32 = 20_000;
+/// Iterations of the loop in which the other one waits for processor 0 to halt.
+const DELAY: u32 = 20_000;
 
 /// The handler at [`WAKE_VECTOR`].
 fn waking_handler(g: &mut Guest) -> Result {
@@ -49,7 +49,7 @@ fn wait_for_halt(g: &mut Guest) -> Result {
     let wait = g.here()?;
     g.cmp(dword_ptr(READY), 0)?;
     g.je(wait)?;
-    g.mov(ecx, PATIENCE)?;
+    g.mov(ecx, DELAY)?;
     let next = g.here()?;
     g.dec(ecx)?;
     g.jnz(next)

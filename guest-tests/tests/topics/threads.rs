@@ -300,7 +300,7 @@ fn two_overflows_are_one_interrupt(part: &'static Part) -> Result {
         g.at_cpl3(EFLAGS_IF, |g| (0..3).try_for_each(|_| g.nop()))?;
         g.read_msr(GLOBAL_STATUS)?;
         g.report("between")?;
-        // Counter 1 does so with the fourth of the next trip.
+        // Counter 1 does so with the fourth at the next entry to CPL 3.
         g.write_msr(part.perfctr(1), part.written(4_u64.wrapping_neg()))?;
         g.at_cpl3(EFLAGS_IF, |g| (0..8).try_for_each(|_| g.nop()))?;
         g.stop(0)?;

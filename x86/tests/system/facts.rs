@@ -5,6 +5,7 @@ use iced_x86::{IcedError, code_asm::*};
 use x86_cpu::{
     alignment::AlignmentRule,
     block::Translations,
+    class::Class,
     observe::{Cx, Facts, Plain},
     run::Exit,
     timing::Budget,
@@ -534,22 +535,10 @@ fn transitions_across_uncounted_execution() {
     assert_eq!((m.facts.fp_to_mmx, m.facts.mmx_to_fp), (0, 1));
 }
 
-// Bits of `Class`, restated.
-const X87: usize = 2;
-const MMX: usize = 3;
-const SSE_PACKED: usize = 4;
-const SSE_SCALAR: usize = 5;
-const X87_FLOP: usize = 11;
-const EMMS: usize = 12;
-const MMX_SATURATING: usize = 13;
-const MMX_MULTIPLY: usize = 14;
-const MMX_SHIFT: usize = 15;
-const MMX_PACK: usize = 16;
-const MMX_UNPACK: usize = 17;
-const MMX_LOGICAL: usize = 18;
-const MMX_ARITHMETIC: usize = 19;
-const SSE_PACKED_ARITHMETIC: usize = 20;
-const SSE_SCALAR_ARITHMETIC: usize = 21;
+/// Instructions of one class.
+fn of_class(mut facts: Facts, class: Class) -> u64 {
+    *facts.of_class(class).expect("a class")
+}
 
 /// Whether a saturating instruction on `a` and `b` had to saturate (Pentium event 2Fh): the bounds
 /// of each element and one beyond.
@@ -594,7 +583,7 @@ fn saturations() {
             asm.movq(mm1, qword_ptr(rsi + 8))?;
             emit(asm, mm0, mm1)
         });
-        assert_eq!(facts.class[MMX_SATURATING], 1, "case {n}");
+        assert_eq!(of_class(facts, Class::MMX_SATURATING), 1, "case {n}");
         assert_eq!(facts.mmx_saturated, u64::from(saturates), "case {n}");
     }
     // The forms on XMM registers are not MMX instructions.
@@ -603,7 +592,7 @@ fn saturations() {
         a.paddusb(xmm0, xmm0)?;
         a.packuswb(xmm0, xmm0)
     });
-    assert_eq!((facts.class[MMX_SATURATING], facts.mmx_saturated), (0, 0));
+    assert_eq!((of_class(facts, Class::MMX_SATURATING), facts.mmx_saturated), (0, 0));
 }
 
 /// P6 event B3h: the six types; the other MMX instructions are of none.
@@ -640,10 +629,16 @@ fn mmx_types() {
         a.emms()?;
         a.femms()
     });
-    let class = |n: usize| facts.class[n];
-    assert_eq!((class(MMX_MULTIPLY), class(MMX_SHIFT), class(MMX_PACK)), (3, 2, 1));
-    assert_eq!((class(MMX_UNPACK), class(MMX_LOGICAL), class(MMX_ARITHMETIC)), (3, 4, 5));
-    assert_eq!((class(MMX), class(EMMS), class(MMX_SATURATING)), (25, 1, 2));
+    let class = |class| of_class(facts, class);
+    assert_eq!(
+        (class(Class::MMX_MULTIPLY), class(Class::MMX_SHIFT), class(Class::MMX_PACK)),
+        (3, 2, 1)
+    );
+    assert_eq!(
+        (class(Class::MMX_UNPACK), class(Class::MMX_LOGICAL), class(Class::MMX_ARITHMETIC)),
+        (3, 4, 5)
+    );
+    assert_eq!((class(Class::MMX), class(Class::EMMS), class(Class::MMX_SATURATING)), (25, 1, 2));
 }
 
 /// Pentium event 22h and P6 event C1h: computation, however often its operand is popped or loaded;
@@ -685,7 +680,10 @@ fn x87_operations() {
         a.fnstsw(ax)?;
         a.wait()
     });
-    assert_eq!((facts.class[X87_FLOP], facts.class[X87]), (4 + 12, 4 + 12 + 10 + 4));
+    assert_eq!(
+        (of_class(facts, Class::X87_FLOP), of_class(facts, Class::X87)),
+        (4 + 12, 4 + 12 + 10 + 4)
+    );
 }
 
 /// Pentium III event D9h: arithmetic on packed and on scalar operands.
@@ -711,7 +709,7 @@ fn sse_arithmetic() {
         a.cvtdq2ps(xmm0, xmm1)?;
         a.paddd(xmm0, xmm1)
     });
-    let class = |n: usize| facts.class[n];
-    assert_eq!((class(SSE_PACKED_ARITHMETIC), class(SSE_SCALAR_ARITHMETIC)), (5, 3));
-    assert_eq!((class(SSE_PACKED), class(SSE_SCALAR)), (5 + 6, 3 + 3));
+    let class = |class| of_class(facts, class);
+    assert_eq!((class(Class::SSE_PACKED_ARITHMETIC), class(Class::SSE_SCALAR_ARITHMETIC)), (5, 3));
+    assert_eq!((class(Class::SSE_PACKED), class(Class::SSE_SCALAR)), (5 + 6, 3 + 3));
 }

@@ -20,8 +20,9 @@ use crate::error::{Error, Result};
 use crate::irq::{Pending, Wire};
 use crate::machine::{End, Machine};
 
-/// How long output may wait for the main thread, in fractions of a second: 5 ms.
-const OUTPUT_PATIENCE: u64 = 200;
+/// The longest delay until the main thread prints what the guest has written, as the part of a second
+/// that it is: 5 ms.
+const OUTPUT_DELAY: u64 = 200;
 
 /// How often all processors, halted in the kernel, are stopped to see whether anything can wake them.
 const IDLE_CHECK_PERIOD: Duration = Duration::from_millis(500);
@@ -266,7 +267,7 @@ impl<'m> World<'m> {
             self.finish(Ok(end));
         }
         self.forward();
-        self.hurry_main(now, next);
+        self.wake_main_before(now, next);
         for (id, slot) in self.vcpu_slots.iter_mut().enumerate() {
             let pending = self.machine.board.chipset.irq.pending(id);
             if let Some(known) = slot.in_guest
@@ -360,10 +361,10 @@ impl<'m> World<'m> {
     }
 
     /// Wakes the main thread if it would sleep past `next` or past what is to be printed.
-    fn hurry_main(&mut self, now: u64, next: u64) {
+    fn wake_main_before(&mut self, now: u64, next: u64) {
         let mut until = next;
         if self.machine.board.chipset.serial.has_output() {
-            until = until.min(now.saturating_add(self.machine.clock_hz() / OUTPUT_PATIENCE));
+            until = until.min(now.saturating_add(self.machine.clock_hz() / OUTPUT_DELAY));
         }
         if until < self.main_until {
             self.wake_main();
