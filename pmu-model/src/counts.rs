@@ -60,6 +60,12 @@ impl SignalSet {
         SignalSet(core::array::from_fn(|word| self.0[word] & other.0[word]))
     }
 
+    /// The signals that are in this set and not in `other`.
+    #[must_use]
+    pub fn without(&self, other: &SignalSet) -> SignalSet {
+        SignalSet(core::array::from_fn(|word| self.0[word] & !other.0[word]))
+    }
+
     /// The signals that are in either set.
     #[inline]
     #[must_use]

@@ -407,6 +407,20 @@ impl Pmu {
         asked.filter_map(|signal| Some((signal, self.headroom(signal)?)))
     }
 
+    /// The counters that add the occurrences of a signal, lowest first.
+    pub fn counters_of(&self, signal: Signal) -> impl Iterator<Item = usize> {
+        each(self.subscriptions.adding[signal.index()])
+    }
+
+    /// Occurrences after which a counter overflows, of whatever it adds: at least 1.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such counter.
+    pub fn headroom_of(&self, counter: usize) -> u64 {
+        self.personality.perfctr_mask() - self.registers.perfctr[counter] + 1
+    }
+
     /// A number that changes with each write to a control register, and so whenever what is counted
     /// may have changed. Writes to counters do not change it.
     #[inline]

@@ -7,9 +7,10 @@
 //! ([`part`]); no model asks for a name.
 //!
 //! ```text
-//!   fetch, load, store, prefetch, flush ──> caches ──(miss)──> caches of the others ──> bus, memory
-//!   linear address ──> TLBs ──(miss)──> page walk, through the caches
-//!   control transfer ──> predictor
+//!   System: fetch, load, store, prefetch, flush ──> caches ──(miss)──> caches of the others ──> bus
+//!           linear address ──> TLBs ──(miss)──> page walk, through the caches
+//!           control transfer ──> predictor
+//!   pipelines: instructions, and what became of their accesses and branches ──> cycles, stalls
 //!                                 each ──> Occurrences (signals fired, and when to stop)
 //! ```
 
@@ -18,5 +19,6 @@ pub mod bus;
 pub mod cache;
 pub mod occurrences;
 pub mod part;
-pub mod tlb;
 pub mod pipeline;
+pub mod system;
+pub mod tlb;

@@ -17,6 +17,8 @@ pub struct Occurrences {
     counted_by: [u8; Signal::COUNT],
     /// By counter: occurrences that are left.
     left: [u64; COUNTERS],
+    /// The counters that have a budget, one bit each.
+    budgeted: u8,
     spent: bool,
 }
 
@@ -26,6 +28,7 @@ impl Default for Occurrences {
             fired: [0; Signal::COUNT],
             counted_by: [0; Signal::COUNT],
             left: [0; COUNTERS],
+            budgeted: 0,
             spent: false,
         }
     }
@@ -58,25 +61,24 @@ impl Occurrences {
         &mut self.fired
     }
 
-    /// Gives a counter a budget, from which the occurrences of `signals` take: those that there are
-    /// already, and all that come.
-    pub fn set_budget(
-        &mut self,
-        counter: usize,
-        occurrences: u64,
-        signals: impl IntoIterator<Item = Signal>,
-    ) {
-        self.left[counter] = occurrences;
-        for signal in signals {
-            let index = signal.index();
-            self.counted_by[index] |= 1 << counter;
-            self.count_down(1 << counter, self.fired[index]);
+    /// Gives a counter a budget of so many occurrences of all signals that it is given together: those
+    /// that there are already, and all that come.
+    pub fn add_to_budget(&mut self, counter: usize, occurrences: u64, signal: Signal) {
+        if self.budgeted >> counter & 1 == 0 {
+            self.budgeted |= 1 << counter;
+            self.left[counter] = occurrences;
         }
+        let index = signal.index();
+        self.counted_by[index] |= 1 << counter;
+        self.count_down(1 << counter, self.fired[index]);
     }
 
     /// Takes all budgets away.
     pub fn clear_budgets(&mut self) {
-        self.counted_by = [0; Signal::COUNT];
+        if self.budgeted != 0 {
+            self.counted_by = [0; Signal::COUNT];
+        }
+        self.budgeted = 0;
         self.spent = false;
     }
 
@@ -97,8 +99,9 @@ mod tests {
     fn the_occurrence_that_uses_up_a_budget_spends_it() {
         let mut occurrences = Occurrences::default();
         occurrences.fire(Signal::ItlbMissLast, 4);
-        occurrences.set_budget(0, 3, [Signal::L1dMiss]);
-        occurrences.set_budget(1, 9, [Signal::DtlbMissLast, Signal::ItlbMissLast]);
+        occurrences.add_to_budget(0, 3, Signal::L1dMiss);
+        occurrences.add_to_budget(1, 9, Signal::DtlbMissLast);
+        occurrences.add_to_budget(1, 9, Signal::ItlbMissLast);
         occurrences.fire(Signal::L1dMiss, 2);
         occurrences.fire(Signal::DtlbMissLast, 3);
         occurrences.fire(Signal::L1dAccess, 1000);

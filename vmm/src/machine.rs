@@ -247,9 +247,13 @@ impl Machine {
         {
             enter(&mut first.cpu, &entry);
         }
+        let mut soft = Soft::new(config.ram.size(), config.cycle_costs);
+        if let Some(part) = platform.models {
+            soft.model(part, &vcpus, &config.ram);
+        }
         Ok(Self {
             board: Board::new(chipset, platform, config.skid),
-            soft: Soft::new(config.ram.size(), config.cycle_costs),
+            soft,
             kvm,
             memory,
             vcpus,

@@ -194,7 +194,7 @@ impl Operation {
     /// of AMD64 APM volume 2, section 7.6.4, and Intel SDM volume 3, "Serializing Instructions". MOV to
     /// CR8 is none, which the operation alone does not say.
     #[must_use]
-    pub fn is_serialising(self) -> bool {
+    pub const fn is_serialising(self) -> bool {
         matches!(
             self,
             Self::Cpuid

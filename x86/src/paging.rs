@@ -3,6 +3,7 @@
 use crate::{
     control_registers::{cr0, cr4, efer},
     cpu::Cpu,
+    insn::Insn,
     observe::{Walk, WalkedEntry},
     ram::{PAGE, Ram},
     stop::{Exec, Stop, vector},
@@ -67,6 +68,20 @@ impl Cpu {
             self.walk_32(ram, linear, user, intent)
         };
         result.map_err(|code| self.page_fault(linear, user, intent, code))
+    }
+
+    /// Linear address of the memory operand of an instruction; `None` if the segment does not allow it.
+    #[must_use]
+    pub fn operand_address(&self, insn: &Insn) -> Option<u64> {
+        self.linear(&insn.mem, 1, false).ok()
+    }
+
+    /// How often translations have gone so far: all kinds of them, and those of global pages as well.
+    /// Loading CR3 drops translations of the first kind; INVLPG and changes of the paging mode of both.
+    #[inline(always)]
+    #[must_use]
+    pub fn translation_epochs(&self) -> [u64; 2] {
+        self.tlb.epochs
     }
 
     /// The walk for `linear` without regard to access rights, and without setting accessed and dirty

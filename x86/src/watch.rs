@@ -31,7 +31,11 @@ pub trait Watch {
     /// one does not go on to it.
     fn entered(&mut self, _cpu: &Cpu, _fetch: &Fetch) {}
     /// An instruction begins, of which nothing more may come: it may fault, or stop and begin again.
-    fn begins(&mut self, _cpu: &Cpu, _ram: &Ram, _fetch: &Fetch) {}
+    /// Whether it did anything of which [`Watch::is_spent`] may tell.
+    #[inline(always)]
+    fn begins(&mut self, _cpu: &Cpu, _ram: &Ram, _fetch: &Fetch) -> bool {
+        false
+    }
     /// An instruction was fetched, which retires or stops after finished iterations.
     fn fetched(&mut self, _fetch: &Fetch) {}
     /// Memory, a device or a port was accessed.
@@ -43,9 +47,9 @@ pub trait Watch {
     fn branched(&mut self, _transfer: &Transfer) {}
     /// An instruction retired.
     fn retired(&mut self, _cpu: &Cpu, _ram: &Ram, _insn: &Insn) {}
-    /// The instruction that retired last serialises: nothing behind it begins before all before it is
+    /// This instruction, the one that retired last, serialises: nothing behind it begins before all before it is
     /// finished.
-    fn serialised(&mut self) {}
+    fn serialised(&mut self, _cpu: &Cpu, _insn: &Insn) {}
     /// An exception or interrupt was delivered, from the linear address of the interrupted program to
     /// that of the handler.
     fn delivered(&mut self, _delivery: Delivery, _from: u64, _to: u64) {}
@@ -179,6 +183,8 @@ pub struct Watching<W> {
     entered: Fetch,
     /// The fetch of the running instruction was reported, with finished iterations.
     fetched: bool,
+    /// The model was told anything of the running instruction but that it begins and retires.
+    told: bool,
     context: Option<ExecutionContext>,
     /// Where the program was interrupted.
     interrupted_at: u64,
@@ -196,10 +202,17 @@ impl<W: Watch> Watching<W> {
             walks: Vec::new(),
             entered: Fetch::default(),
             fetched: false,
+            told: false,
             context: None,
             interrupted_at: 0,
             taken: 0,
         }
+    }
+
+    /// Counts facts anew, from zero, and forgets in which context they were.
+    pub fn restart(&mut self) {
+        self.counting = Counting::default();
+        self.context = None;
     }
 
     /// Reports the accesses and walks that have become certain. `kind` says of which kind an access is.
@@ -208,6 +221,7 @@ impl<W: Watch> Watching<W> {
         if !self.walks.is_empty() {
             return self.report_with_walks(cpu, ram, kind);
         }
+        self.told = true;
         for access in &self.accesses {
             self.watch.accessed(cpu, ram, access, kind(access));
         }
@@ -216,6 +230,7 @@ impl<W: Watch> Watching<W> {
 
     #[inline(never)]
     fn report_with_walks(&mut self, cpu: &Cpu, ram: &Ram, kind: impl Fn(&Access) -> AccessKind) {
+        self.told = true;
         let mut walks = self.walks.drain(..).peekable();
         for (n, access) in self.accesses.drain(..).enumerate() {
             while let Some((_, walk)) = walks.next_if(|(before, _)| *before <= n) {
@@ -303,7 +318,7 @@ impl<W: Watch> Observer for Watching<W> {
 
     #[inline(always)]
     fn is_spent(&self) -> bool {
-        self.watch.is_spent()
+        self.told && self.watch.is_spent()
     }
 
     #[inline]
@@ -325,24 +340,28 @@ impl<W: Watch> Observer for Watching<W> {
     #[inline(always)]
     fn begins(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {
         self.fetched = false;
-        self.watch.begins(cpu, ram, &self.fetch(insn));
+        self.told = self.watch.begins(cpu, ram, &self.fetch(insn));
     }
 
     #[inline(always)]
     fn retired(&mut self, cpu: &Cpu, ram: &Ram, block: &Block<Self>, insn: &Insn) {
         self.report_fetch(insn);
-        if W::SEES_ADDRESSES && touches(insn.op) {
+        let traits = TRAITS[insn.op as usize];
+        if W::SEES_ADDRESSES && traits & TOUCHES != 0 {
             self.touch(cpu, ram, insn);
         }
-        let index = usize::from(insn.index);
-        self.report(cpu, ram, |access| {
-            let locked = access.direction == Direction::Modify
-                && block.class(index).0 & Class::LOCKED.0 != 0;
-            kind(insn, access.direction, locked)
-        });
-        if index + 1 == block.len()
+        if W::SEES_ADDRESSES && !(self.accesses.is_empty() && self.walks.is_empty()) {
+            let index = usize::from(insn.index);
+            self.report(cpu, ram, |access| {
+                let locked = access.direction == Direction::Modify
+                    && block.class(index).0 & Class::LOCKED.0 != 0;
+                kind(insn, access.direction, locked)
+            });
+        }
+        if traits & TRANSFERS != 0
             && let Some(kind) = transfer(insn)
         {
+            self.told = true;
             let from = self.entered.linear.wrapping_add(u64::from(insn.start()));
             let next = self.entered.linear.wrapping_add(u64::from(insn.end));
             let taken = self.counting.committed().taken != self.taken;
@@ -350,8 +369,9 @@ impl<W: Watch> Observer for Watching<W> {
             self.watch.branched(&Transfer { from, next, to, kind, taken });
         }
         self.watch.retired(cpu, ram, insn);
-        if insn.op.is_serialising() {
-            self.watch.serialised();
+        if traits & SERIALISES != 0 {
+            self.told = true;
+            self.watch.serialised(cpu, insn);
         }
     }
 
@@ -388,13 +408,40 @@ impl<W: Watch> Observer for Watching<W> {
     }
 }
 
+/// It names memory that it does not access.
+const TOUCHES: u8 = 1 << 0;
+/// It is a control transfer.
+const TRANSFERS: u8 = 1 << 1;
+/// It serialises.
+const SERIALISES: u8 = 1 << 2;
+
+/// What an operation has to report beside its accesses: nothing, for most.
+const TRAITS: [u8; Operation::ALL.len()] = {
+    let mut traits = [0; Operation::ALL.len()];
+    let mut n = 0;
+    while n < traits.len() {
+        let op = Operation::ALL[n];
+        if touches(op) {
+            traits[n] |= TOUCHES;
+        }
+        if transfer_of(op, true).is_some() {
+            traits[n] |= TRANSFERS;
+        }
+        if op.is_serialising() {
+            traits[n] |= SERIALISES;
+        }
+        n += 1;
+    }
+    traits
+};
+
 /// Whether an operation names memory that it does not access.
-fn touches(op: Operation) -> bool {
+const fn touches(op: Operation) -> bool {
     hint(op).is_some()
         || matches!(op, Operation::Clflush | Operation::Clevict0 | Operation::Clevict1)
 }
 
-fn hint(op: Operation) -> Option<Hint> {
+const fn hint(op: Operation) -> Option<Hint> {
     Some(match op {
         Operation::Prefetch | Operation::Prefetcht0 => Hint::T0,
         Operation::Prefetcht1 => Hint::T1,
@@ -455,13 +502,17 @@ fn kind(insn: &Insn, direction: Direction, locked: bool) -> AccessKind {
 
 /// What kind of control transfer an instruction is.
 fn transfer(insn: &Insn) -> Option<TransferKind> {
+    transfer_of(insn.op, insn.form == Form::None)
+}
+
+/// The same by operation; one that has its target in a register or in memory does not `name` it.
+const fn transfer_of(op: Operation, names: bool) -> Option<TransferKind> {
     use Operation as O;
-    let named = insn.form == Form::None;
-    Some(match insn.op {
+    Some(match op {
         O::Jcc | O::Jcxz | O::Loop | O::Loope | O::Loopne => TransferKind::Conditional,
-        O::Jmp if named => TransferKind::Jump,
+        O::Jmp if names => TransferKind::Jump,
         O::Jmp => TransferKind::IndirectJump,
-        O::Call if named => TransferKind::Call,
+        O::Call if names => TransferKind::Call,
         O::Call => TransferKind::IndirectCall,
         O::Ret => TransferKind::Return,
         O::CallFar => TransferKind::FarCall,

@@ -50,6 +50,7 @@ files!(
     kernel_mode_float,
     local_apic,
     lvtpc,
+    misses,
     modification,
     msr_storm,
     next_boundary,

@@ -5,7 +5,7 @@
 //! Linux) knows 48. A reserved event code counts nothing.
 
 use super::k7_events::EVENTS;
-use super::live::INSTRUCTION_SET;
+use super::live::MODELS;
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, amd,
     index_by_code,
@@ -32,7 +32,7 @@ pub(super) static K7: Personality = Personality {
     init: InitRule::Keeps,
     northbridge: None,
     mask_must_be_named: &[],
-    live: LiveSignals { instruction_set: INSTRUCTION_SET },
+    live: LiveSignals::with_models(MODELS),
     events: EVENTS,
     by_code: &BY_CODE,
 };

@@ -6,7 +6,7 @@
 //! event code counts nothing.
 
 use super::k8_events::EVENTS;
-use super::live::INSTRUCTION_SET;
+use super::live::MODELS;
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Northbridge, Personality, PmiRule, Programming,
     amd, index_by_code,
@@ -33,7 +33,7 @@ pub(super) static K8: Personality = Personality {
     init: InitRule::Keeps,
     northbridge: Some(Northbridge { first: 0xE0, last: 0xFF, cores_per_node: 1 }),
     mask_must_be_named: &[],
-    live: LiveSignals { instruction_set: INSTRUCTION_SET },
+    live: LiveSignals::with_models(MODELS),
     events: EVENTS,
     by_code: &BY_CODE,
 };

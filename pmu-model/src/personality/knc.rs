@@ -6,7 +6,6 @@
 //! CR4.PCE as on the P6 family.
 
 use super::knc_events::EVENTS;
-use super::live::INSTRUCTION_SET;
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, index_by_code,
 };
@@ -36,7 +35,7 @@ pub(super) static KNC: Personality = Personality {
     init: InitRule::Keeps,
     northbridge: None,
     mask_must_be_named: &[],
-    live: LiveSignals { instruction_set: INSTRUCTION_SET },
+    live: LiveSignals::with_models(&[]),
     events: EVENTS,
     by_code: &BY_CODE,
 };

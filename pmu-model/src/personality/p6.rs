@@ -8,7 +8,7 @@
 //! - `EN` of `PerfEvtSel1` can be written and read, and does nothing.
 //! - An event on a counter that cannot count it counts nothing.
 
-use super::live::INSTRUCTION_SET;
+use super::live::MODELS;
 use super::p6_events::{PII as PII_EVENTS, PIII as PIII_EVENTS, PPRO as PPRO_EVENTS};
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, index_by_code,
@@ -36,7 +36,7 @@ pub(super) static PPRO: Personality = Personality {
     init: InitRule::Keeps,
     northbridge: None,
     mask_must_be_named: &[0x28, 0x29, 0x2A, 0x2E],
-    live: LiveSignals { instruction_set: INSTRUCTION_SET },
+    live: LiveSignals::with_models(MODELS),
     events: &PPRO_EVENTS,
     by_code: &PPRO_BY_CODE,
 };

@@ -12,6 +12,34 @@ use pmu_model::Signal;
 const PAGE: u64 = 4096;
 
 impl Caches {
+    /// Reads code that goes on or begins at `physical`, if all of its lines are in the instruction cache:
+    /// whether they are. If not, nothing has happened.
+    #[inline]
+    pub fn fetch_hits(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        fetch: &Fetch,
+    ) -> bool {
+        let own = &mut self.processors[processor];
+        let end = fetch.physical + u64::from(fetch.bytes) - 1;
+        let (first, last) = (fetch.physical >> self.shift, end >> self.shift);
+        if !(first == last && first == own.fetched) {
+            if (first..=last).any(|line| own.code.find(line).is_none()) {
+                return false;
+            }
+            for line in first..=last {
+                own.code.find_and_touch(line);
+            }
+            own.fetched = last;
+        }
+        let (begin, end) = (fetch.physical >> self.window_shift, end >> self.window_shift);
+        let continued = fetch.sequential && own.window == begin;
+        own.window = end;
+        context.occurrences[processor].fire(Signal::L1iFetch, end - begin + u64::from(!continued));
+        true
+    }
+
     /// Reads the windows of a fetch that goes beyond the one read last. Cycles.
     #[inline(never)]
     pub(super) fn fetch_windows(

@@ -78,6 +78,13 @@ impl Caches {
         }
     }
 
+    /// Aligned bytes that one read of the instruction cache gives.
+    #[inline(always)]
+    #[must_use]
+    pub fn fetch_window(&self) -> u32 {
+        self.geometry.fetch_window
+    }
+
     /// A read of code. Cycles.
     #[inline]
     pub fn fetch(&mut self, context: &mut Context<'_>, processor: usize, fetch: &Fetch) -> u64 {

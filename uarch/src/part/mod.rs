@@ -3,18 +3,67 @@
 //! A figure for which no document could be found is a named constant whose comment has the words "not
 //! sourced".
 
+mod amd_operations;
 pub mod bus;
 pub mod caches;
-pub mod tlbs;
-pub mod predictors;
-pub mod p55c_pipeline;
-mod amd_operations;
 mod intel_operations;
 pub mod k7_operations;
 mod k8_float_operations;
 pub mod k8_operations;
+pub mod p55c_pipeline;
 mod p6_float_operations;
 pub mod p6_operations;
 pub mod pipelines;
 pub mod pm_operations;
+pub mod predictors;
 mod sse2_operations;
+pub mod tlbs;
+
+use crate::branch::PredictorGeometry;
+use crate::bus::BusGeometry;
+use crate::cache::CacheGeometry;
+use crate::tlb::TlbGeometry;
+
+/// A modelled processor.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Its caches.
+    pub caches: &'static CacheGeometry,
+    /// Its TLBs.
+    pub tlbs: &'static TlbGeometry,
+    /// Its branch predictor.
+    pub predictor: &'static PredictorGeometry,
+    /// Its bus and memory.
+    pub bus: &'static BusGeometry,
+}
+
+macro_rules! parts {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        $(
+            $(#[$doc])*
+            pub static $name: Part = Part {
+                caches: &caches::$name,
+                tlbs: &tlbs::$name,
+                predictor: &predictors::$name,
+                bus: &bus::$name,
+            };
+        )*
+    };
+}
+
+parts! {
+    /// Pentium processor with MMX technology.
+    P55C;
+    /// Pentium Pro.
+    PPRO;
+    /// Pentium II.
+    PII;
+    /// Pentium III.
+    P6;
+    /// Pentium M.
+    PM;
+    /// Athlon XP.
+    K7;
+    /// Athlon 64 and Opteron.
+    K8;
+}

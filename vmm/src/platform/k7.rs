@@ -65,6 +65,7 @@ pub static K7: Platform = Platform {
         phys_bits: ADDRESS_BITS,
         ..Features::I486
     },
+    models: Some(&uarch::part::K7),
     threads_per_core: 1,
     alignment: AlignmentRule::Quadword,
     apic_version: 0x10,

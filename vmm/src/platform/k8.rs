@@ -25,6 +25,7 @@ pub static K8: Platform = Platform {
     description: "AMD Opteron 846 (revision E4), 2.0 GHz",
     clock_hz: 2_000_000_000,
     features: Features::K8,
+    models: Some(&uarch::part::K8),
     threads_per_core: 1,
     alignment: AlignmentRule::Quadword,
     apic_version: 0x10,

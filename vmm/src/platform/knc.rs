@@ -45,6 +45,7 @@ pub static KNC: Platform = Platform {
         selector_words: false,
         ..Features::I486
     },
+    models: None,
     threads_per_core: 4,
     alignment: AlignmentRule::Quadword,
     // No document or boot log that says more than that it is an integrated one.

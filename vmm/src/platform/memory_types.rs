@@ -107,7 +107,7 @@ impl MemoryTypes {
         }
         let hits = self.variable.iter().filter(|(base, mask, _)| physical & mask == base & mask);
         // Where ranges overlap, uncacheable wins, then write-through over write-back.
-        hits.map(|&(_, _, of)| of).reduce(|a, b| a.min(b)).unwrap_or(self.default)
+        hits.map(|&(_, _, of)| of).reduce(u8::min).unwrap_or(self.default)
     }
 
     /// What the page tables say.

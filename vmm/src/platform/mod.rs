@@ -52,6 +52,8 @@ pub struct Platform {
     pub features: Features,
     /// Which data accesses count as misaligned.
     pub alignment: AlignmentRule,
+    /// The models of its micro-architecture, if there are any.
+    pub models: Option<&'static uarch::part::Part>,
     /// Hardware threads that share a core; processors fill the cores in the order of their numbers.
     pub threads_per_core: u8,
     /// The version field of the local APIC's version register (SDM volume 3, "Local APIC Version

@@ -64,6 +64,8 @@ pub struct MsrBank {
     /// Ascending.
     rows: Vec<MsrRow>,
     values: Vec<u64>,
+    /// How often a register was written.
+    writes: u64,
     /// Physical address bits of the processor.
     physical_bits: u8,
     overrides: &'static [CpuidOverride],
@@ -83,7 +85,8 @@ impl MsrBank {
         }
         let values = rows.iter().map(|row| row.reset).collect();
         let overrides = platform.cpuid_overrides;
-        Self { rows, values, physical_bits: platform.features.phys_bits, overrides }
+        let physical_bits = platform.features.phys_bits;
+        Self { rows, values, writes: 0, physical_bits, overrides }
     }
 
     /// The bank as PC firmware leaves it to a kernel: RAM write-back and the hole between
@@ -131,6 +134,11 @@ impl MsrBank {
         rows.filter(|(row, value)| row.reset != **value).map(|(row, value)| (row.index, *value))
     }
 
+    /// A number that changes with each write.
+    pub fn writes(&self) -> u64 {
+        self.writes
+    }
+
     /// RDMSR.
     pub fn read(&self, index: u32) -> MsrAccess<u64> {
         let Some(at) = self.find(index) else {
@@ -162,6 +170,7 @@ impl MsrBank {
             writable &= !RD_WR_MEM;
         }
         self.values[at] = self.values[at] & !writable | value & writable;
+        self.writes += 1;
         MsrAccess::Done(())
     }
 

@@ -33,6 +33,7 @@ pub static P55C: Platform = Platform {
         selector_words: false,
         ..Features::I486
     },
+    models: Some(&uarch::part::P55C),
     threads_per_core: 1,
     alignment: AlignmentRule::Pentium,
     apic_version: 0x10,

@@ -35,6 +35,7 @@ pub static P6: Platform = Platform {
         cr4: FAMILY_FEATURES.cr4 | cr4::OSFXSR | cr4::OSXMMEXCPT,
         ..FAMILY_FEATURES
     },
+    models: Some(&uarch::part::P6),
     threads_per_core: 1,
     alignment: AlignmentRule::Quadword,
     apic_version: 0x11,

@@ -26,6 +26,7 @@ pub static PII: Platform = Platform {
         cr4: p6::FAMILY_FEATURES.cr4 | cr4::OSFXSR,
         ..p6::FAMILY_FEATURES
     },
+    models: Some(&uarch::part::PII),
     threads_per_core: 1,
     alignment: AlignmentRule::Quadword,
     apic_version: 0x11,

@@ -33,6 +33,7 @@ pub static PM: Platform = Platform {
         cr4: p6::FAMILY_FEATURES.cr4 & !cr4::PAE | cr4::OSFXSR | cr4::OSXMMEXCPT,
         ..p6::FAMILY_FEATURES
     },
+    models: Some(&uarch::part::PM),
     threads_per_core: 1,
     alignment: AlignmentRule::Quadword,
     apic_version: 0x14,

@@ -22,6 +22,7 @@ pub static PPRO: Platform = Platform {
     description: "Intel Pentium Pro (model 1), 200 MHz",
     clock_hz: 200_000_000,
     features: p6::FAMILY_FEATURES,
+    models: Some(&uarch::part::PPRO),
     threads_per_core: 1,
     alignment: AlignmentRule::Quadword,
     apic_version: 0x11,

@@ -52,7 +52,7 @@ impl Watch for Log {
     fn retired(&mut self, _: &Cpu, _: &Ram, insn: &Insn) {
         self.retired.push(insn.op);
     }
-    fn serialised(&mut self) {
+    fn serialised(&mut self, _: &Cpu, _: &Insn) {
         self.serialised += 1;
     }
     fn delivered(&mut self, delivery: Delivery, from: u64, to: u64) {

@@ -17,11 +17,13 @@
 //!   interrupt takes cycles: one with [`CycleCosts::FLAT`]. Cycles in which the processor is halted
 //!   are not counted.
 
+mod model;
 mod outside;
 mod stretch;
 mod vcpu;
 
-use pmu_model::{Demand, Pmis, Tier};
+use pmu_model::{Demand, Pmis, Pmu, Tier};
+use uarch::part::Part;
 use x86_cpu::block::{Translated, Translations};
 use x86_cpu::bus::{Bus, Uncounted};
 use x86_cpu::cpu::Cpu;
@@ -30,11 +32,13 @@ use x86_cpu::ram::Ram;
 use x86_cpu::run::Exit;
 use x86_cpu::timing::{Budget, CycleCosts};
 
+use self::model::{ModelObserver, Modelling};
 use self::outside::Outside;
 pub(crate) use self::stretch::fact;
 pub use self::vcpu::Vcpu;
 use self::vcpu::{Siblings, headroom};
 use super::{Board, Limit, Outcome};
+use crate::boot::memory::RamLayout;
 use crate::irq::Pending;
 use crate::stop::Stop;
 use crate::truth::record::Recorder;
@@ -44,7 +48,7 @@ use crate::truth::record::Recorder;
 const STRIDE: u64 = 16_384;
 
 /// In how much detail counted execution is observed.
-pub const TIER: Tier = Tier::InstructionSet;
+pub const TIER: Tier = Tier::Microarchitecture;
 
 /// For a delivery, which is one step and ends by itself.
 const UNLIMITED: Budget = Budget::until(u64::MAX);
@@ -53,6 +57,10 @@ const UNLIMITED: Budget = Budget::until(u64::MAX);
 pub struct Soft {
     plain: Translations<Plain>,
     counting: Translations<Counting>,
+    /// The models of micro-architecture, if the processor has any.
+    modelling: Option<Modelling>,
+    /// A counter of a processor that does not run counts what the models tell.
+    others_demand_models: bool,
     /// The recorder of everything that is executed, and the code translated for it; `None` while
     /// nothing is recorded.
     recording: Option<(Box<Recorder>, Translations<Box<Recorder>>)>,
@@ -81,10 +89,18 @@ impl Soft {
         Self {
             plain: Translations::with_budget(budget).with_cycle_costs(cycle_costs),
             counting: Translations::with_budget(budget).with_cycle_costs(cycle_costs),
+            modelling: None,
+            others_demand_models: false,
             recording: None,
             translated_for_recordings: Translated::default(),
             stop: None,
         }
+    }
+
+    /// Has the models of a part see what these processors, with `ram`, do while a counter counts what
+    /// the models tell.
+    pub(crate) fn model(&mut self, part: &'static Part, vcpus: &[Vcpu], ram: &RamLayout) {
+        self.modelling = Some(Modelling::new(part, vcpus, ram, &self.counting));
     }
 
     /// Records all execution from now on.
@@ -134,7 +150,9 @@ impl Soft {
     pub fn translated(&self) -> Translated {
         let recording = self.recording.as_ref().map(|(_, translations)| translations.translated());
         let recordings = self.translated_for_recordings + recording.unwrap_or_default();
-        self.plain.translated() + self.counting.translated() + recordings
+        let modelled = self.modelling.as_ref().map(|modelling| modelling.translations.translated());
+        let modelled = modelled.unwrap_or_default();
+        self.plain.translated() + self.counting.translated() + modelled + recordings
     }
 
     /// Drops all translated code, since guest memory may have been written anywhere without a note to
@@ -142,6 +160,9 @@ impl Soft {
     pub fn forget(&mut self) {
         self.plain.forget();
         self.counting.forget();
+        if let Some(modelling) = &mut self.modelling {
+            modelling.translations.forget();
+        }
         if let Some((_, translations)) = &mut self.recording {
             translations.forget();
         }
@@ -157,6 +178,11 @@ impl Soft {
         limit: Limit,
     ) -> Outcome {
         let threads_per_core = usize::from(board.platform.threads_per_core);
+        // What one processor does moves lines in the caches of all.
+        let others = vcpus.iter().filter(|vcpu| vcpu.id != id);
+        self.others_demand_models = self.modelling.as_ref().is_some_and(|modelling| {
+            others.into_iter().any(|vcpu| modelling.is_demanded(&vcpu.pmu))
+        });
         let Some((vcpu, mut siblings)) = Siblings::split(vcpus, id, threads_per_core) else {
             return Outcome::Complete;
         };
@@ -240,6 +266,13 @@ impl Soft {
                 });
             self.recording = Some((recorder, translations));
             exit
+        } else if let Some(modelling) = self.take_models(&running.vcpu.pmu) {
+            let (exit, modelling) =
+                modelled(running, &demand, limit, pending, modelling, |cpu, cx, translations| {
+                    cpu.run(cx, translations, counted)
+                });
+            self.modelling = Some(modelling);
+            exit
         } else if demand.counting {
             let observer = Counting::default();
             let run =
@@ -249,6 +282,12 @@ impl Soft {
             let run = |cpu: &mut Cpu, cx: &mut Cx<'_, Plain>| cpu.run(cx, &mut self.plain, limit);
             observed(running, &demand, limit, pending, Plain, run).0
         }
+    }
+
+    /// The models, if a counter counts what they tell: one of `pmu` or of another processor.
+    fn take_models(&mut self, pmu: &Pmu) -> Option<Modelling> {
+        let others = self.others_demand_models;
+        self.modelling.take_if(|modelling| others || modelling.is_demanded(pmu))
     }
 
     /// Takes an NMI or an interrupt if the processor is ready for one.
@@ -276,6 +315,13 @@ impl Soft {
                     deliver(cpu, cx, vector)
                 });
             self.recording = Some((recorder, translations));
+            taken
+        } else if let Some(modelling) = self.take_models(&running.vcpu.pmu) {
+            let (taken, modelling) =
+                modelled(running, &demand, UNLIMITED, pending, modelling, |cpu, cx, _| {
+                    deliver(cpu, cx, vector)
+                });
+            self.modelling = Some(modelling);
             taken
         } else if demand.counting {
             let observer = Counting::default();
@@ -323,6 +369,25 @@ fn recorded<T>(
     let (result, mut recorder) = observed(running, demand, limit, pending, recorder, act);
     recorder.end(&vcpu.cpu, &vcpu.pmu, vcpu.pmu.programmings() != before);
     (result, recorder)
+}
+
+/// Does `act` with a processor as [`observed`] does, and has the models see it.
+fn modelled<T>(
+    running: Running<'_, '_>,
+    demand: &Demand,
+    limit: Budget,
+    pending: Pending,
+    mut modelling: Modelling,
+    act: impl FnOnce(&mut Cpu, &mut Cx<'_, ModelObserver>, &mut Translations<ModelObserver>) -> T,
+) -> (T, Modelling) {
+    modelling.begin(running.vcpu);
+    let Modelling { observer, mut translations, signals } = modelling;
+    let (result, observer) = observed(running, demand, limit, pending, observer, |cpu, cx| {
+        act(cpu, cx, &mut translations)
+    });
+    let mut modelling = Modelling { observer, translations, signals };
+    modelling.end();
+    (result, modelling)
 }
 
 /// Does `act` with a processor and counts what the observer saw. `limit` is how far the run may go

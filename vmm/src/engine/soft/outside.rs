@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pmu_model::{Demand, MsrAccess, Pmis, Pmu, RdpmcCaller, SignalCounts};
+use pmu_model::{Demand, MsrAccess, Pmis, Pmu, RdpmcCaller, SignalCounts, Tier};
 use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Uncounted};
 use x86_cpu::observe::{Facts, Observed};
 use x86_cpu::timing::Budget;
@@ -70,7 +70,10 @@ impl Outside<'_, '_> {
     /// What an instruction that may have programmed the PMU means for the run. It ends at `ends`, and
     /// before it [`Pmu::programmings`] was `before`.
     fn after_programming(&self, before: u64, ends: u64) -> After {
-        if self.pmu.programmings() != before || !self.overflowed.is_empty() {
+        let live = &self.pmu.personality().live;
+        let modelled = self.demand.signals.without(live.of(Tier::InstructionSet));
+        if self.pmu.programmings() != before || !self.overflowed.is_empty() || !modelled.is_empty()
+        {
             After::Leave
         } else if self.context.is_some() {
             let steps = self.retire_limit.saturating_sub(self.counted_instructions);

@@ -26,7 +26,8 @@ pub(super) enum Most {
 }
 
 /// By how much a counter that takes `signal` grows at most. The bound covers events that are the sum
-/// of several signals.
+/// of several signals. For what the instruction set alone tells; how often something occurs that models
+/// tell, nobody knows before ([`super::model`]).
 pub(super) fn most_per_step(signal: Signal) -> Most {
     match signal {
         Signal::CyclesUnhalted | Signal::CyclesIntMasked | Signal::CyclesIntMaskedPending => {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pmu_model::{Demand, Pmu, SignalCounts};
+use pmu_model::{Demand, Pmu, SignalCounts, Tier};
 use x86_cpu::cpu::Cpu;
 use x86_cpu::observe::Accesses;
 use x86_cpu::timing::Budget;
@@ -150,7 +150,12 @@ pub(super) fn headroom(pmu: &Pmu, demand: &Demand, time: u64) -> Budget {
     if demand.per_cycle {
         budget = Budget { until: time.saturating_add(1), steps: 1 };
     }
+    let foreseeable = pmu.personality().live.of(Tier::InstructionSet);
     for (signal, headroom) in pmu.headrooms() {
+        // What models tell takes from a budget of theirs.
+        if !foreseeable.contains(signal) {
+            continue;
+        }
         match most_per_step(signal) {
             Most::AsManyAsCycles => {
                 budget.until = budget.until.min(time.saturating_add(headroom.max(1)));

@@ -1,0 +1,529 @@
+//! The processors of a machine, with all that they share: what is told of execution goes from here to the
+//! models.
+
+use std::ops::Range;
+
+use pmu_model::Signal;
+
+use crate::branch::{Predictor, Transfer};
+use crate::bus::{Bus, Request, Snoop, Transaction};
+use crate::cache::{self, Caches, Context, Hint, Kind, MemoryType};
+use crate::occurrences::Occurrences;
+use crate::part::Part;
+use crate::tlb::{Lookup, Page, PageSize, Tlbs, WalkFrom};
+
+/// Bytes of the smallest page.
+const PAGE: u64 = 4096;
+
+/// The processors of a machine.
+#[derive(Clone, Debug)]
+pub struct System {
+    processors: Vec<Processor>,
+    occurrences: Vec<Occurrences>,
+    caches: Caches,
+    bus: Bus,
+}
+
+/// What belongs to one processor alone, but for its caches.
+#[derive(Clone, Debug)]
+struct Processor {
+    tlbs: Tlbs,
+    predictor: Predictor,
+    memory_types: MemoryTypes,
+    /// Linear addresses go through page tables.
+    paging: bool,
+    /// Linear addresses between which instructions have been fetched since the last taken transfer, and
+    /// the end of the last window of the instruction cache that was read for them.
+    start: u64,
+    next: u64,
+    window_end: u64,
+    /// A transfer was taken since.
+    redirected: bool,
+    /// When the running instruction began, in cycles.
+    time: u64,
+}
+
+/// Bytes of code that are fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// Linear address.
+    pub linear: u64,
+    /// Guest-physical address of the first byte.
+    pub physical: u64,
+    /// Guest-physical address of the next page, if they reach into that.
+    pub second_page: Option<u64>,
+    /// How many.
+    pub bytes: u32,
+}
+
+/// An access to data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataAccess {
+    /// Linear address.
+    pub linear: u64,
+    /// Guest-physical address of the first byte.
+    pub physical: u64,
+    /// Guest-physical address of the next page, if it reaches into that.
+    pub second_page: Option<u64>,
+    /// Bytes, of each element.
+    pub bytes: u32,
+    /// How many elements of a string, one behind the other.
+    pub elements: u32,
+    /// What it does.
+    pub operation: Operation,
+    /// What kind of instruction makes it.
+    pub kind: Kind,
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// It reads.
+    Load,
+    /// It writes.
+    Store,
+    /// It reads and writes back.
+    Modify,
+    /// It asks for the line.
+    Prefetch(Hint),
+    /// It drops the line.
+    Flush,
+}
+
+/// What the page tables of a processor say.
+pub trait PageTables {
+    /// What a walk for a linear address reads and finds; `None` if no page is there.
+    fn walk(&self, linear: u64) -> Option<Walk>;
+}
+
+/// A walk of the page tables.
+#[derive(Clone, Copy, Debug)]
+pub struct Walk {
+    /// The page that it finds.
+    pub page: Page,
+    /// How the page is cached.
+    pub memory: MemoryType,
+    /// Guest-physical addresses of the entries that it reads, from the root on; the first `levels` are
+    /// valid. None are read while paging is off.
+    pub entries: [u64; 4],
+    /// How many.
+    pub levels: usize,
+    /// Bytes of an entry.
+    pub entry_bytes: u32,
+    /// The last entry is one of a page table, not one that maps a large page.
+    pub is_small: bool,
+}
+
+/// Which TLB a look-up is in.
+#[derive(Clone, Copy)]
+enum Side {
+    Code,
+    Data,
+}
+
+impl System {
+    /// Processors of a part, with memory at these guest-physical addresses (ascending and apart).
+    #[must_use]
+    pub fn new(part: &'static Part, processors: usize, memory: &[Range<u64>]) -> Self {
+        debug_assert!(part.caches.fetch_window.is_power_of_two());
+        let processor = || Processor {
+            tlbs: Tlbs::new(part.tlbs),
+            predictor: Predictor::new(part.predictor),
+            memory_types: MemoryTypes::default(),
+            paging: false,
+            start: 0,
+            next: 0,
+            window_end: 0,
+            redirected: true,
+            time: 0,
+        };
+        Self {
+            processors: (0..processors).map(|_| processor()).collect(),
+            occurrences: vec![Occurrences::default(); processors],
+            caches: Caches::new(part.caches, processors),
+            bus: Bus::new(part.bus, processors, memory),
+        }
+    }
+
+    /// What has been fired on a processor.
+    #[inline(always)]
+    pub fn occurrences(&mut self, processor: usize) -> &mut Occurrences {
+        &mut self.occurrences[processor]
+    }
+
+    /// Whether a budget of a processor is used up.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_spent(&self, processor: usize) -> bool {
+        self.occurrences[processor].is_spent()
+    }
+
+    /// What follows happens at `time`, in cycles of the processor.
+    #[inline(always)]
+    pub fn set_time(&mut self, processor: usize, time: u64) {
+        self.processors[processor].time = time;
+    }
+
+    /// The instructions of a straight line are fetched, if all of them are in the instruction cache and
+    /// their page in the TLB: whether they are. Else each is to be fetched on its own
+    /// ([`System::fetch`]).
+    #[inline(always)]
+    pub fn fetch_at_once(&mut self, processor: usize, fetch: &Fetch) -> bool {
+        let Fetch { linear, physical, second_page, bytes } = *fetch;
+        let of = &mut self.processors[processor];
+        let end = linear.wrapping_add(u64::from(bytes));
+        let resumes = of.resumes(linear);
+        if resumes && end <= of.next {
+            return true;
+        }
+        if second_page.is_some() {
+            return false;
+        }
+        if of.paging && of.tlbs.code(linear, &mut self.occurrences[processor]) != Lookup::Hit {
+            return false;
+        }
+        let begin = if resumes { of.next } else { linear };
+        let Some(memory) = of.memory_types.get(linear).filter(|memory| memory.is_cacheable())
+        else {
+            return false;
+        };
+        let physical = physical + (begin - linear);
+        let bytes = (end - begin) as u32;
+        let fetch = cache::Fetch { physical, bytes, sequential: resumes, memory };
+        let mut context =
+            Context { occurrences: &mut self.occurrences, bus: &mut self.bus, time: of.time };
+        if !self.caches.fetch_hits(&mut context, processor, &fetch) {
+            return false;
+        }
+        let window = u64::from(self.caches.fetch_window());
+        of.has_fetched(begin, end, resumes, window);
+        true
+    }
+
+    /// An instruction is fetched.
+    pub fn fetch(&mut self, processor: usize, tables: &impl PageTables, fetch: &Fetch) {
+        let Fetch { linear, physical, second_page, bytes } = *fetch;
+        let of = &mut self.processors[processor];
+        let end = linear.wrapping_add(u64::from(bytes));
+        let mut resumes = of.resumes(linear);
+        if resumes && end <= of.next.max(of.window_end) {
+            of.next = of.next.max(end);
+            return;
+        }
+        let begin = if resumes { of.next } else { linear };
+        for (linear, physical, bytes) in pieces(linear, physical, second_page, bytes) {
+            let end = linear.wrapping_add(u64::from(bytes));
+            // What was fetched with the instruction before, or in the piece before this one.
+            let skipped = begin.saturating_sub(linear).min(u64::from(bytes));
+            if skipped == u64::from(bytes) {
+                continue;
+            }
+            self.look_up(processor, tables, linear, Side::Code);
+            let memory = self.memory_type(processor, tables, linear);
+            let physical = physical + skipped;
+            let bytes = bytes - skipped as u32;
+            let fetch = cache::Fetch { physical, bytes, sequential: resumes, memory };
+            self.with_caches(processor, |caches, context| caches.fetch(context, processor, &fetch));
+            let window =
+                if memory.is_cacheable() { u64::from(self.caches.fetch_window()) } else { 1 };
+            self.processors[processor].has_fetched(begin, end, resumes, window);
+            resumes = true;
+        }
+    }
+
+    /// Memory is accessed.
+    #[inline]
+    pub fn access(&mut self, processor: usize, tables: &impl PageTables, access: &DataAccess) {
+        let DataAccess { linear, physical, second_page, bytes, elements, .. } = *access;
+        if second_page.is_none() && elements == 1 {
+            return self.access_page(processor, tables, access, linear, physical, bytes);
+        }
+        self.access_pieces(processor, tables, access);
+    }
+
+    /// An access to two pages, or to elements of a string. Those of one page that may be cached are in
+    /// lines that the first of them has brought in.
+    #[inline(never)]
+    fn access_pieces(&mut self, processor: usize, tables: &impl PageTables, access: &DataAccess) {
+        let DataAccess { linear, physical, second_page, bytes, elements, .. } = *access;
+        if elements == 1 {
+            for (linear, physical, bytes) in pieces(linear, physical, second_page, bytes) {
+                self.access_page(processor, tables, access, linear, physical, bytes);
+            }
+            return;
+        }
+        for element in 0..u64::from(elements) {
+            let offset = element * u64::from(bytes);
+            self.access_page(processor, tables, access, linear + offset, physical + offset, bytes);
+        }
+    }
+
+    /// An access to one page.
+    #[inline(always)]
+    fn access_page(
+        &mut self,
+        processor: usize,
+        tables: &impl PageTables,
+        access: &DataAccess,
+        linear: u64,
+        physical: u64,
+        bytes: u32,
+    ) {
+        self.look_up(processor, tables, linear, Side::Data);
+        let memory = self.memory_type(processor, tables, linear);
+        let DataAccess { operation, kind, .. } = *access;
+        let access = cache::Access { physical, bytes, kind, memory };
+        self.with_caches(processor, |caches, context| match operation {
+            Operation::Load => caches.load(context, processor, &access),
+            Operation::Store => caches.store(context, processor, &access),
+            Operation::Modify => caches.modify(context, processor, &access),
+            Operation::Prefetch(hint) => {
+                caches.prefetch(context, processor, physical, hint, memory)
+            }
+            Operation::Flush => {
+                caches.flush(context, processor, physical);
+                0
+            }
+        });
+        if operation != Operation::Load && self.caches.take_code_written(processor) {
+            self.occurrences[processor].fire(Signal::FlushSmc, 1);
+        }
+    }
+
+    /// A port is accessed.
+    pub fn access_port(&mut self, processor: usize, port: u16, bytes: u32, write: bool) {
+        let request = if write { Request::WritePort } else { Request::ReadPort };
+        let transaction = Transaction {
+            processor: Some(processor),
+            time: self.processors[processor].time,
+            request,
+            physical: port.into(),
+            bytes,
+            locked: false,
+            snoop: Snoop::Miss,
+            holders: 0,
+        };
+        self.with_caches(processor, |caches, context| {
+            caches.drain_write_combining(context, processor)
+        });
+        self.bus.transact(&mut self.occurrences, &transaction);
+    }
+
+    /// A walk set the accessed or dirty bit of an entry at this guest-physical address.
+    pub fn update_table(&mut self, processor: usize, physical: u64, bytes: u32) {
+        self.with_caches(processor, |caches, context| {
+            caches.walk_write(context, processor, physical, bytes, MemoryType::WriteBack)
+        });
+    }
+
+    /// A control transfer retired.
+    #[inline]
+    pub fn transfer(&mut self, processor: usize, transfer: &Transfer) {
+        let of = &mut self.processors[processor];
+        of.redirected |= transfer.taken;
+        let _ = of.predictor.transfer(transfer, &mut self.occurrences[processor]);
+    }
+
+    /// An exception or interrupt was delivered, from one linear address to another.
+    pub fn interrupted(&mut self, processor: usize, from: u64, to: u64) {
+        let of = &mut self.processors[processor];
+        of.redirected = true;
+        of.predictor.interrupted(from, to, &mut self.occurrences[processor]);
+        self.serialise(processor);
+    }
+
+    /// A serialising instruction, SFENCE or MFENCE retired: what was combined is written.
+    pub fn serialise(&mut self, processor: usize) {
+        self.with_caches(processor, |caches, context| {
+            caches.drain_write_combining(context, processor)
+        });
+    }
+
+    /// Translations have changed: all are dropped, but those of global pages if `keep_global`.
+    pub fn flush_tlbs(&mut self, processor: usize, keep_global: bool) {
+        let of = &mut self.processors[processor];
+        of.tlbs.flush(keep_global);
+        of.forget_pages();
+    }
+
+    /// The translation of one page is dropped.
+    pub fn invalidate_page(&mut self, processor: usize, linear: u64) {
+        let of = &mut self.processors[processor];
+        of.tlbs.invalidate(linear);
+        of.forget_pages();
+    }
+
+    /// How memory is cached may have changed, or whether there is paging.
+    pub fn change_memory(&mut self, processor: usize, paging: bool) {
+        let of = &mut self.processors[processor];
+        of.paging = paging;
+        of.forget_pages();
+    }
+
+    /// WBINVD.
+    pub fn write_back_and_invalidate(&mut self, processor: usize) {
+        self.with_caches(processor, |caches, context| {
+            caches.write_back_and_invalidate(context, processor);
+            0
+        });
+        self.processors[processor].redirected = true;
+    }
+
+    /// INVD.
+    pub fn invalidate(&mut self, processor: usize) {
+        self.with_caches(processor, |caches, context| {
+            caches.invalidate(context, processor);
+            0
+        });
+        self.processors[processor].redirected = true;
+    }
+
+    #[inline(always)]
+    fn with_caches(
+        &mut self,
+        processor: usize,
+        act: impl FnOnce(&mut Caches, &mut Context<'_>) -> u64,
+    ) -> u64 {
+        let mut context = Context {
+            occurrences: &mut self.occurrences,
+            bus: &mut self.bus,
+            time: self.processors[processor].time,
+        };
+        act(&mut self.caches, &mut context)
+    }
+
+    /// Looks a page up in the TLBs, and walks the page tables if it is not there.
+    #[inline(always)]
+    fn look_up(&mut self, processor: usize, tables: &impl PageTables, linear: u64, side: Side) {
+        let of = &mut self.processors[processor];
+        if !of.paging {
+            return;
+        }
+        let occurrences = &mut self.occurrences[processor];
+        let found = match side {
+            Side::Code => of.tlbs.code(linear, occurrences),
+            Side::Data => of.tlbs.data(linear, occurrences),
+        };
+        if found == Lookup::Miss {
+            self.walk(processor, tables, linear, side);
+        }
+    }
+
+    #[inline(never)]
+    fn walk(&mut self, processor: usize, tables: &impl PageTables, linear: u64, side: Side) {
+        let Some(walk) = tables.walk(linear) else { return };
+        let of = &mut self.processors[processor];
+        let entries = &walk.entries[..walk.levels];
+        let from = of.tlbs.walk_from(linear);
+        let read = match from {
+            WalkFrom::PageTable if walk.is_small => &entries[walk.levels.saturating_sub(1)..],
+            _ => entries,
+        };
+        for &physical in read {
+            let bytes = walk.entry_bytes;
+            self.with_caches(processor, |caches, context| {
+                caches.walk_read(context, processor, physical, bytes, MemoryType::WriteBack)
+            });
+        }
+        let of = &mut self.processors[processor];
+        if walk.is_small {
+            let span = if walk.entry_bytes == 8 { PageSize::Mib2 } else { PageSize::Mib4 };
+            of.tlbs.fill_directory(linear, span);
+        }
+        let occurrences = &mut self.occurrences[processor];
+        match side {
+            Side::Code => of.tlbs.fill_code(linear, walk.page, occurrences),
+            Side::Data => of.tlbs.fill_data(linear, walk.page, occurrences),
+        }
+        of.memory_types.set(linear, walk.memory);
+    }
+
+    /// How the page of a linear address is cached.
+    #[inline(always)]
+    fn memory_type(
+        &mut self,
+        processor: usize,
+        tables: &impl PageTables,
+        linear: u64,
+    ) -> MemoryType {
+        let types = &mut self.processors[processor].memory_types;
+        match types.get(linear) {
+            Some(memory) => memory,
+            None => types.find(tables, linear),
+        }
+    }
+}
+
+impl Processor {
+    /// What is known of pages may be out of date.
+    fn forget_pages(&mut self) {
+        self.memory_types = MemoryTypes::default();
+        self.redirected = true;
+    }
+
+    /// Whether an instruction at a linear address goes on where fetch has been since the last taken
+    /// transfer: it follows, or was fetched already and begins again.
+    #[inline(always)]
+    fn resumes(&self, linear: u64) -> bool {
+        !self.redirected && linear.wrapping_sub(self.start) <= self.next.wrapping_sub(self.start)
+    }
+
+    /// Code was fetched, in aligned windows.
+    #[inline(always)]
+    fn has_fetched(&mut self, begin: u64, end: u64, resumes: bool, window: u64) {
+        if !resumes {
+            self.start = begin;
+        }
+        self.next = end;
+        self.window_end = (end.wrapping_sub(1) | (window - 1)).wrapping_add(1);
+        self.redirected = false;
+    }
+}
+
+/// The memory types of pages that were accessed recently, by linear address.
+#[derive(Clone, Debug)]
+struct MemoryTypes([(u64, MemoryType); 64]);
+
+impl Default for MemoryTypes {
+    fn default() -> Self {
+        Self([(u64::MAX, MemoryType::Uncacheable); 64])
+    }
+}
+
+impl MemoryTypes {
+    #[inline(always)]
+    fn get(&self, linear: u64) -> Option<MemoryType> {
+        let number = linear / PAGE;
+        let (of, memory) = self.0[(number % 64) as usize];
+        (of == number).then_some(memory)
+    }
+
+    fn set(&mut self, linear: u64, memory: MemoryType) {
+        let number = linear / PAGE;
+        self.0[(number % 64) as usize] = (number, memory);
+    }
+
+    #[cold]
+    fn find(&mut self, tables: &impl PageTables, linear: u64) -> MemoryType {
+        let memory = tables.walk(linear).map_or(MemoryType::Uncacheable, |walk| walk.memory);
+        self.set(linear, memory);
+        memory
+    }
+}
+
+/// Bytes from a linear address on, cut where a page ends: linear address, physical address, bytes.
+fn pieces(
+    linear: u64,
+    physical: u64,
+    second_page: Option<u64>,
+    bytes: u32,
+) -> impl Iterator<Item = (u64, u64, u32)> {
+    let in_page = (PAGE - linear % PAGE).min(bytes.into()) as u32;
+    let (first, rest) = match second_page {
+        Some(_) => (in_page, bytes - in_page),
+        None => (bytes, 0),
+    };
+    let second = second_page.filter(|_| rest != 0);
+    let second = second.map(|page| (linear.wrapping_add(u64::from(first)), page, rest));
+    std::iter::once((linear, physical, first)).chain(second)
+}
