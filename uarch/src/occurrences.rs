@@ -3,7 +3,9 @@
 use pmu_model::Signal;
 
 /// Most counters that can count occurrences.
-const COUNTERS: usize = 8;
+const COUNTERS: usize = 7;
+/// In [`Occurrences::counted_by`]: the signal is logged.
+const LOGGED: u8 = 1 << COUNTERS;
 
 /// Occurrences of each signal on one processor since they were last taken.
 ///
@@ -20,6 +22,8 @@ pub struct Occurrences {
     /// The counters that have a budget, one bit each.
     budgeted: u8,
     spent: bool,
+    /// Occurrences of logged signals since the log was last taken, by signal.
+    log: Vec<(Signal, u64)>,
 }
 
 impl Default for Occurrences {
@@ -30,6 +34,7 @@ impl Default for Occurrences {
             left: [0; COUNTERS],
             budgeted: 0,
             spent: false,
+            log: Vec::new(),
         }
     }
 }
@@ -41,11 +46,22 @@ impl Occurrences {
         let index = signal.index();
         self.fired[index] += n;
         if self.counted_by[index] != 0 {
-            self.count_down(self.counted_by[index], n);
+            self.note(signal, n);
         }
     }
 
     #[inline(never)]
+    fn note(&mut self, signal: Signal, n: u64) {
+        let counted_by = self.counted_by[signal.index()];
+        self.count_down(counted_by, n);
+        if counted_by & LOGGED != 0 && n != 0 {
+            match self.log.iter_mut().find(|(known, _)| *known == signal) {
+                Some((_, count)) => *count += n,
+                None => self.log.push((signal, n)),
+            }
+        }
+    }
+
     fn count_down(&mut self, counters: u8, n: u64) {
         for (counter, left) in self.left.iter_mut().enumerate() {
             if counters >> counter & 1 != 0 {
@@ -73,10 +89,21 @@ impl Occurrences {
         self.count_down(1 << counter, self.fired[index]);
     }
 
+    /// Keeps a log of a signal from now on.
+    pub fn log(&mut self, signal: Signal) {
+        self.counted_by[signal.index()] |= LOGGED;
+    }
+
+    /// What was logged since this was last asked for, by signal.
+    #[inline(always)]
+    pub fn take_log(&mut self) -> impl Iterator<Item = (Signal, u64)> {
+        self.log.drain(..)
+    }
+
     /// Takes all budgets away.
     pub fn clear_budgets(&mut self) {
         if self.budgeted != 0 {
-            self.counted_by = [0; Signal::COUNT];
+            self.counted_by.iter_mut().for_each(|counters| *counters &= LOGGED);
         }
         self.budgeted = 0;
         self.spent = false;
@@ -95,6 +122,23 @@ mod tests {
     use super::*;
 
     /// A counter of L1 misses, and one that adds up two kinds of TLB miss.
+    #[test]
+    fn a_log_has_what_came_since_it_was_taken() {
+        let mut occurrences = Occurrences::default();
+        occurrences.fire(Signal::L1dMiss, 1);
+        occurrences.log(Signal::L1dMiss);
+        occurrences.add_to_budget(0, 9, Signal::L1dAccess);
+        for n in 1..4 {
+            occurrences.fire(Signal::L1dMiss, n);
+            occurrences.fire(Signal::L1dAccess, 1);
+        }
+        assert_eq!(occurrences.take_log().collect::<Vec<_>>(), [(Signal::L1dMiss, 6)]);
+        occurrences.clear_budgets();
+        occurrences.fire(Signal::L1dMiss, 7);
+        assert_eq!(occurrences.take_log().collect::<Vec<_>>(), [(Signal::L1dMiss, 7)]);
+        assert_eq!(occurrences.take_log().count(), 0);
+    }
+
     #[test]
     fn the_occurrence_that_uses_up_a_budget_spends_it() {
         let mut occurrences = Occurrences::default();

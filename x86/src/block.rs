@@ -102,6 +102,86 @@ pub struct Block<O> {
     pub(crate) links: [Cell<Link>; 2],
 }
 
+/// The instructions of a translated block, whoever observes it.
+pub trait Code {
+    /// A number that no other block of its cache has or had.
+    fn serial(&self) -> u64;
+    /// Where it is in its cache: less than the number of blocks that it has ever held at once. Blocks
+    /// that are not kept have 0.
+    fn place(&self) -> usize;
+    /// Its instructions, in order.
+    fn instructions(&self) -> impl ExactSizeIterator<Item = &Insn>;
+    /// Instruction `n` of it.
+    fn instruction(&self, n: usize) -> Option<&Insn>;
+    /// The classes of instruction `n`.
+    fn class(&self, n: usize) -> Class;
+    /// Number of its instructions.
+    fn len(&self) -> usize;
+    /// Whether it has no instructions; no block that is executed has none.
+    fn is_empty(&self) -> bool;
+    /// Bytes of code.
+    fn bytes(&self) -> u64;
+    /// Guest-physical address of the byte at an offset from its first.
+    fn physical(&self, offset: u16) -> u64;
+    /// Guest-physical address of the page that its only instruction reaches into, if it does.
+    fn second_page(&self) -> Option<u64>;
+    /// Whether its bytes came from a device and not from RAM.
+    fn is_of_device(&self) -> bool;
+}
+
+impl<O> Code for Block<O> {
+    #[inline(always)]
+    fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    #[inline(always)]
+    fn place(&self) -> usize {
+        self.place as usize
+    }
+
+    fn instructions(&self) -> impl ExactSizeIterator<Item = &Insn> {
+        self.ops.iter().map(|op| &op.insn)
+    }
+
+    fn instruction(&self, n: usize) -> Option<&Insn> {
+        self.ops.get(n).map(|op| &op.insn)
+    }
+
+    fn class(&self, n: usize) -> Class {
+        self.classes.as_ref().map_or(Class::NONE, |classes| classes.of(n))
+    }
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes.into()
+    }
+
+    fn physical(&self, offset: u16) -> u64 {
+        let in_page = PAGE - (self.gpa & (PAGE - 1));
+        match self.second_page() {
+            Some(second) if u64::from(offset) >= in_page => second + u64::from(offset) - in_page,
+            _ => (self.gpa & !OF_DEVICE) + u64::from(offset),
+        }
+    }
+
+    fn second_page(&self) -> Option<u64> {
+        self.second_page.map(|page| page.get() - 1)
+    }
+
+    fn is_of_device(&self) -> bool {
+        self.gpa & OF_DEVICE != 0
+    }
+}
+
 impl<O> Block<O> {
     /// A block without instructions, which is never executed; its serial number has no meaning.
     fn nothing() -> Self {
@@ -151,79 +231,6 @@ impl<O> Block<O> {
     #[inline(always)]
     pub(crate) fn id(&self) -> BlockId {
         BlockId { place: self.place, serial: self.serial }
-    }
-
-    /// A number that no other block of its cache has or had.
-    #[inline(always)]
-    #[must_use]
-    pub fn serial(&self) -> u64 {
-        self.serial
-    }
-
-    /// Where it is in its cache: less than the number of blocks that it has ever held at once. Blocks
-    /// that are not kept have 0.
-    #[inline(always)]
-    #[must_use]
-    pub fn place(&self) -> usize {
-        self.place as usize
-    }
-
-    /// Its instructions, in order.
-    pub fn instructions(&self) -> impl ExactSizeIterator<Item = &Insn> {
-        self.ops.iter().map(|op| &op.insn)
-    }
-
-    /// Instruction `n` of it.
-    #[must_use]
-    pub fn instruction(&self, n: usize) -> Option<&Insn> {
-        self.ops.get(n).map(|op| &op.insn)
-    }
-
-    /// The classes of instruction `n`.
-    #[must_use]
-    pub fn class(&self, n: usize) -> Class {
-        self.classes.as_ref().map_or(Class::NONE, |classes| classes.of(n))
-    }
-
-    /// Number of its instructions.
-    #[inline(always)]
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.ops.len()
-    }
-
-    /// Whether it has no instructions; no block that is executed has none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.ops.is_empty()
-    }
-
-    /// Bytes of code.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.bytes.into()
-    }
-
-    /// Guest-physical address of the byte at an offset from its first.
-    #[must_use]
-    pub fn physical(&self, offset: u16) -> u64 {
-        let in_page = PAGE - (self.gpa & (PAGE - 1));
-        match self.second_page() {
-            Some(second) if u64::from(offset) >= in_page => second + u64::from(offset) - in_page,
-            _ => (self.gpa & !OF_DEVICE) + u64::from(offset),
-        }
-    }
-
-    /// Guest-physical address of the page that its only instruction reaches into, if it does.
-    #[must_use]
-    pub fn second_page(&self) -> Option<u64> {
-        self.second_page.map(|page| page.get() - 1)
-    }
-
-    /// Whether its bytes came from a device and not from RAM.
-    #[must_use]
-    pub fn is_of_device(&self) -> bool {
-        self.gpa & OF_DEVICE != 0
     }
 
     /// The pages that its bytes were read from.

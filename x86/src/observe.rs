@@ -5,7 +5,7 @@
 //! observer does not ask for costs nothing. [`Plain`] sees nothing; [`Counting`] adds up the
 //! architectural facts.
 
-use crate::{block::Block, bus::Bus, class::ClassCount, cpu::Cpu, insn::Insn, ram::Ram};
+use crate::{block::Code, bus::Bus, class::ClassCount, cpu::Cpu, insn::Insn, ram::Ram};
 
 pub use crate::facts::{Accesses, Branch, Counting, DR0, DR1, DR2, DR3, Facts, FpKind, Mark};
 
@@ -52,18 +52,18 @@ pub trait Observer: Sized {
     }
 
     /// The first instruction of a block is about to begin; RIP is its address.
-    fn entered(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &Block<Self>) {}
+    fn entered(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &impl Code) {}
     /// An instruction of the block that was entered last begins: its bytes have been fetched, whatever
     /// becomes of it. One that stops before it has done anything begins again.
     #[inline(always)]
     fn begins(&mut self, _cpu: &Cpu, _ram: &Ram, _insn: &Insn) {}
     /// An instruction of the block that was entered last retired. If it is a branch, RIP is where it
     /// went.
-    fn retired(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &Block<Self>, _insn: &Insn) {}
+    fn retired(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &impl Code, _insn: &Insn) {}
     /// An instruction did not retire. What its finished iterations did stays.
     fn interrupted(&mut self, _cpu: &Cpu, _insn: &Insn) {}
     /// The first `count` instructions of the block have retired, and RIP is that of the next.
-    fn finished(&mut self, _cpu: &Cpu, _block: &Block<Self>, _count: usize) {}
+    fn finished(&mut self, _cpu: &Cpu, _block: &impl Code, _count: usize) {}
     /// An exception or interrupt is about to be delivered. RIP is the address that its handler finds
     /// on the stack.
     fn delivering(&mut self, _cpu: &Cpu) {}

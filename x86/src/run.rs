@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 
 use crate::{
     access::OF_DEVICE,
-    block::{Block, BlockId, Ending, Jump, Link, MAX_INSNS, Mapping, TRANSIENT, Translations},
+    block::{
+        Block, BlockId, Code, Ending, Jump, Link, MAX_INSNS, Mapping, TRANSIENT, Translations,
+    },
     cpu::{Cpu, Shadow},
     flags,
     insn::{BLOCK_BASE, Op, seg},

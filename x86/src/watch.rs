@@ -8,7 +8,7 @@
 //! for what follows.
 
 use crate::{
-    block::Block,
+    block::Code,
     class::Class,
     cpu::Cpu,
     facts::{Counting, Mark},
@@ -322,7 +322,7 @@ impl<W: Watch> Observer for Watching<W> {
     }
 
     #[inline]
-    fn entered(&mut self, cpu: &Cpu, ram: &Ram, block: &Block<Self>) {
+    fn entered(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code) {
         self.report_changes(cpu);
         // What is pending are walks for the fetch, which belong to no instruction's accesses. The
         // fetch has succeeded, so they are certain.
@@ -344,7 +344,7 @@ impl<W: Watch> Observer for Watching<W> {
     }
 
     #[inline(always)]
-    fn retired(&mut self, cpu: &Cpu, ram: &Ram, block: &Block<Self>, insn: &Insn) {
+    fn retired(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn) {
         self.report_fetch(insn);
         let traits = TRAITS[insn.op as usize];
         if W::SEES_ADDRESSES && traits & TOUCHES != 0 {
@@ -382,6 +382,7 @@ impl<W: Watch> Observer for Watching<W> {
 
     fn delivered(&mut self, cpu: &Cpu, ram: &Ram, delivery: Delivery) {
         self.report(cpu, ram, |_| AccessKind::Stack);
+        self.told = true;
         self.watch.delivered(delivery, self.interrupted_at, cpu.linear_rip());
         self.report_changes(cpu);
     }

@@ -19,6 +19,7 @@
 
 mod model;
 mod outside;
+mod recorded;
 mod stretch;
 mod vcpu;
 
@@ -32,8 +33,9 @@ use x86_cpu::ram::Ram;
 use x86_cpu::run::Exit;
 use x86_cpu::timing::{Budget, CycleCosts};
 
-use self::model::{ModelObserver, Modelling};
+use self::model::Modelling;
 use self::outside::Outside;
+use self::recorded::Recorded;
 pub(crate) use self::stretch::fact;
 pub use self::vcpu::Vcpu;
 use self::vcpu::{Siblings, headroom};
@@ -63,7 +65,7 @@ pub struct Soft {
     others_demand_models: bool,
     /// The recorder of everything that is executed, and the code translated for it; `None` while
     /// nothing is recorded.
-    recording: Option<(Box<Recorder>, Translations<Box<Recorder>>)>,
+    recording: Option<Recording>,
     /// What was translated for recordings that have ended.
     translated_for_recordings: Translated,
     /// Ends each run early when it is requested.
@@ -105,13 +107,16 @@ impl Soft {
 
     /// Records all execution from now on.
     pub fn record(&mut self, recorder: Recorder) {
-        self.recording = Some((Box::new(recorder), self.counting.empty()));
+        let (recorder, translations) = (Box::new(recorder), self.counting.empty());
+        self.recording =
+            Some(Recording { recorder, translations, modelled: self.counting.empty() });
     }
 
     /// Ends the recording and gives back the recorder; `None` if nothing was recorded.
     pub fn recorded(&mut self) -> Option<Recorder> {
-        let (recorder, translations) = self.recording.take()?;
-        self.translated_for_recordings = self.translated_for_recordings + translations.translated();
+        let Recording { recorder, translations, modelled } = self.recording.take()?;
+        let translated = translations.translated() + modelled.translated();
+        self.translated_for_recordings = self.translated_for_recordings + translated;
         Some(*recorder)
     }
 
@@ -148,7 +153,10 @@ impl Soft {
     /// of them it dropped because code was overwritten.
     #[must_use]
     pub fn translated(&self) -> Translated {
-        let recording = self.recording.as_ref().map(|(_, translations)| translations.translated());
+        let recording = self
+            .recording
+            .as_ref()
+            .map(|recording| recording.translations.translated() + recording.modelled.translated());
         let recordings = self.translated_for_recordings + recording.unwrap_or_default();
         let modelled = self.modelling.as_ref().map(|modelling| modelling.translations.translated());
         let modelled = modelled.unwrap_or_default();
@@ -163,8 +171,9 @@ impl Soft {
         if let Some(modelling) = &mut self.modelling {
             modelling.translations.forget();
         }
-        if let Some((_, translations)) = &mut self.recording {
-            translations.forget();
+        if let Some(recording) = &mut self.recording {
+            recording.translations.forget();
+            recording.modelled.forget();
         }
     }
 
@@ -259,35 +268,7 @@ impl Soft {
             true => limit.min(headroom(&vcpu.pmu, &demand, time)),
             false => limit,
         };
-        if let Some((recorder, mut translations)) = self.recording.take() {
-            let (exit, recorder) =
-                recorded(running, &demand, limit, pending, recorder, |cpu, cx| {
-                    cpu.run(cx, &mut translations, counted)
-                });
-            self.recording = Some((recorder, translations));
-            exit
-        } else if let Some(modelling) = self.take_models(&running.vcpu.pmu) {
-            let (exit, modelling) =
-                modelled(running, &demand, limit, pending, modelling, |cpu, cx, translations| {
-                    cpu.run(cx, translations, counted)
-                });
-            self.modelling = Some(modelling);
-            exit
-        } else if demand.counting {
-            let observer = Counting::default();
-            let run =
-                |cpu: &mut Cpu, cx: &mut Cx<'_, Counting>| cpu.run(cx, &mut self.counting, counted);
-            observed(running, &demand, limit, pending, observer, run).0
-        } else {
-            let run = |cpu: &mut Cpu, cx: &mut Cx<'_, Plain>| cpu.run(cx, &mut self.plain, limit);
-            observed(running, &demand, limit, pending, Plain, run).0
-        }
-    }
-
-    /// The models, if a counter counts what they tell: one of `pmu` or of another processor.
-    fn take_models(&mut self, pmu: &Pmu) -> Option<Modelling> {
-        let others = self.others_demand_models;
-        self.modelling.take_if(|modelling| others || modelling.is_demanded(pmu))
+        self.observe(running, &demand, limit, pending, Run(counted))
     }
 
     /// Takes an NMI or an interrupt if the processor is ready for one.
@@ -309,28 +290,102 @@ impl Soft {
         // which matters to the cycles of the delivery alone.
         let pending = Pending::default();
         let demand = running.siblings.demand().with(running.vcpu.pmu.demand());
-        if let Some((recorder, translations)) = self.recording.take() {
-            let (taken, recorder) =
-                recorded(running, &demand, UNLIMITED, pending, recorder, |cpu, cx| {
-                    deliver(cpu, cx, vector)
-                });
-            self.recording = Some((recorder, translations));
-            taken
-        } else if let Some(modelling) = self.take_models(&running.vcpu.pmu) {
-            let (taken, modelling) =
-                modelled(running, &demand, UNLIMITED, pending, modelling, |cpu, cx, _| {
-                    deliver(cpu, cx, vector)
-                });
+        self.observe(running, &demand, UNLIMITED, pending, Deliver(vector))
+    }
+
+    /// Does `act` with a processor, in as much detail as counters and recorder ask for.
+    fn observe<A: Act>(
+        &mut self,
+        running: Running<'_, '_>,
+        demand: &Demand,
+        limit: Budget,
+        pending: Pending,
+        act: A,
+    ) -> A::Outcome {
+        let models = self.take_models(&running.vcpu.pmu);
+        if let Some(recording) = self.recording.take() {
+            let (outcome, recording) = match models {
+                Some(modelling) => {
+                    let (outcome, recording, modelling) =
+                        recording.modelled(running, demand, limit, pending, modelling, act);
+                    self.modelling = Some(modelling);
+                    (outcome, recording)
+                }
+                None => recording.recorded(running, demand, limit, pending, act),
+            };
+            self.recording = Some(recording);
+            outcome
+        } else if let Some(mut modelling) = models {
+            modelling.begin(running.vcpu);
+            let Modelling { observer, mut translations, signals } = modelling;
+            let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| act.act(cpu, cx, &mut translations);
+            let (outcome, observer) = observed(running, demand, limit, pending, observer, act);
+            let mut modelling = Modelling { observer, translations, signals };
+            modelling.end();
             self.modelling = Some(modelling);
-            taken
+            outcome
         } else if demand.counting {
-            let observer = Counting::default();
-            let act = |cpu: &mut Cpu, cx: &mut Cx<'_, Counting>| deliver(cpu, cx, vector);
-            observed(running, &demand, UNLIMITED, pending, observer, act).0
+            let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| act.act(cpu, cx, &mut self.counting);
+            observed(running, demand, limit, pending, Counting::default(), act).0
         } else {
-            let act = |cpu: &mut Cpu, cx: &mut Cx<'_, Plain>| deliver(cpu, cx, vector);
-            observed(running, &demand, UNLIMITED, pending, Plain, act).0
+            let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| act.act(cpu, cx, &mut self.plain);
+            observed(running, demand, limit, pending, Plain, act).0
         }
+    }
+
+    /// The models, if a counter or the recorder counts what they tell: a counter of `pmu` or of another
+    /// processor.
+    fn take_models(&mut self, pmu: &Pmu) -> Option<Modelling> {
+        let recorder = self.recording.as_ref().map(|recording| &recording.recorder);
+        let others = self.others_demand_models;
+        self.modelling.take_if(|modelling| {
+            others
+                || modelling.is_demanded(pmu)
+                || recorder.is_some_and(|recorder| modelling.fires_any(recorder.signals()))
+        })
+    }
+}
+
+/// What a processor is to do, whoever observes it.
+trait Act {
+    type Outcome;
+    fn act<O: Observer>(
+        self,
+        cpu: &mut Cpu,
+        cx: &mut Cx<'_, O>,
+        translations: &mut Translations<O>,
+    ) -> Self::Outcome;
+}
+
+/// It runs, so far.
+struct Run(Budget);
+
+impl Act for Run {
+    type Outcome = Exit;
+
+    #[inline(always)]
+    fn act<O: Observer>(
+        self,
+        cpu: &mut Cpu,
+        cx: &mut Cx<'_, O>,
+        translations: &mut Translations<O>,
+    ) -> Exit {
+        cpu.run(cx, translations, self.0)
+    }
+}
+
+/// It takes an interrupt, or an NMI if there is no vector.
+struct Deliver(Option<u8>);
+
+impl Act for Deliver {
+    type Outcome = Taken;
+
+    fn act<O: Observer>(self, cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &mut Translations<O>) -> Taken {
+        let result = match self.0 {
+            Some(vector) => cpu.interrupt(cx, vector),
+            None => cpu.nmi(cx),
+        };
+        if result.is_ok() { Taken::Delivered } else { Taken::Shutdown }
     }
 }
 
@@ -345,49 +400,62 @@ enum Taken {
     Shutdown,
 }
 
-fn deliver<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, vector: Option<u8>) -> Taken {
-    let result = match vector {
-        Some(vector) => cpu.interrupt(cx, vector),
-        None => cpu.nmi(cx),
-    };
-    if result.is_ok() { Taken::Delivered } else { Taken::Shutdown }
+/// A recording, and the code translated for it: where only the recorder sees it, and where the models do as
+/// well.
+struct Recording {
+    recorder: Box<Recorder>,
+    translations: Translations<Box<Recorder>>,
+    modelled: Translations<Recorded>,
 }
 
-/// Does `act` with a processor as [`observed`] does, and records it.
-fn recorded<T>(
-    running: Running<'_, '_>,
-    demand: &Demand,
-    limit: Budget,
-    pending: Pending,
-    mut recorder: Box<Recorder>,
-    act: impl FnOnce(&mut Cpu, &mut Cx<'_, Box<Recorder>>) -> T,
-) -> (T, Box<Recorder>) {
-    let Running { vcpu, siblings, board, ram } = running;
-    recorder.begin(vcpu.id, &vcpu.cpu);
-    let before = vcpu.pmu.programmings();
-    let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
-    let (result, mut recorder) = observed(running, demand, limit, pending, recorder, act);
-    recorder.end(&vcpu.cpu, &vcpu.pmu, vcpu.pmu.programmings() != before);
-    (result, recorder)
-}
+impl Recording {
+    /// Does `act` with a processor as [`observed`] does, and records it.
+    fn recorded<A: Act>(
+        self,
+        running: Running<'_, '_>,
+        demand: &Demand,
+        limit: Budget,
+        pending: Pending,
+        act: A,
+    ) -> (A::Outcome, Self) {
+        let Self { mut recorder, mut translations, modelled } = self;
+        let Running { vcpu, siblings, board, ram } = running;
+        recorder.begin(vcpu.id, &vcpu.cpu, false);
+        let before = vcpu.pmu.programmings();
+        let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
+        let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| act.act(cpu, cx, &mut translations);
+        let (outcome, mut recorder) = observed(running, demand, limit, pending, recorder, act);
+        recorder.end(&vcpu.cpu, &vcpu.pmu, vcpu.pmu.programmings() != before);
+        (outcome, Self { recorder, translations, modelled })
+    }
 
-/// Does `act` with a processor as [`observed`] does, and has the models see it.
-fn modelled<T>(
-    running: Running<'_, '_>,
-    demand: &Demand,
-    limit: Budget,
-    pending: Pending,
-    mut modelling: Modelling,
-    act: impl FnOnce(&mut Cpu, &mut Cx<'_, ModelObserver>, &mut Translations<ModelObserver>) -> T,
-) -> (T, Modelling) {
-    modelling.begin(running.vcpu);
-    let Modelling { observer, mut translations, signals } = modelling;
-    let (result, observer) = observed(running, demand, limit, pending, observer, |cpu, cx| {
-        act(cpu, cx, &mut translations)
-    });
-    let mut modelling = Modelling { observer, translations, signals };
-    modelling.end();
-    (result, modelling)
+    /// The same, and has the models see it.
+    fn modelled<A: Act>(
+        self,
+        running: Running<'_, '_>,
+        demand: &Demand,
+        limit: Budget,
+        pending: Pending,
+        mut modelling: Modelling,
+        act: A,
+    ) -> (A::Outcome, Self, Modelling) {
+        let Self { mut recorder, translations, mut modelled } = self;
+        let Running { vcpu, siblings, board, ram } = running;
+        modelling.begin(vcpu);
+        modelling.log(vcpu.id, recorder.signals());
+        recorder.begin(vcpu.id, &vcpu.cpu, true);
+        let before = vcpu.pmu.programmings();
+        let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
+        let Modelling { observer: models, translations: of_models, signals } = modelling;
+        let observer = Recorded { recorder, models };
+        let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| act.act(cpu, cx, &mut modelled);
+        let (outcome, observer) = observed(running, demand, limit, pending, observer, act);
+        let Recorded { mut recorder, models } = observer;
+        recorder.end(&vcpu.cpu, &vcpu.pmu, vcpu.pmu.programmings() != before);
+        let mut modelling = Modelling { observer: models, translations: of_models, signals };
+        modelling.end();
+        (outcome, Self { recorder, translations, modelled }, modelling)
+    }
 }
 
 /// Does `act` with a processor and counts what the observer saw. `limit` is how far the run may go

@@ -5,7 +5,7 @@
 //! facts of the same stretch. How often a cache misses nobody knows before, so the counters of such
 //! signals have budgets there: the run ends behind the instruction that uses one up.
 
-use pmu_model::{Pmu, SignalSet, Tier};
+use pmu_model::{Pmu, Signal, SignalSet, Tier};
 use uarch::cache::{Hint, Kind, MemoryType};
 use uarch::system::{self, DataAccess, PageTables, System};
 use uarch::tlb::{Page, PageSize};
@@ -112,6 +112,19 @@ impl Modelling {
         self.observer.watch.begin(vcpu, &self.signals);
     }
 
+    /// Has these signals logged of a processor, but for those that the models do not fire.
+    pub(super) fn log(&mut self, processor: usize, signals: impl Iterator<Item = Signal>) {
+        let occurrences = self.observer.watch.system.occurrences(processor);
+        signals
+            .filter(|&signal| self.signals.contains(signal))
+            .for_each(|signal| occurrences.log(signal));
+    }
+
+    /// Whether they fire one of these signals.
+    pub(super) fn fires_any(&self, mut signals: impl Iterator<Item = Signal>) -> bool {
+        signals.any(|signal| self.signals.contains(signal))
+    }
+
     /// It has run, and what was demanded has been counted.
     pub(super) fn end(&mut self) {
         let Model { system, running, .. } = &mut *self.observer.watch;
@@ -120,6 +133,12 @@ impl Modelling {
 }
 
 impl Model {
+    /// What has been logged of the running processor since this was last asked for.
+    #[inline(always)]
+    pub(super) fn log(&mut self) -> impl Iterator<Item = (Signal, u64)> {
+        self.system.occurrences(self.running).take_log()
+    }
+
     fn begin(&mut self, vcpu: &Vcpu, signals: &SignalSet) {
         self.running = vcpu.id;
         let processor = &mut self.processors[vcpu.id];

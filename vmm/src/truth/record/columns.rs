@@ -1,6 +1,6 @@
 //! What is counted: the columns of a truth file.
 
-use pmu_model::{Availability, Personality, Select, Signal};
+use pmu_model::{Availability, Personality, Select, Signal, Tier};
 use x86_cpu::observe::Facts;
 
 use crate::engine::soft::{TIER, fact};
@@ -65,7 +65,11 @@ fn signals_of(name: &str, personality: &'static Personality) -> Result<Vec<Signa
     }
     let refused = |why: &str| Error::Usage(format!("--truth-events: {name}: {why}"));
     if let Some(signal) = Signal::by_name(name) {
-        return if is_recorded(signal) { Ok(vec![signal]) } else { Err(refused(NOT_RECORDED)) };
+        return if is_recorded(personality, signal) {
+            Ok(vec![signal])
+        } else {
+            Err(refused(NOT_RECORDED))
+        };
     }
     let (event, mask) = name.split_once(':').map_or((name, None), |(e, m)| (e, Some(m)));
     let Some(def) = personality.event_by_name(event) else {
@@ -87,7 +91,7 @@ fn signals_of(name: &str, personality: &'static Personality) -> Result<Vec<Signa
         other => return Err(refused(&format!("is {}: it reads zero", other.name()))),
     }
     let signals: Vec<Signal> = def.selected(umask).flatten().copied().collect();
-    if signals.iter().all(|&signal| is_recorded(signal)) {
+    if signals.iter().all(|&signal| is_recorded(personality, signal)) {
         Ok(signals)
     } else {
         Err(refused(NOT_RECORDED))
@@ -120,11 +124,21 @@ pub(super) fn programmed(
     } else {
         format!("{}:{:#04x}", def.name, select.umask)
     };
-    signals.iter().all(|&signal| is_recorded(signal)).then_some(Column { name, signals })
+    signals
+        .iter()
+        .all(|&signal| is_recorded(personality, signal))
+        .then_some(Column { name, signals })
 }
 
 /// Whether it is known of each instruction how often it fires a signal.
-fn is_recorded(signal: Signal) -> bool {
+fn is_recorded(personality: &Personality, signal: Signal) -> bool {
     matches!(signal, Signal::InsnRetired | Signal::CyclesUnhalted)
         || fact(&mut Facts::default(), signal).is_some()
+        || is_modelled(personality, signal)
+}
+
+/// Whether models tell of it.
+fn is_modelled(personality: &Personality, signal: Signal) -> bool {
+    let live = &personality.live;
+    live.of(TIER).contains(signal) && !live.of(Tier::InstructionSet).contains(signal)
 }

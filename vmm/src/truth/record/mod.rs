@@ -4,6 +4,7 @@ mod calls;
 mod cells;
 mod columns;
 mod contexts;
+mod modelled;
 mod observer;
 mod records;
 mod rows;
@@ -18,6 +19,7 @@ use x86_cpu::observe::{Accesses, Counting, Facts};
 
 use self::columns::Column;
 use self::contexts::{ContextId, Contexts};
+use self::modelled::Modelled;
 use self::records::{Records, Where};
 use self::rows::Sums;
 use self::shares::{Common, Shares};
@@ -45,6 +47,8 @@ pub struct Recorder {
     spaces: Spaces,
     /// Deliveries, by the instruction that was interrupted.
     deliveries: BTreeMap<(Where, u64, u8), Delivered>,
+    /// What models told, in all.
+    modelled: Modelled,
     /// Numbers of the places that code was executed at.
     places: HashMap<Where, u32>,
     here: Here,
@@ -136,6 +140,7 @@ impl Before {
 struct Delivered {
     facts: Facts,
     cycles: u64,
+    modelled: Modelled,
 }
 
 /// The address spaces of a run, in the order in which they were met.
@@ -174,6 +179,7 @@ impl Recorder {
             contexts: Contexts::default(),
             spaces: Spaces::default(),
             deliveries: BTreeMap::new(),
+            modelled: Modelled::default(),
             places: HashMap::new(),
             here: Here { place: Where { vcpu: 0, cpl: 0, space: 0 }, number: u32::MAX, cr3: None },
             running: Running::default(),
@@ -188,8 +194,15 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Processor `vcpu` goes on.
-    pub(crate) fn begin(&mut self, vcpu: usize, cpu: &Cpu) {
+    /// The signals of all columns.
+    pub(crate) fn signals(&self) -> impl Iterator<Item = Signal> {
+        self.columns.iter().flat_map(|column| column.signals.iter().copied())
+    }
+
+    /// Processor `vcpu` goes on, in blocks translated for the recorder alone or, if it is `modelled`, for
+    /// it and the models.
+    pub(crate) fn begin(&mut self, vcpu: usize, cpu: &Cpu, modelled: bool) {
+        self.records.modelled_blocks = modelled;
         self.lent = Facts::default();
         self.seen_by_lender = *self.counting.complete();
         if self.inner.len() <= vcpu {
@@ -253,8 +266,9 @@ impl Recorder {
     #[cold]
     fn share_out_others(&mut self, context: ContextId) {
         let mut facts = *self.counting.committed();
-        self.shares
-            .give_others(self.contexts.share(context), |signal| other_total(&mut facts, signal));
+        let modelled = &self.modelled;
+        let total = |signal| other_total(&mut facts, modelled, signal);
+        self.shares.give_others(self.contexts.share(context), total);
         self.rare = false;
     }
 
@@ -279,7 +293,7 @@ impl Recorder {
     fn add_signals(&mut self, column: &Column) {
         let mut facts = *self.counting.committed();
         for &signal in &column.signals {
-            self.shares.add(signal, || other_total(&mut facts, signal));
+            self.shares.add(signal, || other_total(&mut facts, &self.modelled, signal));
         }
     }
 
@@ -367,6 +381,6 @@ impl Recorder {
 }
 
 /// What there was so far of a signal that is none of the common ones.
-fn other_total(facts: &mut Facts, signal: Signal) -> u64 {
-    fact(facts, signal).map_or(0, |fact| *fact)
+fn other_total(facts: &mut Facts, modelled: &Modelled, signal: Signal) -> u64 {
+    fact(facts, signal).map_or_else(|| modelled.of(signal), |fact| *fact)
 }

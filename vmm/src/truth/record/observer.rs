@@ -1,6 +1,7 @@
 //! What the recorder does when execution tells it something.
 
-use x86_cpu::block::Block;
+use pmu_model::Signal;
+use x86_cpu::block::Code;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::insn::Insn;
 use x86_cpu::observe::{Accesses, Counting, Delivery, Facts, Observer};
@@ -45,7 +46,7 @@ impl Observer for Box<Recorder> {
     }
 
     #[inline(always)]
-    fn entered(&mut self, cpu: &Cpu, ram: &Ram, block: &Block<Self>) {
+    fn entered(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code) {
         let recorder = &mut **self;
         recorder.pass(cpu.time);
         let linear = cpu.linear_rip();
@@ -70,7 +71,7 @@ impl Observer for Box<Recorder> {
     }
 
     #[inline(always)]
-    fn retired(&mut self, cpu: &Cpu, _: &Ram, _: &Block<Self>, insn: &Insn) {
+    fn retired(&mut self, cpu: &Cpu, _: &Ram, _: &impl Code, insn: &Insn) {
         self.count(cpu, insn);
         if self.counting.take_rare() {
             self.count_rare(insn);
@@ -83,7 +84,7 @@ impl Observer for Box<Recorder> {
     }
 
     #[inline(always)]
-    fn finished(&mut self, cpu: &Cpu, block: &Block<Self>, count: usize) {
+    fn finished(&mut self, cpu: &Cpu, block: &impl Code, count: usize) {
         let recorder = &mut **self;
         recorder.instructions += count as u64;
         recorder.rare |= recorder.counting.take_rare();
@@ -158,6 +159,22 @@ impl Observer for Box<Recorder> {
 }
 
 impl Recorder {
+    /// A model told of the running instruction of a block.
+    pub(crate) fn fired(&mut self, insn: &Insn, signal: Signal, n: u64) {
+        self.rare = true;
+        self.modelled.add(signal, n);
+        self.records.modelled.entry(self.running.cell(insn)).or_default().add(signal, n);
+    }
+
+    /// A model told of the delivery that is about to be recorded.
+    pub(crate) fn fired_by_delivery(&mut self, signal: Signal, n: u64) {
+        self.rare = true;
+        self.modelled.add(signal, n);
+        let Running { linear, bits, .. } = self.running;
+        let delivered = self.deliveries.entry((self.here.place, linear, bits)).or_default();
+        delivered.modelled.add(signal, n);
+    }
+
     /// What an instruction has done, since the one before it.
     #[inline(always)]
     fn count(&mut self, cpu: &Cpu, insn: &Insn) {

@@ -5,15 +5,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use x86_cpu::block::Block;
+use x86_cpu::block::Code;
 use x86_cpu::class::Class;
 use x86_cpu::cpu::Cpu;
-use x86_cpu::observe::{Facts, Observer};
+use x86_cpu::observe::Facts;
 use x86_cpu::operation::Operation;
 use x86_cpu::ram::Ram;
 
 use super::calls::{is_far_return, is_jump, is_near};
 use super::cells::{Cells, MOST_RECENT, Rest};
+use super::modelled::Modelled;
 
 /// Where code is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,8 +83,13 @@ pub(super) struct Records {
     pub(super) others: BTreeMap<usize, Box<Facts>>,
     /// There were more blocks than there is room for, which were counted where they do not belong.
     pub(super) full: bool,
-    /// By the block's place in its cache: which block, where it was executed, and its record.
-    known: Vec<Known>,
+    /// What models told, by cell.
+    pub(super) modelled: BTreeMap<usize, Modelled>,
+    /// The blocks are of the cache of those that models see.
+    pub(super) modelled_blocks: bool,
+    /// By the block's place in its cache, of which there are two: which block, where it was executed, and
+    /// its record.
+    known: [Vec<Known>; 2],
 }
 
 #[derive(Clone, Copy, Default)]
@@ -97,15 +103,16 @@ struct Known {
 impl Records {
     /// The record of a block at the place of number `number`, which `place` describes.
     #[inline(always)]
-    pub(super) fn find<O: Observer>(
+    pub(super) fn find(
         &mut self,
         cpu: &Cpu,
         ram: &Ram,
-        block: &Block<O>,
+        block: &impl Code,
         linear: u64,
         (number, place): (u32, &Where),
     ) -> u32 {
-        if let Some(known) = self.known.get(block.place())
+        let known = &self.known[usize::from(self.modelled_blocks)];
+        if let Some(known) = known.get(block.place())
             && known.serial == block.serial()
             && known.linear == linear
             && known.place == number
@@ -117,29 +124,30 @@ impl Records {
 
     #[cold]
     #[inline(never)]
-    fn find_slow<O: Observer>(
+    fn find_slow(
         &mut self,
         cpu: &Cpu,
         ram: &Ram,
-        block: &Block<O>,
+        block: &impl Code,
         number: u32,
         place: Where,
     ) -> u32 {
         let linear = cpu.linear_rip();
         let record = self.record(cpu, ram, block, place, linear);
-        if self.known.len() <= block.place() {
-            self.known.resize(block.place() + 1, Known::default());
+        let known = &mut self.known[usize::from(self.modelled_blocks)];
+        if known.len() <= block.place() {
+            known.resize(block.place() + 1, Known::default());
         }
-        self.known[block.place()] = Known { serial: block.serial(), linear, place: number, record };
+        known[block.place()] = Known { serial: block.serial(), linear, place: number, record };
         record
     }
 
     /// The record of a block that is executed at a place and at a linear address.
-    fn record<O: Observer>(
+    fn record(
         &mut self,
         cpu: &Cpu,
         ram: &Ram,
-        block: &Block<O>,
+        block: &impl Code,
         place: Where,
         linear: u64,
     ) -> u32 {
@@ -210,7 +218,7 @@ impl Records {
     pub(super) fn instructions(&self) -> impl Iterator<Item = Counted<'_>> {
         let mut keys: Vec<(u32, &Key)> = self.index.iter().map(|(key, &at)| (at, key)).collect();
         keys.sort_unstable_by_key(|&(at, _)| at);
-        let Self { records, cells, statics, others, .. } = self;
+        let Self { records, cells, statics, others, modelled, .. } = self;
         keys.into_iter().zip(records).flat_map(move |((_, key), record)| {
             (0..usize::from(record.len)).map(move |n| {
                 let at = record.first + n;
@@ -229,6 +237,7 @@ impl Records {
                     known,
                     rest,
                     other: others.get(&at).map(|facts| &**facts),
+                    modelled: modelled.get(&at),
                 }
             })
         })
@@ -248,10 +257,11 @@ pub(super) struct Counted<'a> {
     pub(super) known: &'a Static,
     pub(super) rest: Rest,
     pub(super) other: Option<&'a Facts>,
+    pub(super) modelled: Option<&'a Modelled>,
 }
 
 /// The bytes that a block was translated from.
-fn code_of<O: Observer>(ram: &Ram, block: &Block<O>) -> Box<[u8]> {
+fn code_of(ram: &Ram, block: &impl Code) -> Box<[u8]> {
     let bytes = (0..block.bytes()).map(|n| {
         let physical = block.physical(u16::try_from(n).unwrap_or(u16::MAX));
         let mut byte = [0];

@@ -4,6 +4,7 @@ use pmu_model::Signal;
 use x86_cpu::observe::Facts;
 
 use super::columns::Column;
+use super::modelled::Modelled;
 use super::records::{Counted, Records, Where};
 use super::{Before, Delivered, Recorder};
 use crate::engine::soft::fact;
@@ -157,11 +158,12 @@ pub(super) struct Sums {
     pub(super) executions: u64,
     pub(super) cycles: u64,
     pub(super) facts: Facts,
+    pub(super) modelled: Modelled,
 }
 
 impl Sums {
     pub(super) fn of_instruction(counted: &Counted<'_>) -> Self {
-        let Counted { executions, branches, taken, known, rest, other, .. } = *counted;
+        let Counted { executions, branches, taken, known, rest, other, modelled, .. } = *counted;
         let mut facts = other.copied().unwrap_or_default();
         let classes = known.class.0;
         for (n, count) in facts.class.iter_mut().enumerate() {
@@ -174,18 +176,22 @@ impl Sums {
         facts.taken += taken;
         facts.near_returns += if known.is_near_return { branches } else { 0 };
         let cycles = executions * u64::from(known.cycles) + rest.cycles;
-        Self { executions, cycles, facts }
+        Self { executions, cycles, facts, modelled: modelled.cloned().unwrap_or_default() }
     }
 
     pub(super) fn of_delivery(delivered: &Delivered) -> Self {
-        Self { executions: 0, cycles: delivered.cycles, facts: delivered.facts }
+        let Delivered { facts, cycles, ref modelled } = *delivered;
+        Self { executions: 0, cycles, facts, modelled: modelled.clone() }
     }
 
     pub(super) fn of(&mut self, column: &Column) -> u64 {
         column.sum(|signal| match signal {
             Signal::InsnRetired => self.executions,
             Signal::CyclesUnhalted => self.cycles,
-            _ => fact(&mut self.facts, signal).map_or(0, |fact| *fact),
+            _ => match fact(&mut self.facts, signal) {
+                Some(fact) => *fact,
+                None => self.modelled.of(signal),
+            },
         })
     }
 }
