@@ -837,6 +837,75 @@ signals! {
 }
 
 impl Signal {
+    /// Whether it is a level: a state that lasts for cycles, each of which is an occurrence. The others
+    /// happen at an instant.
+    pub const fn is_level(self) -> bool {
+        matches!(
+            self,
+            Self::CyclesUnhalted
+                | Self::CyclesIntMasked
+                | Self::CyclesIntMaskedPending
+                | Self::LockedSpeculativeCycles
+                | Self::LockedNonSpeculativeCycles
+                | Self::StallNoFpuRetire
+                | Self::StallLateCancel
+                | Self::StallEarlyCancel
+                | Self::StallLs2Full
+                | Self::StallIfetch
+                | Self::StallDecoderEmpty
+                | Self::StallDispatchAny
+                | Self::StallBranchAbort
+                | Self::StallSerialize
+                | Self::StallSegmentLoad
+                | Self::StallRobFull
+                | Self::StallRsFull
+                | Self::StallFpuFull
+                | Self::StallLsFull
+                | Self::StallAllQuiet
+                | Self::StallFarOrResync
+                | Self::DividerBusy
+                | Self::MissOutstandingL1d
+                | Self::MissOutstandingBus
+                | Self::L2BusBusy
+                | Self::L2BusBusyRead
+                | Self::BusBusy
+                | Self::BusDrdy
+                | Self::BusDrdyAny
+                | Self::BusLock
+                | Self::BusLockAny
+                | Self::BusDataReceive
+                | Self::BusHit
+                | Self::BusHitm
+                | Self::BusSnoopStall
+                | Self::StallAgi
+                | Self::StallFpu
+                | Self::StallLoadMiss
+                | Self::StallLoadMissMmx
+                | Self::StallStoreBufferFull
+                | Self::StallStoreBufferFullMmx
+                | Self::StallStoreEmLine
+                | Self::StallStoreEmLineMmx
+                | Self::StallDtlbMiss
+                | Self::StallD1FifoEmpty
+                | Self::StallD1OneInFifo
+                | Self::StallMmxMultiply
+                | Self::StallMmxStoreData
+                | Self::StallLengthDecode
+                | Self::StallLoadBlocked
+                | Self::StallStoreBufferDrain
+                | Self::StallResource
+                | Self::StallPartialRegister
+                | Self::StallSegRenameEs
+                | Self::StallSegRenameDs
+                | Self::StallSegRenameFs
+                | Self::StallSegRenameGs
+                | Self::StallL2FillWait
+                | Self::StallFrontend
+                | Self::MicrocodeBusy
+                | Self::EStageBusy
+        )
+    }
+
     /// How many signals there are.
     pub const COUNT: usize = Signal::ALL.len();
 

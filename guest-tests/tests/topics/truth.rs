@@ -15,7 +15,7 @@ use iced_x86::code_asm::{
     byte_ptr, dr0, dr7, dword_ptr, eax, ecx, edi, es, esi, mm0, mm1, qword_ptr, st0, word_ptr, xmm0, xmm1,
     xmmword_ptr,
 };
-use pmu_model::{Availability, Personality};
+use pmu_model::{Availability, Personality, Signal};
 use vpmu::engine::soft::TIER;
 
 const CR4_OSFXSR: i32 = 1 << 9;
@@ -118,7 +118,8 @@ fn every_live_event(part: &'static Part) -> Result {
             let signals: BTreeSet<&str> =
                 def.selected(umask).flatten().map(|signal| signal.name()).collect();
             // CESR counts the clocks of a state only if it is asked to.
-            let in_clocks = part.registers == Registers::P55c && signals.contains("cycles_unhalted");
+            let lasts = |name: &&str| Signal::by_name(name).is_some_and(Signal::is_level);
+            let in_clocks = part.registers == Registers::P55c && signals.iter().any(lasts);
             let code = u64::from(def.code)
                 | u64::from(umask) << 8
                 | if in_clocks { CLOCKS } else { 0 };

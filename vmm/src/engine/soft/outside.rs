@@ -95,8 +95,8 @@ impl Outside<'_, '_> {
         if !self.demand.per_cycle && !self.shared {
             return self.pmu.advance_by(stretch.context.cpl, |signal| stretch.take(signal));
         }
-        let mut pmis = Pmis::NONE;
         if self.demand.per_cycle {
+            let mut pmis = Pmis::NONE;
             // An instruction that takes several cycles does what it does in the last of them.
             for _ in 1..stretch.cycles {
                 let facts = &mut Facts::default();
@@ -106,18 +106,35 @@ impl Outside<'_, '_> {
                 pmis = pmis.with(self.count_at_once(&mut idle));
             }
             stretch.cycles = stretch.cycles.min(1);
+            let levels = self.demand.signals.iter().filter(|signal| signal.is_level());
+            let mut levels: Vec<_> =
+                levels.map(|signal| (signal, stretch.cut_to_one(signal))).collect();
+            pmis = pmis.with(self.count_at_once(stretch));
+            // A state that a model says lasts for cycles is there in each of them, whatever the clock.
+            while levels.iter().any(|&(_, rest)| rest != 0) {
+                for (signal, rest) in levels.iter_mut().filter(|(_, rest)| *rest != 0) {
+                    self.counts.add(*signal, 1);
+                    *rest -= 1;
+                }
+                pmis = pmis.with(self.count_cycle(stretch.context.cpl));
+            }
+            return pmis;
         }
-        pmis.with(self.count_at_once(stretch))
+        self.count_at_once(stretch)
     }
 
     /// Adds a stretch to the PMU: as one cycle if a counter with a threshold, edge detection or
     /// inversion compares the occurrences of each cycle.
     fn count_at_once(&mut self, stretch: &mut Stretch<'_>) -> Pmis {
         stretch.fill(self.counts, &self.demand.signals);
+        self.count_cycle(stretch.context.cpl)
+    }
+
+    /// Adds `counts` to the PMU.
+    fn count_cycle(&mut self, cpl: u8) -> Pmis {
         if self.counts.is_empty() {
             return Pmis::NONE;
         }
-        let cpl = stretch.context.cpl;
         let pmis = if self.demand.per_cycle {
             self.pmu.cycle(self.counts, cpl)
         } else {

@@ -95,6 +95,14 @@ impl Stretch<'_> {
         }
     }
 
+    /// Leaves one occurrence of a signal that a model tells of, and takes the others: how many.
+    pub(super) fn cut_to_one(&mut self, signal: Signal) -> u64 {
+        let Some(count) = self.observed.modelled.get_mut(signal.index()) else { return 0 };
+        let others = count.saturating_sub(1);
+        *count -= others;
+        others
+    }
+
     /// The occurrences of a signal, without taking them.
     #[inline(never)]
     pub(super) fn look(&mut self, signal: Signal) -> u64 {
