@@ -46,6 +46,13 @@ const K8: &[Events] = &[
         ("r027:u", "RETIRED_CPUID_INSTRUCTIONS"),
         ("r07f20:u", "SEGMENT_REGISTER_LOADS:0x7f"),
     ],
+    // What models tell.
+    &[
+        ("r041:u", "DATA_CACHE_MISSES"),
+        ("r046:u", "L1_DTLB_AND_L2_DTLB_MISS"),
+        ("r081:u", "INSTRUCTION_CACHE_MISSES"),
+        ("r0c3:u", "RETIRED_MISPREDICTED_BRANCH_INSTRUCTIONS"),
+    ],
 ];
 
 /// Software Developer's Manual, volume 3 (24319202), appendix A.1. It has two counters.
@@ -54,6 +61,9 @@ const P6: &[Events] = &[
     &[("r0c9:u", "taken-branches"), ("r0c8:u", "HW_INT_RX")],
     &[("r005:u", "MISALIGN_MEM_REF"), ("r043:u", "DATA_MEM_REFS")],
     &[("r0c1:u", "FLOPS"), ("r006:u", "SEGMENT_REG_LOADS")],
+    // What models tell.
+    &[("r045:u", "DCU_LINES_IN"), ("r0c5:u", "BR_MISS_PRED_RETIRED")],
+    &[("r085:u", "ITLB_MISS"), ("r0e2:u", "BTB_MISSES")],
 ];
 
 /// Where the first program lies, and how far the next is from it. No other code of the guest is there, so

@@ -341,7 +341,7 @@ impl Soft {
         self.modelling.take_if(|modelling| {
             others
                 || modelling.is_demanded(pmu)
-                || recorder.is_some_and(|recorder| modelling.fires_any(recorder.signals()))
+                || recorder.is_some_and(|recorder| modelling.fires_any(recorder.asked_for()))
         })
     }
 }

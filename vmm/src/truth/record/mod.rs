@@ -34,6 +34,8 @@ pub use self::columns::DEFAULT as DEFAULT_EVENTS;
 pub struct Recorder {
     personality: &'static Personality,
     columns: Vec<Column>,
+    /// How many of them were asked for.
+    asked: usize,
     /// What there was when each column was added: of those that were asked for, nothing.
     before: Vec<Before>,
     /// All facts of the run so far.
@@ -168,6 +170,7 @@ impl Recorder {
         let columns = columns::parse(events, personality)?;
         let mut recorder = Self {
             personality,
+            asked: columns.len(),
             before: columns.iter().map(|_| Before::default()).collect(),
             shares: Shares::default(),
             rare: false,
@@ -192,6 +195,12 @@ impl Recorder {
             recorder.add_signals(&column);
         }
         Ok(recorder)
+    }
+
+    /// The signals of the columns that were asked for. What the guest has programmed is recorded as the
+    /// guest sees it, and asks for nothing more.
+    pub(crate) fn asked_for(&self) -> impl Iterator<Item = Signal> {
+        self.columns[..self.asked].iter().flat_map(|column| column.signals.iter().copied())
     }
 
     /// The signals of all columns.
