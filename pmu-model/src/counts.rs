@@ -44,7 +44,7 @@ impl SignalSet {
 
     /// Whether `signal` is in the set.
     #[inline]
-    pub fn contains(&self, signal: Signal) -> bool {
+    pub const fn contains(&self, signal: Signal) -> bool {
         self.0[signal.index() / 64] >> (signal.index() % 64) & 1 != 0
     }
 

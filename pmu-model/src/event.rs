@@ -1,6 +1,7 @@
 //! Events: what a personality lets a guest select, and the signals that feed each.
 
 use crate::counts::SignalSet;
+use crate::personality::NEVER;
 use crate::signal::Signal;
 
 /// How well a count can match the hardware.
@@ -14,7 +15,7 @@ pub enum Fidelity {
     Modelled,
     /// Depends on pipeline or bus detail that a model only approximates.
     Estimated,
-    /// Hardware that a one-socket PC guest lacks: counts zero.
+    /// What a PC with one socket, or the model of the part, does not have: counts zero.
     Absent,
 }
 
@@ -42,7 +43,7 @@ pub enum Availability {
     Partial,
     /// Its signals need a model that the tier does not have: reads zero until it does.
     Pending,
-    /// No signal can ever feed it: reads zero.
+    /// It counts what is not there, in this PC or in the models: reads zero.
     Absent,
 }
 
@@ -58,11 +59,14 @@ impl Availability {
     }
 
     /// Of one sum of signals, where `live` are those that fire: pending as soon as one term is
-    /// missing, because the rest of the sum would be a wrong number and not a smaller truth.
+    /// missing, because the rest of the sum would be a wrong number and not a smaller truth. A term that
+    /// never occurs is not missing.
     pub fn of_sum(signals: &[Signal], live: &SignalSet) -> Availability {
-        if signals.is_empty() {
+        let fires = |signal: &Signal| live.contains(*signal);
+        let never_occurs = |signal: &Signal| NEVER.contains(*signal);
+        if !signals.iter().any(fires) && signals.iter().all(never_occurs) {
             Availability::Absent
-        } else if live.contains_all(signals) {
+        } else if signals.iter().all(|signal| fires(signal) || never_occurs(signal)) {
             Availability::Live
         } else {
             Availability::Pending

@@ -1,7 +1,7 @@
 //! The subscription table: which counters count which signal, compiled from the selects.
 
 use crate::counts::SignalSet;
-use crate::event::{EventDef, Scope};
+use crate::event::{Availability, EventDef, Scope};
 use crate::personality::{MAX_COUNTERS, Personality};
 use crate::select::Select;
 use crate::signal::Signal;
@@ -163,7 +163,8 @@ impl Subscriptions {
         let taken = if select.per_cycle() { &mut self.comparing } else { &mut self.adding };
         // A sum with a term that does not fire stays zero: part of it would be a number that looks
         // like a count and is none.
-        for sum in event.selected(select.umask).filter(|sum| live.contains_all(sum)) {
+        let counts = |sum: &&[Signal]| Availability::of_sum(sum, live) == Availability::Live;
+        for sum in event.selected(select.umask).filter(counts) {
             for &signal in sum {
                 taken[signal.index()] |= bit;
                 self.demand.signals.insert(signal);

@@ -560,8 +560,8 @@ fn client_names() {
     assert_eq!(row("k7", "RETIRED_INSNS").code, 0xC0, "OProfile");
 }
 
-/// An exact row counts, but for writes to memory that may not be cached (the memory type is not
-/// looked up yet); an absent row has no signal, any other row has some.
+/// By the instruction set alone, an exact row counts, but for writes to memory that may not be cached (the
+/// models know memory types); an absent row has no signal, any other row has some.
 #[test]
 fn rows_keep_their_fidelity() {
     for name in PARTS {

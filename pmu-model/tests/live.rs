@@ -94,6 +94,67 @@ fn a_sum_counts_when_all_of_it_fires() {
     assert_eq!(row("k8", 0xC3).availability(&with), Availability::Live);
 }
 
+/// BKDG 26094, 42h and 43h: refills from the system, all together and by state. None comes Invalid or
+/// Owned here; that is the truth of the sum, and nothing of the masks that ask for no other. The same of
+/// requests of devices, which are half of E9h.
+#[test]
+fn what_never_occurs_is_absent_alone_and_not_missed_in_a_sum() {
+    let personality = part("k8");
+    let with = personality.live.of(Tier::Microarchitecture);
+    let without = personality.live.of(Tier::InstructionSet);
+    for (code, umask, expected) in [
+        (0x42, 0x01, Availability::Live),
+        (0x43, 0x02, Availability::Live),
+        (0x43, 0x01, Availability::Absent),
+        (0x43, 0x08, Availability::Absent),
+        (0x43, 0x1F, Availability::Live),
+        (0x7D, 0x10, Availability::Absent),
+        (0xE9, 0xA8, Availability::Live),
+        (0xE9, 0xA2, Availability::Absent),
+        (0xEC, 0x70, Availability::Absent),
+    ] {
+        assert_eq!(
+            row("k8", code).availability_of(umask, with),
+            expected,
+            "{code:02X}h {umask:02X}h"
+        );
+        let pending = match expected {
+            Availability::Live => Availability::Pending,
+            absent => absent,
+        };
+        assert_eq!(row("k8", code).availability_of(umask, without), pending, "{code:02X}h");
+    }
+    let mut pmu = k8(with, 0x0142);
+    assert!(pmu.fire(Signal::L1dRefillSystemShared, 5, 0).is_empty());
+    assert!(pmu.fire(Signal::L1dRefillSystemExclusive, 2, 0).is_empty());
+    assert_eq!(counter_0(&pmu), 7);
+    assert!(pmu.uncounted().is_empty());
+    let absent = k8(with, 0x0143);
+    assert_eq!(absent.demand().signals, SignalSet::of(&[Signal::CyclesUnhalted]));
+    assert_eq!(absent.uncounted().iter().count(), 1);
+}
+
+/// What is about the hardware of other parts is not live: the Pentium has no second-level cache of its
+/// own, the Athlon no front-side bus, and only the K8 a northbridge.
+#[test]
+fn models_are_live_where_an_event_selects_them() {
+    for (signal, parts) in [
+        (Signal::L1dStoreHitOwned, &["p55c"][..]),
+        (Signal::L2Fill, &["ppro", "pii", "p6", "pm", "k8"]),
+        (Signal::SnoopHitL2, &["k7"]),
+        (Signal::BusTransaction, &["ppro", "pii", "p6", "pm"]),
+        (Signal::HwPrefetchUp, &["pm"]),
+        (Signal::NbRequestCpuToMem, &["k8"]),
+        (Signal::SoftPrefetchT1, &["p6", "pm"]),
+        (Signal::UopRetired, &[]),
+    ] {
+        for personality in Personality::ALL.iter().filter(|personality| personality.name != "knc") {
+            let live = personality.live.of(Tier::Microarchitecture).contains(signal);
+            assert_eq!(live, parts.contains(&personality.name), "{} {signal:?}", personality.name);
+        }
+    }
+}
+
 /// What fires belongs to the engine, not to the registers: no reset changes it, and a state is
 /// restored for the engine that goes on with it.
 #[test]

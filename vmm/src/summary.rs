@@ -364,7 +364,7 @@ fn uncounted(personality: &'static Personality, live: &SignalSet, selected: Sele
     let reason = match event.map(|event| event.availability(live)) {
         None => "reserved, counts nothing",
         Some(Availability::Pending) => "pending in this version, counts zero",
-        Some(Availability::Absent) => "absent on a one-socket PC, counts zero",
+        Some(Availability::Absent) => "absent in this machine, counts zero",
         Some(Availability::Partial) => "some unit masks are pending in this version, count zero",
         Some(Availability::Live) => "not on this counter or unit mask",
     };
@@ -457,7 +457,7 @@ mod tests {
         let live = k8.live.of(TIER);
         let reason = |selected| uncounted(k8, live, selected).reason;
         assert_eq!(reason(row(0xC1)), "pending in this version, counts zero");
-        assert_eq!(reason(row(0x4A)), "absent on a one-socket PC, counts zero");
+        assert_eq!(reason(row(0x4A)), "absent in this machine, counts zero");
         assert_eq!(reason(Selected::Reserved(0x1F)), "reserved, counts nothing");
         assert_eq!(selection_words(k8, 0, 0x11_00C2), "RETIRED_BRANCH_INSTRUCTIONS:u:int");
     }

@@ -382,7 +382,7 @@ fn selection_warnings(
             warnings.push("pending in this version: counts zero".into());
         }
         Availability::Absent => {
-            warnings.push("absent on a one-socket PC: counts zero".into());
+            warnings.push("absent in this machine: counts zero".into());
         }
     }
     warnings

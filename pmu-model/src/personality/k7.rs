@@ -32,7 +32,7 @@ pub(super) static K7: Personality = Personality {
     init: InitRule::Keeps,
     northbridge: None,
     mask_must_be_named: &[],
-    live: LiveSignals::with_models(MODELS),
+    live: LiveSignals::with_models(MODELS).selected_by(EVENTS),
     events: EVENTS,
     by_code: &BY_CODE,
 };

@@ -89,11 +89,11 @@ pub(super) const EVENTS: &[EventDef] = &[
             bit(0x08, "O", "L2_OWNED", "Owned", Modelled, &[L1dRefillL2Owned]),
             bit(0x04, "E", "L2_EXCLUSIVE", "Exclusive", Modelled, &[L1dRefillL2Exclusive]),
             bit(0x02, "S", "L2_SHARED", "Shared", Modelled, &[L1dRefillL2Shared]),
-            bit(0x01, "I", "L2_INVALID", "Invalid", Modelled, &[L1dRefillL2Invalid]),
+            bit(0x01, "I", "L2_INVALID", "Invalid", Absent, &[L1dRefillL2Invalid]),
         ],
         scope: Scope::Thread,
         revision: "",
-        note: "Bit 0 is Invalid here and 'refill from system' on K8.",
+        note: "Bit 0 is Invalid here and 'refill from system' on K8. A refill is over before anything else happens, so that none comes Invalid.",
         section: TABLE,
         source: MANUAL,
         aliases: Aliases {
@@ -117,14 +117,14 @@ pub(super) const EVENTS: &[EventDef] = &[
         signals: &[],
         umasks: &[
             bit(0x10, "M", "MODIFIED", "Modified", Modelled, &[L1dRefillSystemModified]),
-            bit(0x08, "O", "OWNED", "Owned", Modelled, &[L1dRefillSystemOwned]),
+            bit(0x08, "O", "OWNED", "Owned", Absent, &[L1dRefillSystemOwned]),
             bit(0x04, "E", "EXCLUSIVE", "Exclusive", Modelled, &[L1dRefillSystemExclusive]),
             bit(0x02, "S", "SHARED", "Shared", Modelled, &[L1dRefillSystemShared]),
-            bit(0x01, "I", "INVALID", "Invalid", Modelled, &[L1dRefillSystemInvalid]),
+            bit(0x01, "I", "INVALID", "Invalid", Absent, &[L1dRefillSystemInvalid]),
         ],
         scope: Scope::Thread,
         revision: "",
-        note: "",
+        note: "A refill is over before anything else happens, so that none comes Invalid. A line that another cache has dirty comes Shared and stays Owned there.",
         section: TABLE,
         source: MANUAL,
         aliases: Aliases {
@@ -827,7 +827,7 @@ pub(super) const EVENTS: &[EventDef] = &[
                 "I_INVALIDATES_I",
                 "",
                 "Instruction cache invalidates instruction cache",
-                Modelled,
+                Absent,
                 &[L1iInvalidatesL1i],
             ),
             bit(
@@ -835,7 +835,7 @@ pub(super) const EVENTS: &[EventDef] = &[
                 "D_INVALIDATES_D",
                 "",
                 "Data cache invalidates data cache",
-                Modelled,
+                Absent,
                 &[L1dInvalidatesL1d],
             ),
             bit(
@@ -849,7 +849,7 @@ pub(super) const EVENTS: &[EventDef] = &[
         ],
         scope: Scope::Thread,
         revision: "",
-        note: "Only in the edition of November 1999 (22007E).",
+        note: "Only in the edition of November 1999 (22007E). The modelled caches are looked up by physical address, so that no line has a synonym in its own cache.",
         section: TABLE,
         source: MANUAL,
         aliases: Aliases {

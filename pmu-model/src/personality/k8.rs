@@ -33,7 +33,7 @@ pub(super) static K8: Personality = Personality {
     init: InitRule::Keeps,
     northbridge: Some(Northbridge { first: 0xE0, last: 0xFF, cores_per_node: 1 }),
     mask_must_be_named: &[],
-    live: LiveSignals::with_models(MODELS),
+    live: LiveSignals::with_models(MODELS).selected_by(EVENTS),
     events: EVENTS,
     by_code: &BY_CODE,
 };

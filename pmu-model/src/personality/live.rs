@@ -4,6 +4,7 @@
 //! So the same signal may be live on one personality and wait for its model on another.
 
 use crate::counts::SignalSet;
+use crate::event::{EventDef, UmaskRule};
 use crate::signal::Signal::{self, *};
 
 /// In how much detail an engine executes, and so what it can tell of.
@@ -37,6 +38,41 @@ impl LiveSignals {
             n += 1;
         }
         Self { instruction_set, microarchitecture }
+    }
+
+    /// Of what models fire, that which the events of a table select: the rest is on other parts.
+    pub(super) const fn selected_by(self, events: &[EventDef]) -> Self {
+        let mut microarchitecture = self.instruction_set;
+        let mut n = 0;
+        while n < events.len() {
+            let event = &events[n];
+            self.keep(&mut microarchitecture, event.signals);
+            let mut mask = 0;
+            while mask < event.umasks.len() {
+                self.keep(&mut microarchitecture, event.umasks[mask].signals);
+                mask += 1;
+            }
+            if let UmaskRule::Routes(routes) = event.umask_rule {
+                let mut route = 0;
+                while route < routes.len() {
+                    self.keep(&mut microarchitecture, routes[route].signals);
+                    route += 1;
+                }
+            }
+            n += 1;
+        }
+        Self { microarchitecture, ..self }
+    }
+
+    /// Puts those of `signals` that fire into `kept`.
+    const fn keep(&self, kept: &mut SignalSet, signals: &[Signal]) {
+        let mut n = 0;
+        while n < signals.len() {
+            if self.microarchitecture.contains(signals[n]) {
+                kept.insert(signals[n]);
+            }
+            n += 1;
+        }
     }
 
     /// Those of a tier.
@@ -105,8 +141,35 @@ const INSTRUCTION_SET_SIGNALS: &[Signal] = &[
     SseScalarArith,
 ];
 
+/// What occurs on no personality, in no tier, so that zero is its count: the rest of a sum with it counts,
+/// and a sum of nothing else is absent.
+pub(crate) const NEVER: SignalSet = SignalSet::of(&[
+    // A refill is over before anything else happens, so that no probe takes a line that is on its way. A
+    // line whose dirty owner is another cache comes Shared: that cache keeps it Owned.
+    L1dRefillSystemInvalid,
+    L1dRefillSystemOwned,
+    L1dRefillL2Invalid,
+    // Caches are looked up by physical address, and have no synonyms.
+    L1iInvalidatesL1i,
+    L1dInvalidatesL1d,
+    // The second level answers every request at once.
+    L2RequestCancelled,
+    // The hardware prefetcher of the Pentium M reads, and does not write.
+    L2FillPrefetchedModified,
+    // No device of the PC reads or writes memory by itself, no display is refreshed from memory, and no
+    // processor asks the northbridge for an atomic read-modify-write.
+    SizedBlockRead32,
+    SizedBlockRead64,
+    SizedReadModifyWrite,
+    NbRequestIoToMem,
+    NbRequestIoToIo,
+    IoDmaDisplayRead,
+    IoDmaRead,
+    IoDmaWrite,
+]);
+
 /// What the models of caches, TLBs, predictors, bus and memory fire, each on the parts that have what it
-/// is about.
+/// is about ([`LiveSignals::selected_by`]). `uarch` has a test that they do.
 pub(super) const MODELS: &[Signal] = &[
     BranchMispredicted,
     BranchMispredictedTaken,
@@ -127,10 +190,8 @@ pub(super) const MODELS: &[Signal] = &[
     L1dRefillL2Exclusive,
     L1dRefillL2Owned,
     L1dRefillL2Modified,
-    L1dRefillSystemInvalid,
     L1dRefillSystemShared,
     L1dRefillSystemExclusive,
-    L1dRefillSystemOwned,
     L1dRefillSystemModified,
     L1dEvictInvalid,
     L1dEvictShared,
@@ -149,7 +210,6 @@ pub(super) const MODELS: &[Signal] = &[
     L2RequestData,
     L2RequestTlb,
     L2RequestSnoop,
-    L2RequestCancelled,
     L2MissIfetch,
     L2MissData,
     L2MissTlb,
@@ -170,12 +230,8 @@ pub(super) const MODELS: &[Signal] = &[
     DramTurnaroundWriteToRead,
     SizedBlockWrite32,
     SizedBlockWrite64,
-    SizedBlockRead32,
-    SizedBlockRead64,
     NbRequestCpuToMem,
     NbRequestCpuToIo,
-    NbRequestIoToMem,
-    NbRequestIoToIo,
     CacheBlockVictim,
     CacheBlockRead,
     CacheBlockReadShared,
@@ -191,8 +247,6 @@ pub(super) const MODELS: &[Signal] = &[
     ProbeHitClean,
     ProbeHitDirtyKeep,
     ProbeHitDirtyCancel,
-    IoDmaRead,
-    IoDmaWrite,
     BranchMispredictedNotTaken,
     BranchMispredictedBtbHit,
     BranchExecuted,
@@ -233,11 +287,8 @@ pub(super) const MODELS: &[Signal] = &[
     L1dMissLoadMmx,
     L1dMissStoreMmx,
     L1dStoreHitOwned,
-    L1dRefillL2Invalid,
     L1dWriteback,
     L1iInvalidatesL1d,
-    L1iInvalidatesL1i,
-    L1dInvalidatesL1d,
     L1dInvalidatesL1i,
     MissOutstandingBus,
     L2RequestModified,
@@ -276,7 +327,6 @@ pub(super) const MODELS: &[Signal] = &[
     L2FillDemandModified,
     L2FillDemandExclusive,
     L2FillDemandShared,
-    L2FillPrefetchedModified,
     L2FillPrefetchedExclusive,
     L2FillPrefetchedShared,
     L2Evict,

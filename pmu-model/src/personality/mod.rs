@@ -18,6 +18,7 @@ mod pm;
 mod pm_events;
 mod rows;
 
+pub(crate) use self::live::NEVER;
 pub use self::live::{LiveSignals, Tier};
 use crate::event::EventDef;
 use crate::register::{PerfctrWrite, Register, RegisterKind};

@@ -33,7 +33,7 @@ pub(super) static P55C: Personality = Personality {
     init: InitRule::Keeps,
     northbridge: None,
     mask_must_be_named: &[],
-    live: LiveSignals::with_models(MODELS),
+    live: LiveSignals::with_models(MODELS).selected_by(EVENTS),
     events: EVENTS,
     by_code: &BY_CODE,
 };

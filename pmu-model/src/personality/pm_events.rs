@@ -151,7 +151,7 @@ const REVISED: &[EventDef] = &[
         umasks: MESI_PREFETCH,
         scope: Scope::Thread,
         revision: "Pentium M",
-        note: "Bits 5:4 of the mask are one field: 0 leaves out lines that a hardware prefetch brought, 1 takes only those, 2 and 3 take both.",
+        note: "Bits 5:4 of the mask are one field: 0 leaves out lines that a hardware prefetch brought, 1 takes only those, 2 and 3 take both. A prefetch reads, and brings no line Modified.",
         section: CHANGED,
         source: SDM,
         aliases: everywhere("L2_LINES_IN"),

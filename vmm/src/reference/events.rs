@@ -22,7 +22,8 @@ Every event that a guest can select, by processor. Made by `vpmu reference event
 - *exact*: defined by the architecture, equal to a hand count.
 - *modelled*: right if the model of the cache, TLB, predictor or device is.
 - *estimated*: depends on detail of the pipeline or the bus that a model only approximates.
-- *absent*: counts what a PC with one socket lacks, so always zero.
+- *absent*: counts what is not there, in a PC with one socket or in the part's model, so always zero.
+  The words in italics say why.
 
 **Counts** says what this version does: *live* counts, *partial* counts with some unit masks,
 *pending* reads zero until the model that feeds it is there, *absent* reads zero for good. A run's

@@ -1,0 +1,252 @@
+//! What the models of a part fire, of what its events select, is what its personality has live beyond the
+//! instruction set. A signal that is live and never fired would be an event that counts zero without a
+//! word; one that is fired and not live, an event that waits for nothing.
+//!
+//! Two processors do all that [`System`] can be told of, at random, in few lines of memory of each type;
+//! what that has fired is compared.
+
+use pmu_model::{Personality, Signal, SignalSet, Tier, UmaskRule};
+use uarch::branch::{Transfer, TransferKind};
+use uarch::cache::{Hint, Kind, MemoryType};
+use uarch::part::{self, Part};
+use uarch::system::{DataAccess, Fetch, Operation, PageTables, System, Walk};
+use uarch::tlb::{Page, PageSize};
+
+/// Each modelled part, by the name of its personality.
+const PARTS: [(&str, &Part); 7] = [
+    ("p55c", &part::P55C),
+    ("ppro", &part::PPRO),
+    ("pii", &part::PII),
+    ("p6", &part::P6),
+    ("pm", &part::PM),
+    ("k7", &part::K7),
+    ("k8", &part::K8),
+];
+
+/// Where the memory ends: more than one chip select of each part has.
+const MEMORY: u64 = 4 << 30;
+/// Where the page tables are.
+const TABLES: u64 = 64 << 20;
+/// Bytes of linear memory of one type.
+const REGION: u64 = 8 << 20;
+const TYPES: [MemoryType; 5] = [
+    MemoryType::WriteBack,
+    MemoryType::WriteThrough,
+    MemoryType::WriteProtected,
+    MemoryType::Uncacheable,
+    MemoryType::WriteCombining,
+];
+const STEPS: u64 = 300_000;
+
+/// Marsaglia's xorshift.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// Small pages, in which linear addresses are guest-physical ones, a region of each type of memory.
+struct Tables;
+
+impl PageTables for Tables {
+    fn walk(&self, linear: u64) -> Option<Walk> {
+        let page = Page { size: PageSize::Kib4, global: linear & 0x1000 != 0 };
+        let directory = TABLES + (linear >> 22) * 4;
+        let table = TABLES + 0x1000 + (linear >> 12) * 4;
+        Some(Walk {
+            page,
+            memory: TYPES[(linear / REGION) as usize % TYPES.len()],
+            entries: [directory, table, 0, 0],
+            levels: 2,
+            entry_bytes: 4,
+            is_small: true,
+        })
+    }
+}
+
+/// What the models of a part fire.
+fn fired(part: &'static Part) -> SignalSet {
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let mut system = System::new(part, 2, std::slice::from_ref(&(0..MEMORY)));
+    let mut fired = SignalSet::EMPTY;
+    for processor in 0..2 {
+        system.change_memory(processor, true);
+    }
+    for time in 0..STEPS {
+        let processor = random.below(2) as usize;
+        system.set_time(processor, 100 * time);
+        step(&mut system, processor, &mut random, time);
+    }
+    for processor in 0..2 {
+        let occurrences = system.occurrences(processor).fired();
+        for &signal in Signal::ALL {
+            if occurrences[signal.index()] != 0 {
+                fired.insert(signal);
+            }
+        }
+    }
+    fired
+}
+
+/// One thing that a processor does. In turns it is among few lines, which both processors want, and
+/// among more than its caches hold.
+fn step(system: &mut System, processor: usize, random: &mut Random, time: u64) {
+    let lines = if time / 10_000 % 2 == 0 { 16 } else { REGION / 64 };
+    let region = if random.one_in(4) { random.below(TYPES.len() as u64) } else { 0 };
+    let linear = region * REGION + random.below(lines) * 64 + random.below(64);
+    match random.below(100) {
+        0..49 => data(system, processor, random, linear),
+        49 => {
+            // All over the memory, so fast that pages of the DRAM stay open.
+            for _ in 0..40 {
+                let linear = random.below(MEMORY / 64) * 64;
+                access(system, processor, Operation::Load, Kind::Plain, linear, 4);
+            }
+        }
+        50..54 => {
+            // Lines one behind the other, up or down, for what follows them.
+            let begin = REGION / 2 + random.below(REGION / 4) / 64 * 64;
+            let operation = random.of(&[Operation::Load, Operation::Store]);
+            let up = random.one_in(2);
+            for n in 0..6 {
+                let linear = if up { begin + 64 * n } else { begin - 64 * n };
+                access(system, processor, operation, Kind::Plain, linear, 4);
+            }
+        }
+        54..75 => {
+            let bytes = 1 + random.below(24) as u32;
+            let linear = linear & !0xFF;
+            let fetch = Fetch { linear, physical: linear, second_page: None, bytes };
+            if !system.fetch_at_once(processor, &fetch) {
+                system.fetch(processor, &Tables, &fetch);
+            }
+        }
+        75..95 => transfer(system, processor, random),
+        95 => {
+            let bytes = random.of(&[1, 2, 4]);
+            let write = random.one_in(2);
+            system.access_port(processor, random.below(0x1_0000) as u16, bytes, write);
+        }
+        96 => system.interrupted(processor, 0x1000 + random.below(0x1000), 0x8000),
+        97 => system.update_table(processor, TABLES + 4 * random.below(0x4000), 4),
+        98 => system.serialise(processor),
+        _ => match random.below(20) {
+            0 => system.write_back_and_invalidate(processor),
+            1 => system.invalidate(processor),
+            2 => system.flush_tlbs(processor, random.one_in(2)),
+            _ => system.invalidate_page(processor, linear),
+        },
+    }
+}
+
+/// An access to data, of any kind.
+fn data(system: &mut System, processor: usize, random: &mut Random, linear: u64) {
+    let hints = [Hint::T0, Hint::T1, Hint::T2, Hint::NonTemporal, Hint::Write];
+    let kind = random.of(&[Kind::Plain, Kind::Plain, Kind::Mmx, Kind::Locked]);
+    let bytes = random.of(&[1, 4, 8]);
+    let (operation, kind) = match random.below(12) {
+        0..5 => (Operation::Load, if kind == Kind::Locked { Kind::Plain } else { kind }),
+        5..8 => (Operation::Store, if kind == Kind::Locked { Kind::Plain } else { kind }),
+        8 => (Operation::Modify, kind),
+        9 => (Operation::Prefetch(random.of(&hints)), Kind::Plain),
+        10 => (Operation::Flush, Kind::Plain),
+        _ => {
+            // A line, or half of it.
+            let half = linear & !31;
+            for n in 0..random.of(&[4, 8]) {
+                access(system, processor, Operation::Store, Kind::NonTemporal, half + 8 * n, 8);
+            }
+            return;
+        }
+    };
+    access(system, processor, operation, kind, linear, bytes);
+}
+
+fn access(
+    system: &mut System,
+    processor: usize,
+    operation: Operation,
+    kind: Kind,
+    linear: u64,
+    bytes: u32,
+) {
+    let crosses = linear % 4096 + u64::from(bytes) > 4096;
+    let access = DataAccess {
+        linear,
+        physical: linear,
+        second_page: crosses.then_some((linear | 4095) + 1),
+        bytes,
+        elements: 1,
+        operation,
+        kind,
+    };
+    system.access(processor, &Tables, &access);
+}
+
+/// A control transfer among a few dozen places, with returns that need not go where a call was.
+fn transfer(system: &mut System, processor: usize, random: &mut Random) {
+    let kind = random.of(&[
+        TransferKind::Conditional,
+        TransferKind::Conditional,
+        TransferKind::Jump,
+        TransferKind::IndirectJump,
+        TransferKind::Call,
+        TransferKind::IndirectCall,
+        TransferKind::Return,
+        TransferKind::FarCall,
+        TransferKind::FarReturn,
+        TransferKind::Far,
+    ]);
+    let from = 0x1000 + 32 * random.below(64);
+    let next = from + 2;
+    let to = 0x1000 + 32 * random.below(64);
+    let taken = kind != TransferKind::Conditional || random.one_in(2);
+    system.transfer(processor, &Transfer { from, last: next - 1, next, to, kind, taken });
+}
+
+/// The signals that the events of a personality select.
+fn selected(personality: &'static Personality) -> SignalSet {
+    let mut selected = SignalSet::EMPTY;
+    for event in personality.events {
+        let masks = event.umasks.iter().map(|mask| mask.signals);
+        let routes = match event.umask_rule {
+            UmaskRule::Routes(routes) => routes,
+            _ => &[],
+        };
+        let routes = routes.iter().map(|route| route.signals);
+        for &signal in masks.chain(routes).chain([event.signals]).flatten() {
+            selected.insert(signal);
+        }
+    }
+    selected
+}
+
+#[test]
+fn what_the_models_fire_is_what_is_live() {
+    for (name, part) in PARTS {
+        let personality = Personality::by_name(name).unwrap();
+        let live = personality.live.of(Tier::Microarchitecture);
+        let models = live.without(personality.live.of(Tier::InstructionSet));
+        let fired = fired(part).intersection(&selected(personality));
+        let names = |set: SignalSet| set.iter().map(Signal::name).collect::<Vec<_>>();
+        assert_eq!(names(models.without(&fired)), [""; 0], "{name}: live and not fired");
+        assert_eq!(names(fired.without(&models)), [""; 0], "{name}: fired and not live");
+    }
+}
