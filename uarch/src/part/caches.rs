@@ -21,7 +21,7 @@ const PII_L2_LATENCY: u64 = 15;
 const P6_L2_LATENCY: u64 = 5;
 /// The same of the Pentium M. Not sourced.
 const PM_L2_LATENCY: u64 = 7;
-/// The same of the Athlon XP, with the transfer of a victim. Not sourced.
+/// The same of the Athlon, with the transfer of a victim. Not sourced.
 const K7_L2_LATENCY: u64 = 17;
 /// The same of the Athlon 64. Not sourced.
 const K8_L2_LATENCY: u64 = 9;
@@ -31,7 +31,7 @@ const PPRO_WRITE_COMBINING_BUFFERS: usize = 1;
 const P6_WRITE_COMBINING_BUFFERS: usize = 4;
 /// Those of the Pentium M. Not sourced.
 const PM_WRITE_COMBINING_BUFFERS: usize = 4;
-/// Those of the Athlon XP. Not sourced.
+/// Those of the Athlon. Not sourced.
 const K7_WRITE_COMBINING_BUFFERS: usize = 1;
 /// Those of the Athlon 64. Not sourced.
 const K8_WRITE_COMBINING_BUFFERS: usize = 4;
@@ -156,7 +156,7 @@ pub static PM: CacheGeometry = CacheGeometry {
     ..P6
 };
 
-/// Athlon XP: 64 KiB each of code and data, 256 KiB L2, exclusive.
+/// Athlon, model 4: 64 KiB each of code and data, 256 KiB L2, exclusive.
 ///
 /// AMD 22007E, appendix A: sizes, instruction fetch and its next line. "Avoid Placing Code and Data in the
 /// Same 64-Byte Cache Line": each first-level cache casts out what the other gets.
@@ -188,8 +188,8 @@ pub static K7: CacheGeometry = CacheGeometry {
     outer_prefetch: PrefetchInto::DataCache,
     // Parts of 32 bytes: AMD BKDG, event E5h, of the K8.
     write_combining: WriteCombiningGeometry { buffers: K7_WRITE_COMBINING_BUFFERS, partial: 32 },
-    // From model 6 on. That it follows reads and writes alike is not sourced.
-    prefetcher: Some(PrefetcherGeometry { streams: STREAMS, for_ownership: true }),
+    // Only from model 6 on, the Athlon XP.
+    prefetcher: None,
     // AMD 25112, section 5.9.
     banks: 8,
     bank_width: 8,
@@ -205,5 +205,7 @@ pub static K8: CacheGeometry = CacheGeometry {
     // AMD BKDG, event 81h: each miss is one refill.
     next_line_fetch: false,
     write_combining: WriteCombiningGeometry { buffers: K8_WRITE_COMBINING_BUFFERS, partial: 32 },
+    // AMD BKDG, event 67h. That it follows reads and writes alike is not sourced.
+    prefetcher: Some(PrefetcherGeometry { streams: STREAMS, for_ownership: true }),
     ..K7
 };

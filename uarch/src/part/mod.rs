@@ -62,7 +62,7 @@ parts! {
     P6;
     /// Pentium M.
     PM;
-    /// Athlon XP.
+    /// Athlon, model 4.
     K7;
     /// Athlon 64 and Opteron.
     K8;
