@@ -12,4 +12,5 @@ mod cesr;
 mod knc;
 mod linux;
 mod p6;
+mod perf;
 mod selects;
