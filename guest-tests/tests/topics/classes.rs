@@ -1,5 +1,5 @@
-//! Instructions and accesses by kind: on K8 02h, 20h, 24h, 26h, 27h, 47h, 4Bh, CBh (BKDG
-//! 10.2.1.1-10.2.1.6), on K7 20h, 47h (AMD 22007), on P55C 00h, 01h, 0Bh, 0Fh, 1Ch, 1Dh, 22h, 28h,
+//! Instructions and accesses by kind: on K8 02h, 20h, 24h, 26h, 27h, 40h, 47h, 4Bh, CBh (BKDG
+//! 10.2.1.1-10.2.1.6), on K7 20h, 40h, 47h (AMD 22007), on P55C 00h, 01h, 0Bh, 0Fh, 1Ch, 1Dh, 22h, 28h,
 //! 2Dh, 2Fh, 31h, 34h, on P6 05h, 06h, 43h, B1h, C1h, CCh (Intel MMX Technology manual, tables 6-1 and
 //! 6-2; SDM Vol. 3), on Knights Corner 00h, 01h, 28h (Intel 327357-001, table 1-6).
 
@@ -9,7 +9,7 @@ use guest_tests::part::{Event, Registers, event};
 use guest_tests::{Guest, Part, Result, SCRATCH, run};
 use iced_x86::code_asm::{
     al, byte_ptr, cx, ds, dword_ptr, dx, eax, ebx, ecx, edi, edx, es, esi, fs, gs, mm0, mm1,
-    qword_ptr, ss, st0, st1, word_ptr, xmm0, xmm1,
+    qword_ptr, ss, st0, st1, tbyte_ptr, word_ptr, xmm0, xmm1,
 };
 
 topics!(
@@ -20,6 +20,7 @@ topics!(
     locked_operations,
     memory_references,
     memory_references_by_level,
+    memory_references_by_quadword,
     misaligned_accesses,
     mmx,
     mmx_transitions,
@@ -164,6 +165,8 @@ fn memory_references(part: &'static Part) -> Result {
     let (reads, writes, both) = (event(0x00), event(0x01), event(0x28));
     let selects = match part.registers {
         Registers::P6 => vec![("both", event(0x43), OS)],
+        // No access of these crosses a quadword.
+        Registers::Amd => vec![("both", event(0x40), OS)],
         _ => vec![("reads", reads, OS), ("writes", writes, OS), ("both", both, OS)],
     };
     let image = Guest::assemble(part, |g| {
@@ -190,9 +193,30 @@ fn memory_references(part: &'static Part) -> Result {
     })?;
     let outcome = run(part, &image);
     outcome.expect(&[("both", 8 + 7)]);
-    if part.registers != Registers::P6 {
+    if !matches!(part.registers, Registers::P6 | Registers::Amd) {
         outcome.expect(&[("reads", 8), ("writes", 7)]);
     }
+    Ok(())
+}
+
+/// BKDG 10.2.1.3, 40h: "Each increment represents an eight-byte access, although the instruction may only
+/// be accessing a portion of that."
+fn memory_references_by_quadword(part: &'static Part) -> Result {
+    let image = Guest::assemble(part, |g| {
+        g.count("quadwords", event(0x40), OS, |g| {
+            g.mov(ebx, SCRATCH)?;
+            g.mov(ecx, dword_ptr(ebx + 4))?; // bytes 4 to 7: 1
+            g.mov(ecx, dword_ptr(ebx + 6))?; // 6 to 9: 3
+            g.mov(byte_ptr(ebx + 7), al)?; // 7: 4
+            g.mov(word_ptr(ebx + 7), cx)?; // 7 and 8: 6
+            g.add(dword_ptr(ebx + 13), ecx)?; // 13 to 16, a read and a write: 10
+            g.fld(qword_ptr(ebx))?; // 0 to 7: 11
+            g.fstp(qword_ptr(ebx + 12))?; // 12 to 19: 13
+            g.fld(tbyte_ptr(ebx + 24))?; // 24 to 33: 15
+            g.fstp(tbyte_ptr(ebx + 39)) // 39 to 48: 18
+        })
+    })?;
+    run(part, &image).expect(&[("quadwords", 18)]);
     Ok(())
 }
 
