@@ -271,6 +271,14 @@ impl EventDef {
         sums.iter().copied().chain(bits.map(|b| b.signals)).chain(routes.map(|r| r.signals))
     }
 
+    /// The signals that a select with `umask` counts where the signals `live` fire: those of the sums that
+    /// count, without what never occurs. One that several of them name comes several times.
+    pub fn counted(&'static self, umask: u8, live: &SignalSet) -> impl Iterator<Item = Signal> {
+        let counts = |sum: &&[Signal]| Availability::of_sum(sum, live) == Availability::Live;
+        let sums = self.selected(umask).filter(counts);
+        sums.flatten().copied().filter(|&signal| live.contains(signal))
+    }
+
     /// Whether the event counts where the signals `live` fire, with all of its unit masks.
     pub fn availability(&'static self, live: &SignalSet) -> Availability {
         if self.umask_rule == UmaskRule::Ignored {

@@ -1,7 +1,7 @@
 //! The subscription table: which counters count which signal, compiled from the selects.
 
 use crate::counts::SignalSet;
-use crate::event::{Availability, EventDef, Scope};
+use crate::event::{EventDef, Scope};
 use crate::personality::{MAX_COUNTERS, Personality};
 use crate::select::Select;
 use crate::signal::Signal;
@@ -163,14 +163,11 @@ impl Subscriptions {
         let taken = if select.per_cycle() { &mut self.comparing } else { &mut self.adding };
         // A sum with a term that does not fire stays zero: part of it would be a number that looks
         // like a count and is none.
-        let counts = |sum: &&[Signal]| Availability::of_sum(sum, live) == Availability::Live;
-        for sum in event.selected(select.umask).filter(counts) {
-            for &signal in sum {
-                taken[signal.index()] |= bit;
-                self.demand.signals.insert(signal);
-                if self.core_wide & bit != 0 {
-                    self.sibling_demand.signals.insert(signal);
-                }
+        for signal in event.counted(select.umask, live) {
+            taken[signal.index()] |= bit;
+            self.demand.signals.insert(signal);
+            if self.core_wide & bit != 0 {
+                self.sibling_demand.signals.insert(signal);
             }
         }
     }

@@ -115,8 +115,7 @@ fn every_live_event(part: &'static Part) -> Result {
                 continue;
             }
             let counter = def.counters.trailing_zeros();
-            let signals: BTreeSet<&str> =
-                def.selected(umask).flatten().map(|signal| signal.name()).collect();
+            let signals: BTreeSet<&str> = def.counted(umask, live).map(Signal::name).collect();
             // CESR counts the clocks of a state only if it is asked to.
             let lasts = |name: &&str| Signal::by_name(name).is_some_and(Signal::is_level);
             let in_clocks = part.registers == Registers::P55c && signals.iter().any(lasts);

@@ -86,11 +86,12 @@ fn signals_of(name: &str, personality: &'static Personality) -> Result<Vec<Signa
             None => return Err(refused("expected a unit mask's name or value, such as 0x0f")),
         },
     };
-    match def.availability_of(umask, personality.live.of(TIER)) {
+    let live = personality.live.of(TIER);
+    match def.availability_of(umask, live) {
         Availability::Live => {}
         other => return Err(refused(&format!("is {}: it reads zero", other.name()))),
     }
-    let signals: Vec<Signal> = def.selected(umask).flatten().copied().collect();
+    let signals: Vec<Signal> = def.counted(umask, live).collect();
     if signals.iter().all(|&signal| is_recorded(personality, signal)) {
         Ok(signals)
     } else {
@@ -115,10 +116,11 @@ pub(super) fn programmed(
     select: &Select,
 ) -> Option<Column> {
     let def = personality.event(select.event, select.umask, counter)?;
-    if def.availability_of(select.umask, personality.live.of(TIER)) != Availability::Live {
+    let live = personality.live.of(TIER);
+    if def.availability_of(select.umask, live) != Availability::Live {
         return None;
     }
-    let signals: Vec<Signal> = def.selected(select.umask).flatten().copied().collect();
+    let signals: Vec<Signal> = def.counted(select.umask, live).collect();
     let name = if def.umasks.is_empty() {
         def.name.to_owned()
     } else {
