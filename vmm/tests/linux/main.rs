@@ -15,6 +15,7 @@ mod perf;
 mod program;
 mod sampling;
 mod symbols;
+mod textbook;
 mod trace;
 mod truth;
 
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         ("program", program::TESTS),
         ("sampling", sampling::TESTS),
         ("symbols", symbols::TESTS),
+        ("textbook", textbook::TESTS),
         ("truth", truth::TESTS),
     ])
 }
