@@ -213,10 +213,10 @@ fn memory_references_by_quadword(part: &'static Part) -> Result {
             g.fld(qword_ptr(ebx))?; // 0 to 7: 11
             g.fstp(qword_ptr(ebx + 12))?; // 12 to 19: 13
             g.fld(tbyte_ptr(ebx + 24))?; // 24 to 33: 15
-            g.fstp(tbyte_ptr(ebx + 39)) // 39 to 48: 18
+            g.fstp(tbyte_ptr(ebx + 32)) // 32 to 41: 17
         })
     })?;
-    run(part, &image).expect(&[("quadwords", 18)]);
+    run(part, &image).expect(&[("quadwords", 17)]);
     Ok(())
 }
 

@@ -102,7 +102,7 @@ fn twins_differ_by_counter(part: &'static Part) -> Result {
         ("32.0", 0), // floating-point stalls: no model
         ("32.1", 3),
         ("39.0", 1),
-        ("39.1", 0), // overflows of the return stack: no model
+        ("39.1", 0), // overflows of the return stack: none
     ]);
     Ok(())
 }
