@@ -108,7 +108,7 @@ fn fired(part: &'static Part) -> SignalSet {
 /// One thing that a processor does. In turns it is among few lines, which both processors want, and
 /// among more than its caches hold.
 fn step(system: &mut System, processor: usize, random: &mut Random, time: u64) {
-    let lines = if time / 10_000 % 2 == 0 { 16 } else { REGION / 64 };
+    let lines = if (time / 10_000).is_multiple_of(2) { 16 } else { REGION / 64 };
     let region = if random.one_in(4) { random.below(TYPES.len() as u64) } else { 0 };
     let linear = region * REGION + random.below(lines) * 64 + random.below(64);
     match random.below(100) {
