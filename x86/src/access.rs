@@ -565,6 +565,7 @@ impl Cpu {
         }
     }
 
+    #[inline(never)]
     fn tell_where<O: Observer>(
         &self,
         cx: &mut Cx<'_, O>,
@@ -574,6 +575,35 @@ impl Cpu {
         direction: Direction,
     ) {
         let linear = if self.long_mode() { linear } else { linear & 0xffff_ffff };
+        let last = linear.wrapping_add(bytes * elements - 1);
+        // As in `page_of_end`: the entry for the first byte has the last one's page only if that is the
+        // first one's.
+        let entry = self.tlb.entry(self.mmu, linear);
+        if entry.is_of(page_of(last)) && entry.host != HostPage::NONE {
+            return cx.observer.accessed(Access {
+                linear,
+                physical: entry.gpa() | linear & (PAGE - 1),
+                second_page: None,
+                bytes: bytes as u32,
+                elements: elements as u32,
+                direction,
+                target: Target::Memory,
+            });
+        }
+        self.tell_wherever(cx, linear, bytes, elements, direction);
+    }
+
+    /// The same of an access to a device, to two pages, or to one that the TLB does not have.
+    #[cold]
+    #[inline(never)]
+    fn tell_wherever<O: Observer>(
+        &self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        bytes: u64,
+        elements: u64,
+        direction: Direction,
+    ) {
         let Some((physical, target)) = self.locate(cx, linear) else { return };
         let last = linear.wrapping_add(bytes * elements - 1);
         let crosses = page_of(last) != page_of(linear);

@@ -61,7 +61,7 @@ impl Entry {
 
     /// Whether it is the translation of this linear page, be it for the slow path alone.
     #[inline(always)]
-    fn is_of(&self, page: u64) -> bool {
+    pub(crate) fn is_of(&self, page: u64) -> bool {
         self.read & !SLOW == page
     }
 }
