@@ -410,10 +410,18 @@ impl Cpu {
     }
 
     /// The first `count` instructions of the block retired.
+    #[inline(always)]
     fn finish_first<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>, count: usize) {
         if count == block.ops.len() {
-            return self.finish(cx, block);
+            self.finish(cx, block);
+        } else {
+            self.finish_part(cx, block, count);
         }
+    }
+
+    /// The same, of some but not all of them.
+    #[inline(never)]
+    fn finish_part<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>, count: usize) {
         self.time += u64::from(block.ops[count].insn.before);
         self.retired += count as u64;
         cx.observer.block_finished();

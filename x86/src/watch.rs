@@ -12,7 +12,7 @@ use crate::{
     class::Class,
     cpu::Cpu,
     facts::{Counting, Mark},
-    insn::{Form, Insn},
+    insn::{Form, Insn, seg},
     mode::CodeSize,
     observe::{Access, Delivery, Direction, Observed, Observer, Target, Walk},
     operation::Operation,
@@ -163,6 +163,29 @@ pub struct ExecutionContext {
     pub code: CodeSize,
 }
 
+/// The state of a processor that its [`ExecutionContext`] follows from, as it is: quick to compare.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct ContextState {
+    cr0: u64,
+    cr3: u64,
+    efer: u64,
+    code_attributes: u16,
+    cpl: u8,
+}
+
+impl ContextState {
+    #[inline(always)]
+    fn of(cpu: &Cpu) -> Self {
+        Self {
+            cr0: cpu.cr0,
+            cr3: cpu.cr3,
+            efer: cpu.efer,
+            code_attributes: cpu.segments[usize::from(seg::CS)].attributes,
+            cpl: cpu.cpl,
+        }
+    }
+}
+
 impl ExecutionContext {
     fn of(cpu: &Cpu) -> Self {
         let cr3 = cpu.paging().then(|| cpu.cr3());
@@ -183,9 +206,12 @@ pub struct Watching<W> {
     entered: Fetch,
     /// The fetch of the running instruction was reported, with finished iterations.
     fetched: bool,
-    /// The model was told anything of the running instruction but that it begins and retires.
-    told: bool,
+    /// What the model said when it was last asked: it is asked where it was told anything but that an
+    /// instruction begins and retires.
+    spent: bool,
     context: Option<ExecutionContext>,
+    /// The state that `context` is of.
+    context_state: Option<ContextState>,
     /// Where the program was interrupted.
     interrupted_at: u64,
     /// Taken branches so far.
@@ -202,8 +228,9 @@ impl<W: Watch> Watching<W> {
             walks: Vec::new(),
             entered: Fetch::default(),
             fetched: false,
-            told: false,
+            spent: false,
             context: None,
+            context_state: None,
             interrupted_at: 0,
             taken: 0,
         }
@@ -212,7 +239,9 @@ impl<W: Watch> Watching<W> {
     /// Counts facts anew, from zero, and forgets in which context they were.
     pub fn restart(&mut self) {
         self.counting = Counting::default();
+        self.spent = false;
         self.context = None;
+        self.context_state = None;
     }
 
     /// Reports the accesses and walks that have become certain. `kind` says of which kind an access is.
@@ -221,16 +250,15 @@ impl<W: Watch> Watching<W> {
         if !self.walks.is_empty() {
             return self.report_with_walks(cpu, ram, kind);
         }
-        self.told = true;
         for access in &self.accesses {
             self.watch.accessed(cpu, ram, access, kind(access));
         }
         self.accesses.clear();
+        self.spent = self.watch.is_spent();
     }
 
     #[inline(never)]
     fn report_with_walks(&mut self, cpu: &Cpu, ram: &Ram, kind: impl Fn(&Access) -> AccessKind) {
-        self.told = true;
         let mut walks = self.walks.drain(..).peekable();
         for (n, access) in self.accesses.drain(..).enumerate() {
             while let Some((_, walk)) = walks.next_if(|(before, _)| *before <= n) {
@@ -239,6 +267,13 @@ impl<W: Watch> Watching<W> {
             self.watch.accessed(cpu, ram, &access, kind(&access));
         }
         walks.for_each(|(_, walk)| self.watch.walked(&walk));
+        self.spent = self.watch.is_spent();
+    }
+
+    /// Whether there are accesses or walks that are not yet certain.
+    #[inline(always)]
+    fn has_pending(&self) -> bool {
+        W::SEES_ADDRESSES && !(self.accesses.is_empty() && self.walks.is_empty())
     }
 
     /// Forgets what did not become certain.
@@ -275,7 +310,17 @@ impl<W: Watch> Watching<W> {
         }
     }
 
+    #[inline(always)]
     fn report_changes(&mut self, cpu: &Cpu) {
+        let state = ContextState::of(cpu);
+        if self.context_state != Some(state) {
+            self.context_state = Some(state);
+            self.report_context(cpu);
+        }
+    }
+
+    #[cold]
+    fn report_context(&mut self, cpu: &Cpu) {
         let now = ExecutionContext::of(cpu);
         if self.context != Some(now) {
             self.context = Some(now);
@@ -318,7 +363,7 @@ impl<W: Watch> Observer for Watching<W> {
 
     #[inline(always)]
     fn is_spent(&self) -> bool {
-        self.told && self.watch.is_spent()
+        self.spent
     }
 
     #[inline]
@@ -326,7 +371,9 @@ impl<W: Watch> Observer for Watching<W> {
         self.report_changes(cpu);
         // What is pending are walks for the fetch, which belong to no instruction's accesses. The
         // fetch has succeeded, so they are certain.
-        self.report(cpu, ram, |_| AccessKind::Stack);
+        if self.has_pending() {
+            self.report(cpu, ram, |_| AccessKind::Stack);
+        }
         self.entered = Fetch {
             linear: cpu.linear_rip(),
             physical: block.physical(0),
@@ -340,7 +387,9 @@ impl<W: Watch> Observer for Watching<W> {
     #[inline(always)]
     fn begins(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {
         self.fetched = false;
-        self.told = self.watch.begins(cpu, ram, &self.fetch(insn));
+        if self.watch.begins(cpu, ram, &self.fetch(insn)) {
+            self.spent = self.watch.is_spent();
+        }
     }
 
     #[inline(always)]
@@ -350,7 +399,7 @@ impl<W: Watch> Observer for Watching<W> {
         if W::SEES_ADDRESSES && traits & TOUCHES != 0 {
             self.touch(cpu, ram, insn);
         }
-        if W::SEES_ADDRESSES && !(self.accesses.is_empty() && self.walks.is_empty()) {
+        if self.has_pending() {
             let index = usize::from(insn.index);
             self.report(cpu, ram, |access| {
                 let locked = access.direction == Direction::Modify
@@ -361,17 +410,17 @@ impl<W: Watch> Observer for Watching<W> {
         if traits & TRANSFERS != 0
             && let Some(kind) = transfer(insn)
         {
-            self.told = true;
             let from = self.entered.linear.wrapping_add(u64::from(insn.start()));
             let next = self.entered.linear.wrapping_add(u64::from(insn.end));
             let taken = self.counting.committed().taken != self.taken;
             let to = if taken { cpu.linear_rip() } else { self.named_target(cpu, insn) };
             self.watch.branched(&Transfer { from, next, to, kind, taken });
+            self.spent = self.watch.is_spent();
         }
         self.watch.retired(cpu, ram, insn);
         if traits & SERIALISES != 0 {
-            self.told = true;
             self.watch.serialised(cpu, insn);
+            self.spent = self.watch.is_spent();
         }
     }
 
@@ -382,9 +431,9 @@ impl<W: Watch> Observer for Watching<W> {
 
     fn delivered(&mut self, cpu: &Cpu, ram: &Ram, delivery: Delivery) {
         self.report(cpu, ram, |_| AccessKind::Stack);
-        self.told = true;
         self.watch.delivered(delivery, self.interrupted_at, cpu.linear_rip());
         self.report_changes(cpu);
+        self.spent = self.watch.is_spent();
     }
 
     #[inline(always)]
@@ -417,7 +466,7 @@ const TRANSFERS: u8 = 1 << 1;
 const SERIALISES: u8 = 1 << 2;
 
 /// What an operation has to report beside its accesses: nothing, for most.
-const TRAITS: [u8; Operation::ALL.len()] = {
+static TRAITS: [u8; Operation::ALL.len()] = {
     let mut traits = [0; Operation::ALL.len()];
     let mut n = 0;
     while n < traits.len() {
@@ -454,10 +503,30 @@ const fn hint(op: Operation) -> Option<Hint> {
 }
 
 /// What kind of access one of `insn` is.
+#[inline(always)]
 fn kind(insn: &Insn, direction: Direction, locked: bool) -> AccessKind {
+    match KINDS[insn.op as usize][usize::from(direction == Direction::Store)] {
+        AccessKind::Plain if locked => AccessKind::Locked,
+        kind => kind,
+    }
+}
+
+/// By operation: what kind of access one of it is that is not locked and no store, and a store.
+static KINDS: [[AccessKind; 2]; Operation::ALL.len()] = {
+    let mut kinds = [[AccessKind::Plain; 2]; Operation::ALL.len()];
+    let mut n = 0;
+    while n < kinds.len() {
+        let op = Operation::ALL[n];
+        kinds[n] = [kind_of(op, false), kind_of(op, true)];
+        n += 1;
+    }
+    kinds
+};
+
+/// The same of an operation.
+const fn kind_of(op: Operation, store: bool) -> AccessKind {
     use Operation as O;
-    let store = direction == Direction::Store;
-    match insn.op {
+    match op {
         // What is pushed may come from memory, and what is popped go there.
         O::Push
         | O::PushSegment
@@ -495,16 +564,31 @@ fn kind(insn: &Insn, direction: Direction, locked: bool) -> AccessKind {
         | O::Movntdq
         | O::Maskmovq
         | O::Maskmovdqu => AccessKind::NonTemporal,
-        _ if locked => AccessKind::Locked,
         O::Clflush | O::Clevict0 | O::Clevict1 => AccessKind::Flush,
-        op => hint(op).map_or(AccessKind::Plain, AccessKind::Prefetch),
+        op => match hint(op) {
+            Some(hint) => AccessKind::Prefetch(hint),
+            None => AccessKind::Plain,
+        },
     }
 }
 
 /// What kind of control transfer an instruction is.
+#[inline(always)]
 fn transfer(insn: &Insn) -> Option<TransferKind> {
-    transfer_of(insn.op, insn.form == Form::None)
+    TRANSFER_KINDS[insn.op as usize][usize::from(insn.form == Form::None)]
 }
+
+/// By operation: what kind of control transfer it is if it does not name its target, and if it does.
+static TRANSFER_KINDS: [[Option<TransferKind>; 2]; Operation::ALL.len()] = {
+    let mut kinds = [[None; 2]; Operation::ALL.len()];
+    let mut n = 0;
+    while n < kinds.len() {
+        let op = Operation::ALL[n];
+        kinds[n] = [transfer_of(op, false), transfer_of(op, true)];
+        n += 1;
+    }
+    kinds
+};
 
 /// The same by operation; one that has its target in a register or in memory does not `name` it.
 const fn transfer_of(op: Operation, names: bool) -> Option<TransferKind> {
