@@ -12,8 +12,11 @@ use crate::occurrences::Occurrences;
 use crate::part::Part;
 use crate::tlb::{Lookup, Page, PageSize, Tlbs, WalkFrom};
 
-/// Bytes of the smallest page.
-const PAGE: u64 = 4096;
+use self::pages::{KnownPage, MemoryTypes, PAGE};
+
+mod pages;
+#[cfg(test)]
+mod tests;
 
 /// The processors of a machine.
 #[derive(Clone, Debug)]
@@ -30,6 +33,9 @@ struct Processor {
     tlbs: Tlbs,
     predictor: Predictor,
     memory_types: MemoryTypes,
+    /// What the last look-up for data found, and the last for code.
+    data_page: KnownPage,
+    code_page: KnownPage,
     /// Linear addresses go through page tables.
     paging: bool,
     /// Linear addresses between which instructions have been fetched since the last taken transfer, and
@@ -130,6 +136,8 @@ impl System {
             tlbs: Tlbs::new(part.tlbs),
             predictor: Predictor::new(part.predictor),
             memory_types: MemoryTypes::default(),
+            data_page: KnownPage::NONE,
+            code_page: KnownPage::NONE,
             paging: false,
             start: 0,
             next: 0,
@@ -164,13 +172,14 @@ impl System {
         self.processors[processor].time = time;
     }
 
-    /// The instructions of a straight line are fetched, if all of them are in the instruction cache and
-    /// their page in the TLB: whether they are. Else each is to be fetched on its own
-    /// ([`System::fetch`]).
+    /// The instructions of a straight line are fetched, from `time` on ([`System::set_time`]), if all of
+    /// them are in the instruction cache and their page in the TLB: whether they are. Else each is to be
+    /// fetched on its own ([`System::fetch`]).
     #[inline(always)]
-    pub fn fetch_at_once(&mut self, processor: usize, fetch: &Fetch) -> bool {
+    pub fn fetch_at_once(&mut self, processor: usize, time: u64, fetch: &Fetch) -> bool {
         let Fetch { linear, physical, second_page, bytes } = *fetch;
         let of = &mut self.processors[processor];
+        of.time = time;
         let end = linear.wrapping_add(u64::from(bytes));
         let resumes = of.resumes(linear);
         if resumes && end <= of.next {
@@ -179,20 +188,19 @@ impl System {
         if second_page.is_some() {
             return false;
         }
-        if of.paging && of.tlbs.code(linear, &mut self.occurrences[processor]) != Lookup::Hit {
-            return false;
-        }
-        let begin = if resumes { of.next } else { linear };
-        let Some(memory) = of.memory_types.get(linear).filter(|memory| memory.is_cacheable())
+        let occurrences = &mut self.occurrences[processor];
+        let Some(memory) = of.code_page.get(linear).or_else(|| of.find_code(linear, occurrences))
         else {
             return false;
         };
+        if !memory.is_cacheable() {
+            return false;
+        }
+        let begin = if resumes { of.next } else { linear };
         let physical = physical + (begin - linear);
         let bytes = (end - begin) as u32;
         let fetch = cache::Fetch { physical, bytes, sequential: resumes, memory };
-        let mut context =
-            Context { occurrences: &mut self.occurrences, bus: &mut self.bus, time: of.time };
-        if !self.caches.fetch_hits(&mut context, processor, &fetch) {
+        if !self.caches.fetch_hits(occurrences, processor, &fetch) {
             return false;
         }
         let window = u64::from(self.caches.fetch_window());
@@ -218,8 +226,7 @@ impl System {
             if skipped == u64::from(bytes) {
                 continue;
             }
-            self.look_up(processor, tables, linear, Side::Code);
-            let memory = self.memory_type(processor, tables, linear);
+            let memory = self.translate(processor, tables, linear, Side::Code);
             let physical = physical + skipped;
             let bytes = bytes - skipped as u32;
             let fetch = cache::Fetch { physical, bytes, sequential: resumes, memory };
@@ -232,29 +239,30 @@ impl System {
     }
 
     /// Memory is accessed.
-    #[inline]
+    #[inline(always)]
     pub fn access(&mut self, processor: usize, tables: &impl PageTables, access: &DataAccess) {
         let DataAccess { linear, physical, second_page, bytes, elements, .. } = *access;
         if second_page.is_none() && elements == 1 {
-            return self.access_page(processor, tables, access, linear, physical, bytes);
+            self.access_page(processor, tables, access, linear, physical, bytes);
+        } else {
+            self.access_pieces(processor, tables, *access);
         }
-        self.access_pieces(processor, tables, access);
     }
 
     /// An access to two pages, or to elements of a string. Those of one page that may be cached are in
     /// lines that the first of them has brought in.
     #[inline(never)]
-    fn access_pieces(&mut self, processor: usize, tables: &impl PageTables, access: &DataAccess) {
-        let DataAccess { linear, physical, second_page, bytes, elements, .. } = *access;
+    fn access_pieces(&mut self, processor: usize, tables: &impl PageTables, access: DataAccess) {
+        let DataAccess { linear, physical, second_page, bytes, elements, .. } = access;
         if elements == 1 {
             for (linear, physical, bytes) in pieces(linear, physical, second_page, bytes) {
-                self.access_page(processor, tables, access, linear, physical, bytes);
+                self.access_page(processor, tables, &access, linear, physical, bytes);
             }
             return;
         }
         for element in 0..u64::from(elements) {
             let offset = element * u64::from(bytes);
-            self.access_page(processor, tables, access, linear + offset, physical + offset, bytes);
+            self.access_page(processor, tables, &access, linear + offset, physical + offset, bytes);
         }
     }
 
@@ -269,14 +277,47 @@ impl System {
         physical: u64,
         bytes: u32,
     ) {
-        self.look_up(processor, tables, linear, Side::Data);
-        let memory = self.memory_type(processor, tables, linear);
+        let memory = match self.processors[processor].data_page.get(linear) {
+            Some(memory) => memory,
+            None => self.translate(processor, tables, linear, Side::Data),
+        };
         let DataAccess { operation, kind, .. } = *access;
+        let mut left = operation;
+        if memory == MemoryType::WriteBack {
+            let occurrences = &mut self.occurrences[processor];
+            match operation {
+                Operation::Load
+                    if self.caches.load_hits(occurrences, processor, physical, bytes) =>
+                {
+                    return;
+                }
+                Operation::Modify
+                    if kind != Kind::Locked
+                        && self.caches.load_hits(occurrences, processor, physical, bytes) =>
+                {
+                    left = Operation::Store;
+                }
+                _ => {}
+            }
+            if matches!(left, Operation::Store)
+                && kind != Kind::NonTemporal
+                && self.caches.store_hits(occurrences, processor, physical, bytes)
+            {
+                return self.notice_code_written(processor);
+            }
+        }
         let access = cache::Access { physical, bytes, kind, memory };
+        self.access_caches(processor, left, &access);
+    }
+
+    /// An access that is no hit of the data cache, or not in all.
+    #[inline(never)]
+    fn access_caches(&mut self, processor: usize, operation: Operation, access: &cache::Access) {
+        let cache::Access { physical, memory, .. } = *access;
         self.with_caches(processor, |caches, context| match operation {
-            Operation::Load => caches.load(context, processor, &access),
-            Operation::Store => caches.store(context, processor, &access),
-            Operation::Modify => caches.modify(context, processor, &access),
+            Operation::Load => caches.load(context, processor, access),
+            Operation::Store => caches.store(context, processor, access),
+            Operation::Modify => caches.modify(context, processor, access),
             Operation::Prefetch(hint) => {
                 caches.prefetch(context, processor, physical, hint, memory)
             }
@@ -285,7 +326,15 @@ impl System {
                 0
             }
         });
-        if operation != Operation::Load && self.caches.take_code_written(processor) {
+        if operation != Operation::Load {
+            self.notice_code_written(processor);
+        }
+    }
+
+    /// A store may have dropped code that was fetched.
+    #[inline(always)]
+    fn notice_code_written(&mut self, processor: usize) {
+        if self.caches.take_code_written(processor) {
             self.occurrences[processor].fire(Signal::FlushSmc, 1);
         }
     }
@@ -392,12 +441,39 @@ impl System {
         act(&mut self.caches, &mut context)
     }
 
-    /// Looks a page up in the TLBs, and walks the page tables if it is not there.
+    /// Looks a page up in the TLBs, and walks the page tables if it is not there. How it is cached.
+    #[inline(never)]
+    fn translate(
+        &mut self,
+        processor: usize,
+        tables: &impl PageTables,
+        linear: u64,
+        side: Side,
+    ) -> MemoryType {
+        let hit = self.look_up(processor, tables, linear, side);
+        let memory = self.memory_type(processor, tables, linear);
+        let of = &mut self.processors[processor];
+        let known = match side {
+            Side::Code => &mut of.code_page,
+            Side::Data => &mut of.data_page,
+        };
+        *known = if hit { KnownPage::new(linear, memory) } else { KnownPage::NONE };
+        memory
+    }
+
+    /// Looks a page up in the TLBs, and walks the page tables if it is not there: whether it was, so that
+    /// looking it up again changes nothing.
     #[inline(always)]
-    fn look_up(&mut self, processor: usize, tables: &impl PageTables, linear: u64, side: Side) {
+    fn look_up(
+        &mut self,
+        processor: usize,
+        tables: &impl PageTables,
+        linear: u64,
+        side: Side,
+    ) -> bool {
         let of = &mut self.processors[processor];
         if !of.paging {
-            return;
+            return true;
         }
         let occurrences = &mut self.occurrences[processor];
         let found = match side {
@@ -407,6 +483,7 @@ impl System {
         if found == Lookup::Miss {
             self.walk(processor, tables, linear, side);
         }
+        found == Lookup::Hit
     }
 
     #[inline(never)]
@@ -435,7 +512,7 @@ impl System {
             Side::Code => of.tlbs.fill_code(linear, walk.page, occurrences),
             Side::Data => of.tlbs.fill_data(linear, walk.page, occurrences),
         }
-        of.memory_types.set(linear, walk.memory);
+        of.set_memory_type(linear, walk.memory);
     }
 
     /// How the page of a linear address is cached.
@@ -446,11 +523,12 @@ impl System {
         tables: &impl PageTables,
         linear: u64,
     ) -> MemoryType {
-        let types = &mut self.processors[processor].memory_types;
-        match types.get(linear) {
-            Some(memory) => memory,
-            None => types.find(tables, linear),
-        }
+        let of = &mut self.processors[processor];
+        of.memory_types.get(linear).unwrap_or_else(|| {
+            let memory = tables.walk(linear).map_or(MemoryType::Uncacheable, |walk| walk.memory);
+            of.set_memory_type(linear, memory);
+            memory
+        })
     }
 }
 
@@ -458,7 +536,32 @@ impl Processor {
     /// What is known of pages may be out of date.
     fn forget_pages(&mut self) {
         self.memory_types = MemoryTypes::default();
+        self.forget_known_pages();
         self.redirected = true;
+    }
+
+    fn forget_known_pages(&mut self) {
+        self.data_page = KnownPage::NONE;
+        self.code_page = KnownPage::NONE;
+    }
+
+    /// Notes how a page is cached: it, or another for which it has to make room, may be known otherwise.
+    fn set_memory_type(&mut self, linear: u64, memory: MemoryType) {
+        self.memory_types.set(linear, memory);
+        self.forget_known_pages();
+    }
+
+    /// How the page of code at a linear address is cached, if that is known and the TLB has the page.
+    #[inline(never)]
+    fn find_code(&mut self, linear: u64, occurrences: &mut Occurrences) -> Option<MemoryType> {
+        // Another page may be the one used last now.
+        self.code_page = KnownPage::NONE;
+        if self.paging && self.tlbs.code(linear, occurrences) != Lookup::Hit {
+            return None;
+        }
+        let memory = self.memory_types.get(linear)?;
+        self.code_page = KnownPage::new(linear, memory);
+        Some(memory)
     }
 
     /// Whether an instruction at a linear address goes on where fetch has been since the last taken
@@ -477,37 +580,6 @@ impl Processor {
         self.next = end;
         self.window_end = (end.wrapping_sub(1) | (window - 1)).wrapping_add(1);
         self.redirected = false;
-    }
-}
-
-/// The memory types of pages that were accessed recently, by linear address.
-#[derive(Clone, Debug)]
-struct MemoryTypes([(u64, MemoryType); 64]);
-
-impl Default for MemoryTypes {
-    fn default() -> Self {
-        Self([(u64::MAX, MemoryType::Uncacheable); 64])
-    }
-}
-
-impl MemoryTypes {
-    #[inline(always)]
-    fn get(&self, linear: u64) -> Option<MemoryType> {
-        let number = linear / PAGE;
-        let (of, memory) = self.0[(number % 64) as usize];
-        (of == number).then_some(memory)
-    }
-
-    fn set(&mut self, linear: u64, memory: MemoryType) {
-        let number = linear / PAGE;
-        self.0[(number % 64) as usize] = (number, memory);
-    }
-
-    #[cold]
-    fn find(&mut self, tables: &impl PageTables, linear: u64) -> MemoryType {
-        let memory = tables.walk(linear).map_or(MemoryType::Uncacheable, |walk| walk.memory);
-        self.set(linear, memory);
-        memory
     }
 }
 

@@ -134,7 +134,7 @@ fn step(system: &mut System, processor: usize, random: &mut Random, time: u64) {
             let bytes = 1 + random.below(24) as u32;
             let linear = linear & !0xFF;
             let fetch = Fetch { linear, physical: linear, second_page: None, bytes };
-            if !system.fetch_at_once(processor, &fetch) {
+            if !system.fetch_at_once(processor, 100 * time, &fetch) {
                 system.fetch(processor, &Tables, &fetch);
             }
         }

@@ -90,9 +90,11 @@ impl LineArray {
     #[inline]
     #[must_use]
     pub fn find(&self, number: u64) -> Option<usize> {
-        if let Some(recent) = self.find_recent(number) {
-            return Some(recent);
-        }
+        self.find_recent(number).or_else(|| self.find_older(number))
+    }
+
+    /// Where a line is that its set did not use last.
+    fn find_older(&self, number: u64) -> Option<usize> {
         let first = self.set(number) << self.ways_log2;
         let ways = &self.entries[first..first + (1 << self.ways_log2)];
         ways.iter().position(|entry| entry >> LINE_SHIFT == number).map(|way| first | way)
@@ -101,7 +103,10 @@ impl LineArray {
     /// Where a line is, which is used: it becomes the last of its set to be replaced.
     #[inline]
     pub fn find_and_touch(&mut self, number: u64) -> Option<usize> {
-        let slot = self.find(number)?;
+        if let Some(recent) = self.find_recent(number) {
+            return Some(recent);
+        }
+        let slot = self.find_older(number)?;
         self.touch(slot);
         Some(slot)
     }

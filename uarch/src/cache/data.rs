@@ -9,7 +9,7 @@ use super::{Access, Caches, Context, Kind, MemoryType};
 use pmu_model::Signal;
 
 impl Caches {
-    /// A load that is not of a line that its set used last.
+    /// A load that is not of one line of the data cache alone.
     #[inline(never)]
     pub(super) fn load_lines(
         &mut self,
@@ -52,7 +52,7 @@ impl Caches {
         latency
     }
 
-    /// A store that is not to a Modified line that its set used last.
+    /// A store that is not to one Modified line of the data cache alone.
     #[inline(never)]
     pub(super) fn store_lines(
         &mut self,
@@ -283,8 +283,13 @@ impl Caches {
     /// The first and the last line of an access.
     #[inline]
     pub(super) fn lines_of(&self, access: &Access) -> (u64, u64) {
-        let last = access.physical + u64::from(access.bytes) - 1;
-        (access.physical >> self.shift, last >> self.shift)
+        self.lines_at(access.physical, access.bytes)
+    }
+
+    /// The first and the last line of so many bytes.
+    #[inline(always)]
+    pub(super) fn lines_at(&self, physical: u64, bytes: u32) -> (u64, u64) {
+        (physical >> self.shift, (physical + u64::from(bytes) - 1) >> self.shift)
     }
 
     /// The part of an access that is in a line: address and bytes.

@@ -6,6 +6,7 @@ use super::second_level::{Filling, Purpose, Source};
 use super::state::LineState;
 use super::uncached::parts;
 use super::{Caches, Context, Fetch, MemoryType};
+use crate::occurrences::Occurrences;
 use pmu_model::Signal;
 
 /// A page, across which the next line is not fetched: what is behind it is not known.
@@ -14,17 +15,24 @@ const PAGE: u64 = 4096;
 impl Caches {
     /// Reads code that goes on or begins at `physical`, if all of its lines are in the instruction cache:
     /// whether they are. If not, nothing has happened.
-    #[inline]
+    #[inline(always)]
     pub fn fetch_hits(
         &mut self,
-        context: &mut Context<'_>,
+        occurrences: &mut Occurrences,
         processor: usize,
         fetch: &Fetch,
     ) -> bool {
         let own = &mut self.processors[processor];
         let end = fetch.physical + u64::from(fetch.bytes) - 1;
         let (first, last) = (fetch.physical >> self.shift, end >> self.shift);
-        if !(first == last && first == own.fetched) {
+        if first == last {
+            if first != own.fetched {
+                if own.code.find_and_touch(first).is_none() {
+                    return false;
+                }
+                own.fetched = first;
+            }
+        } else {
             if (first..=last).any(|line| own.code.find(line).is_none()) {
                 return false;
             }
@@ -36,7 +44,7 @@ impl Caches {
         let (begin, end) = (fetch.physical >> self.window_shift, end >> self.window_shift);
         let continued = fetch.sequential && own.window == begin;
         own.window = end;
-        context.occurrences[processor].fire(Signal::L1iFetch, end - begin + u64::from(!continued));
+        occurrences.fire(Signal::L1iFetch, end - begin + u64::from(!continued));
         true
     }
 

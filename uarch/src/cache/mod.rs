@@ -45,6 +45,7 @@ pub use self::state::LineState;
 
 use self::array::LineArray;
 use self::processor::Processor;
+use crate::occurrences::Occurrences;
 use pmu_model::Signal;
 
 /// The caches of all processors of a machine.
@@ -109,43 +110,81 @@ impl Caches {
     /// A read of data. Cycles.
     #[inline]
     pub fn load(&mut self, context: &mut Context<'_>, processor: usize, access: &Access) -> u64 {
-        context.occurrences[processor].fire(Signal::L1dAccess, granules(access));
-        let (first, last) = self.lines_of(access);
-        if first == last && access.memory == MemoryType::WriteBack {
-            let own = &mut self.processors[processor];
-            if first == own.read {
-                return 0;
-            }
-            if let Some(slot) = own.data.find_recent(first) {
-                own.has_loaded(first, slot);
-                return 0;
-            }
+        let Access { physical, bytes, memory, .. } = *access;
+        let occurrences = &mut context.occurrences[processor];
+        if memory == MemoryType::WriteBack
+            && self.load_hits(occurrences, processor, physical, bytes)
+        {
+            return 0;
         }
+        occurrences.fire(Signal::L1dAccess, granules(physical, bytes));
         self.load_lines(context, processor, access)
+    }
+
+    /// Reads data in memory of type WB, if all of it is in one line that the data cache has: whether it
+    /// is. If not, nothing has happened.
+    #[inline(always)]
+    pub fn load_hits(
+        &mut self,
+        occurrences: &mut Occurrences,
+        processor: usize,
+        physical: u64,
+        bytes: u32,
+    ) -> bool {
+        let (line, last) = self.lines_at(physical, bytes);
+        if line != last {
+            return false;
+        }
+        let own = &mut self.processors[processor];
+        if line != own.read {
+            let Some(slot) = own.data.find_and_touch(line) else { return false };
+            own.has_loaded(line, slot);
+        }
+        occurrences.fire(Signal::L1dAccess, granules(physical, bytes));
+        true
     }
 
     /// A write of data. Cycles, for which nobody need wait.
     #[inline]
     pub fn store(&mut self, context: &mut Context<'_>, processor: usize, access: &Access) -> u64 {
-        context.occurrences[processor].fire(Signal::L1dAccess, granules(access));
-        let (first, last) = self.lines_of(access);
-        if first == last
-            && access.memory == MemoryType::WriteBack
-            && access.kind != Kind::NonTemporal
+        let Access { physical, bytes, memory, kind } = *access;
+        let occurrences = &mut context.occurrences[processor];
+        if memory == MemoryType::WriteBack
+            && kind != Kind::NonTemporal
+            && self.store_hits(occurrences, processor, physical, bytes)
         {
-            let own = &mut self.processors[processor];
-            let recent = || own.data.find_recent(first);
-            if first == own.written
-                || recent().is_some_and(|slot| own.data.state(slot) == LineState::Modified)
-            {
-                if first != own.written {
-                    own.has_stored(first);
-                }
-                context.occurrences[processor].fire(Signal::L1dStoreHitOwned, 1);
-                return 0;
-            }
+            return 0;
         }
+        occurrences.fire(Signal::L1dAccess, granules(physical, bytes));
         self.store_lines(context, processor, access)
+    }
+
+    /// Writes data to memory of type WB, if all of it is in one line that the data cache has, Modified:
+    /// whether it is. If not, nothing has happened.
+    #[inline(always)]
+    pub fn store_hits(
+        &mut self,
+        occurrences: &mut Occurrences,
+        processor: usize,
+        physical: u64,
+        bytes: u32,
+    ) -> bool {
+        let (line, last) = self.lines_at(physical, bytes);
+        if line != last {
+            return false;
+        }
+        let own = &mut self.processors[processor];
+        if line != own.written {
+            let Some(slot) = own.data.find(line) else { return false };
+            if own.data.state(slot) != LineState::Modified {
+                return false;
+            }
+            own.data.touch(slot);
+            own.has_stored(line);
+        }
+        occurrences.fire(Signal::L1dAccess, granules(physical, bytes));
+        occurrences.fire(Signal::L1dStoreHitOwned, 1);
+        true
     }
 
     /// A read and a write of the same bytes by one instruction; a locked one gets the right to write with
@@ -165,11 +204,12 @@ impl Caches {
         access: &Access,
     ) -> u64 {
         self.drain_buffers(context, processor);
+        let granules = granules(access.physical, access.bytes);
         if self.locks_bus(access) {
-            context.occurrences[processor].fire(Signal::L1dAccess, 2 * granules(access));
+            context.occurrences[processor].fire(Signal::L1dAccess, 2 * granules);
             return self.modify_on_bus(context, processor, access);
         }
-        context.occurrences[processor].fire(Signal::L1dAccess, granules(access));
+        context.occurrences[processor].fire(Signal::L1dAccess, granules);
         self.store(context, processor, access)
     }
 
@@ -215,6 +255,7 @@ impl Caches {
 
     /// Whether since the last call a store of the processor has dropped a line of its own instruction
     /// cache, so that what it has fetched may be out of date.
+    #[inline(always)]
     pub fn take_code_written(&mut self, processor: usize) -> bool {
         std::mem::take(&mut self.processors[processor].code_written)
     }
@@ -236,9 +277,9 @@ impl Caches {
 }
 
 /// The aligned quadwords of an access: AMD BKDG, event 40h, counts each.
-#[inline]
-fn granules(access: &Access) -> u64 {
-    ((access.physical & 7) + u64::from(access.bytes)).div_ceil(8)
+#[inline(always)]
+fn granules(physical: u64, bytes: u32) -> u64 {
+    ((physical & 7) + u64::from(bytes)).div_ceil(8)
 }
 
 #[cfg(test)]

@@ -173,7 +173,8 @@ impl Model {
     fn notice_translations(&mut self, cpu: &Cpu) {
         let processor = &mut self.processors[self.running];
         let epochs = cpu.translation_epochs();
-        if epochs != processor.epochs {
+        // The first changes with every event, the second only with some of them.
+        if epochs[0] != processor.epochs[0] {
             let keep_global = epochs[1] == processor.epochs[1];
             processor.epochs = epochs;
             self.system.flush_tlbs(self.running, keep_global);
@@ -239,11 +240,9 @@ impl Watch for Box<Model> {
     #[inline(always)]
     fn entered(&mut self, cpu: &Cpu, fetch: &Fetch) {
         self.notice_translations(cpu);
-        let running = self.running;
-        self.system.set_time(running, cpu.time);
         let Fetch { linear, physical, second_page, len } = *fetch;
         let fetch = system::Fetch { linear, physical, second_page, bytes: len.into() };
-        self.is_fetched = self.system.fetch_at_once(running, &fetch);
+        self.is_fetched = self.system.fetch_at_once(self.running, cpu.time, &fetch);
     }
 
     #[inline(always)]
@@ -263,12 +262,15 @@ impl Watch for Box<Model> {
             let write = direction == Direction::Store;
             return system.access_port(*running, physical as u16, bytes, write);
         }
-        let operation = match (direction, kind) {
-            (_, AccessKind::Prefetch(hint)) => system::Operation::Prefetch(prefetch(hint)),
-            (_, AccessKind::Flush) => system::Operation::Flush,
-            (Direction::Load | Direction::Touch, _) => system::Operation::Load,
-            (Direction::Store, _) => system::Operation::Store,
-            (Direction::Modify, _) => system::Operation::Modify,
+        let operation = match direction {
+            Direction::Load => system::Operation::Load,
+            Direction::Store => system::Operation::Store,
+            Direction::Modify => system::Operation::Modify,
+            Direction::Touch => match kind {
+                AccessKind::Prefetch(hint) => system::Operation::Prefetch(prefetch(hint)),
+                AccessKind::Flush => system::Operation::Flush,
+                _ => system::Operation::Load,
+            },
         };
         let kind = match kind {
             AccessKind::Locked => Kind::Locked,

@@ -1,0 +1,57 @@
+//! What is known of pages that were accessed recently, so that neither the page tables nor the TLBs have to
+//! be asked again.
+
+use crate::cache::MemoryType;
+
+/// Bytes of the smallest page.
+pub(super) const PAGE: u64 = 4096;
+/// No page has this address: it is not aligned.
+const NO_PAGE: u64 = 1;
+
+/// The page that was looked up last, which is in the TLB and used last there: looking it up again finds it
+/// and changes nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KnownPage {
+    linear: u64,
+    memory: MemoryType,
+}
+
+impl KnownPage {
+    pub(super) const NONE: Self = Self { linear: NO_PAGE, memory: MemoryType::Uncacheable };
+
+    /// The page of a linear address, which is cached so.
+    #[inline(always)]
+    pub(super) fn new(linear: u64, memory: MemoryType) -> Self {
+        Self { linear: linear & !(PAGE - 1), memory }
+    }
+
+    /// How the page of a linear address is cached, if it is this one.
+    #[inline(always)]
+    pub(super) fn get(self, linear: u64) -> Option<MemoryType> {
+        (linear & !(PAGE - 1) == self.linear).then_some(self.memory)
+    }
+}
+
+/// The memory types of pages that were accessed recently, by linear address.
+#[derive(Clone, Debug)]
+pub(super) struct MemoryTypes([(u64, MemoryType); 64]);
+
+impl Default for MemoryTypes {
+    fn default() -> Self {
+        Self([(u64::MAX, MemoryType::Uncacheable); 64])
+    }
+}
+
+impl MemoryTypes {
+    #[inline(always)]
+    pub(super) fn get(&self, linear: u64) -> Option<MemoryType> {
+        let number = linear / PAGE;
+        let (of, memory) = self.0[(number % 64) as usize];
+        (of == number).then_some(memory)
+    }
+
+    pub(super) fn set(&mut self, linear: u64, memory: MemoryType) {
+        let number = linear / PAGE;
+        self.0[(number % 64) as usize] = (number, memory);
+    }
+}

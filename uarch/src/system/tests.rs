@@ -1,0 +1,294 @@
+//! Random accesses, fetches and changes of page tables, against a system that takes no shortcut: it looks
+//! each page up, asks the page tables how it is cached, and hands each access to the caches in whole.
+
+use super::*;
+use crate::cache::LineState;
+use crate::cache::array::Line;
+use crate::part;
+
+/// Numbers that look random (Marsaglia, "Xorshift RNGs").
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % below
+    }
+}
+
+/// Linear pages of 4 KiB that the program uses: more than a first-level TLB has entries.
+const PAGES: u64 = 96;
+/// Where the page tables are, above the memory that pages are in.
+const TABLES: u64 = 0x80_0000;
+const SIGNALS: usize = Signal::COUNT;
+
+/// Page tables of two levels, of entries of four bytes.
+struct Tables {
+    /// By linear page: its physical page, and how it is cached.
+    pages: Vec<Option<(u64, MemoryType, bool)>>,
+}
+
+impl PageTables for Tables {
+    fn walk(&self, linear: u64) -> Option<Walk> {
+        let number = linear / PAGE;
+        let (_, memory, global) = self.pages[number as usize]?;
+        Some(Walk {
+            page: Page { size: PageSize::Kib4, global },
+            memory,
+            entries: [TABLES, TABLES + PAGE + 4 * number, 0, 0],
+            levels: 2,
+            entry_bytes: 4,
+            is_small: true,
+        })
+    }
+}
+
+/// The system without shortcuts.
+struct Slow(System);
+
+impl Slow {
+    fn access(&mut self, processor: usize, tables: &Tables, access: &DataAccess) {
+        let DataAccess { linear, physical, second_page, bytes, operation, kind, .. } = *access;
+        for (linear, physical, bytes) in pieces(linear, physical, second_page, bytes) {
+            let memory = self.memory(processor, tables, linear, Side::Data);
+            let access = cache::Access { physical, bytes, kind, memory };
+            self.0.with_caches(processor, |caches, context| match operation {
+                Operation::Load => caches.load(context, processor, &access),
+                Operation::Store => caches.store(context, processor, &access),
+                Operation::Modify => caches.modify(context, processor, &access),
+                Operation::Prefetch(hint) => {
+                    caches.prefetch(context, processor, physical, hint, memory)
+                }
+                Operation::Flush => {
+                    caches.flush(context, processor, physical);
+                    0
+                }
+            });
+            if operation != Operation::Load && self.0.caches.take_code_written(processor) {
+                self.0.occurrences[processor].fire(Signal::FlushSmc, 1);
+            }
+        }
+    }
+
+    /// Looks a page up, and asks the page tables how it is cached.
+    fn memory(&mut self, processor: usize, tables: &Tables, linear: u64, side: Side) -> MemoryType {
+        self.0.look_up(processor, tables, linear, side);
+        tables.walk(linear).map_or(MemoryType::Uncacheable, |walk| walk.memory)
+    }
+
+    fn fetch(&mut self, processor: usize, tables: &Tables, fetch: &Fetch) {
+        self.0.processors[processor].forget_known_pages();
+        self.0.fetch(processor, tables, fetch);
+    }
+}
+
+/// All that can be seen of a processor's caches.
+fn lines(system: &System, processor: usize) -> [Vec<Line>; 3] {
+    let caches = &system.caches;
+    [
+        caches.code_lines(processor).collect(),
+        caches.data_lines(processor).collect(),
+        caches.second_level_lines(processor).collect(),
+    ]
+}
+
+struct Program {
+    random: Random,
+    fast: System,
+    slow: Slow,
+    tables: Tables,
+    /// Pages used shortly before.
+    recent: [u64; 3],
+    /// Blocks that were fetched at once.
+    at_once: u64,
+}
+
+impl Program {
+    fn new(part: &'static Part, seed: u64) -> Self {
+        let memory = 0..TABLES + 2 * PAGE;
+        let system = System::new(part, 2, std::slice::from_ref(&memory));
+        let mut program = Self {
+            random: Random(seed),
+            fast: system.clone(),
+            slow: Slow(system),
+            tables: Tables { pages: Vec::new() },
+            recent: [0; 3],
+            at_once: 0,
+        };
+        for _ in 0..PAGES {
+            let page = program.any_page();
+            program.tables.pages.push(page);
+        }
+        for processor in 0..2 {
+            program.fast.change_memory(processor, true);
+            program.slow.0.change_memory(processor, true);
+        }
+        program
+    }
+
+    /// A translation for a page. Physical memory of one page has one memory type.
+    fn any_page(&mut self) -> Option<(u64, MemoryType, bool)> {
+        const TYPES: [MemoryType; 16] = {
+            let mut types = [MemoryType::WriteBack; 16];
+            types[3] = MemoryType::WriteThrough;
+            types[7] = MemoryType::Uncacheable;
+            types[11] = MemoryType::WriteCombining;
+            types
+        };
+        let physical = self.random.next(64);
+        let memory = TYPES[(physical % 16) as usize];
+        Some((physical * PAGE, memory, self.random.next(8) == 0))
+    }
+
+    /// A linear address: often in one of the pages used last, at one of few places.
+    fn address(&mut self) -> u64 {
+        let page = match self.random.next(4) {
+            0 => self.random.next(PAGES - 1),
+            _ => self.recent[self.random.next(3) as usize],
+        };
+        self.recent.rotate_right(1);
+        self.recent[0] = page;
+        let offset = match self.random.next(16) {
+            0 => PAGE - 1 - self.random.next(16),
+            _ => self.random.next(4) * 64 + self.random.next(64),
+        };
+        page * PAGE + offset
+    }
+
+    fn physical(&self, linear: u64) -> u64 {
+        let (page, ..) = self.tables.pages[(linear / PAGE) as usize].expect("all are mapped");
+        page + linear % PAGE
+    }
+
+    /// The physical address of so many bytes, and of the page that they reach into.
+    fn place(&self, linear: u64, bytes: u32) -> (u64, Option<u64>) {
+        let last = linear + u64::from(bytes) - 1;
+        let second = (last / PAGE != linear / PAGE).then(|| self.physical(last & !(PAGE - 1)));
+        (self.physical(linear), second)
+    }
+
+    fn access(&mut self, processor: usize) {
+        let linear = self.address();
+        let operation = match self.random.next(20) {
+            0 => Operation::Flush,
+            1 => Operation::Prefetch(Hint::T0),
+            2 => Operation::Prefetch(Hint::Write),
+            3..=5 => Operation::Modify,
+            6..=11 => Operation::Store,
+            _ => Operation::Load,
+        };
+        let kind = match (operation, self.random.next(8)) {
+            (Operation::Modify, 0..=2) => Kind::Locked,
+            (Operation::Store, 0) => Kind::NonTemporal,
+            _ => Kind::Plain,
+        };
+        let bytes = match operation {
+            Operation::Flush | Operation::Prefetch(_) => 1,
+            _ => 1 << self.random.next(4),
+        };
+        let (physical, second_page) = self.place(linear, bytes);
+        let access =
+            DataAccess { linear, physical, second_page, bytes, elements: 1, operation, kind };
+        self.fast.access(processor, &self.tables, &access);
+        self.slow.access(processor, &self.tables, &access);
+    }
+
+    /// Fetches a block: at once, or instruction by instruction, as an engine does; the slow system
+    /// fetches instruction by instruction.
+    fn fetch(&mut self, processor: usize) {
+        let linear = self.address();
+        let instructions = self.random.next(6) + 1;
+        let in_page = PAGE - linear % PAGE;
+        let bytes = (instructions * 4).min(in_page) as u32;
+        let physical = self.physical(linear);
+        let block = Fetch { linear, physical, second_page: None, bytes };
+        let at_once = self.fast.fetch_at_once(processor, 0, &block);
+        self.at_once += u64::from(at_once);
+        let mut done = 0;
+        while done < bytes {
+            let (linear, physical) = (linear + u64::from(done), physical + u64::from(done));
+            let one = Fetch { linear, physical, second_page: None, bytes: 4.min(bytes - done) };
+            if !at_once {
+                self.fast.fetch(processor, &self.tables, &one);
+            }
+            self.slow.fetch(processor, &self.tables, &one);
+            done += one.bytes;
+        }
+        for system in [&mut self.fast, &mut self.slow.0] {
+            system.processors[processor].redirected = true;
+        }
+    }
+
+    /// Something by which pages that are known have to be forgotten.
+    fn change(&mut self, processor: usize) {
+        let linear = self.address();
+        let number = (linear / PAGE) as usize;
+        match self.random.next(4) {
+            0 => {
+                self.tables.pages[number] = self.any_page();
+                for processor in 0..2 {
+                    self.fast.invalidate_page(processor, linear);
+                    self.slow.0.invalidate_page(processor, linear);
+                }
+            }
+            1 => {
+                let keep_global = self.random.next(2) == 0;
+                self.fast.flush_tlbs(processor, keep_global);
+                self.slow.0.flush_tlbs(processor, keep_global);
+            }
+            2 => {
+                let paging = self.random.next(4) != 0;
+                self.fast.change_memory(processor, paging);
+                self.slow.0.change_memory(processor, paging);
+            }
+            _ => {
+                let physical = TABLES + PAGE + 4 * number as u64;
+                self.fast.update_table(processor, physical, 4);
+                self.slow.0.update_table(processor, physical, 4);
+            }
+        }
+    }
+
+    /// Both have fired the same.
+    fn compare(&mut self, step: u64) {
+        for processor in 0..2 {
+            let fast = *self.fast.occurrences(processor).fired();
+            let slow = *self.slow.0.occurrences(processor).fired();
+            for index in 0..SIGNALS {
+                let signal = Signal::ALL[index];
+                assert_eq!(fast[index], slow[index], "{signal:?} at step {step}");
+            }
+        }
+    }
+}
+
+#[test]
+fn shortcuts_change_nothing() {
+    let parts = [&part::P55C, &part::P6, &part::PM, &part::K7, &part::K8];
+    for (seed, part) in (1..).zip(parts) {
+        let mut program = Program::new(part, 0x9E37_79B9 * seed);
+        for step in 0..60_000 {
+            let processor = usize::from(program.random.next(6) == 0);
+            match program.random.next(400) {
+                0..=1 => program.change(processor),
+                2..=99 => program.fetch(processor),
+                _ => program.access(processor),
+            }
+            program.compare(step);
+        }
+        let mut modified = 0;
+        for processor in 0..2 {
+            let fast = lines(&program.fast, processor);
+            assert_eq!(fast, lines(&program.slow.0, processor));
+            modified += fast[1].iter().filter(|line| line.state == LineState::Modified).count();
+        }
+        // It was no program that only misses.
+        let fired = program.fast.occurrences(0).fired();
+        let of = |signal: Signal| fired[signal.index()];
+        assert!(of(Signal::L1dAccess) - of(Signal::L1dMiss) > 10_000);
+        assert!(of(Signal::DtlbMissLast) > 100 && of(Signal::ItlbMissLast) > 100);
+        assert!(modified > 0 && program.at_once > 1000, "{modified} {}", program.at_once);
+    }
+}
