@@ -86,6 +86,7 @@ impl Predictor {
     }
 
     /// A call pushes its return address.
+    #[inline(always)]
     pub(super) fn push(&mut self, address: u64, occurrences: &mut Occurrences) {
         if self.stack.push(address) {
             occurrences.fire(Signal::RasOverflow, 1);

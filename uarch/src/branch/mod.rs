@@ -44,6 +44,7 @@ pub use transfer::{Outcome, Resolution, Transfer, TransferKind};
 use pmu_model::Signal;
 
 use crate::occurrences::Occurrences;
+use course::Course;
 use direction::{Direction, Guess};
 use false_entries::EntryMap;
 use path::Path;
@@ -123,6 +124,14 @@ impl Predictor {
             TransferKind::Jump | TransferKind::Call => self.is_expected_direct(at, transfer),
             _ => None,
         };
+        if transfer.kind == TransferKind::Return
+            && let Some(hit) = self.is_expected_return(at, transfer)
+        {
+            let course = Course::of_expected_return(transfer, hit == Hit::Yes);
+            self.report(transfer, &course, Resolution::Predicted, occurrences);
+            let penalty = self.geometry.penalties.taken + lost;
+            return Outcome { resolution: Resolution::Predicted, penalty };
+        }
         if let Some(hit) = expected {
             if hit == Hit::Yes && self.reports_hits {
                 self.report_predicted_hit(transfer, occurrences);
@@ -133,7 +142,7 @@ impl Predictor {
             let own = if transfer.taken { self.geometry.penalties.taken } else { 0 };
             return Outcome { resolution: Resolution::Predicted, penalty: own + lost };
         }
-        self.transfer_of_any_kind(at, transfer, lost, occurrences)
+        self.transfer_of_any_kind(at, *transfer, lost, occurrences)
     }
 
     /// Whether a conditional branch goes as its entry predicts; or has none, and goes on in line as
@@ -163,14 +172,36 @@ impl Predictor {
         fits.then_some(Hit::Yes)
     }
 
+    /// The same of a return, which goes to the newest address on the stack.
+    #[inline(always)]
+    fn is_expected_return(&mut self, at: u64, transfer: &Transfer) -> Option<Hit> {
+        if self.stack.top() != Some(transfer.to) {
+            return None;
+        }
+        let hit = if self.geometry.returns.recognised_at_fetch {
+            Hit::No
+        } else {
+            let slot = self.targets.find(at)?;
+            let entry = self.targets.entry_mut(slot);
+            if entry.class != BranchClass::Return {
+                return None;
+            }
+            entry.target = transfer.to;
+            Hit::Yes
+        };
+        self.stack.pop();
+        Some(hit)
+    }
+
     #[inline(never)]
     fn transfer_of_any_kind(
         &mut self,
         at: u64,
-        transfer: &Transfer,
+        transfer: Transfer,
         lost: u32,
         occurrences: &mut Occurrences,
     ) -> Outcome {
+        let transfer = &transfer;
         let Some(class) = BranchClass::of(transfer.kind) else {
             self.far(transfer, occurrences);
             return Outcome { resolution: Resolution::NotPredicted, penalty: lost };
