@@ -31,9 +31,10 @@ pub trait Watch {
     /// one does not go on to it.
     fn entered(&mut self, _cpu: &Cpu, _fetch: &Fetch) {}
     /// An instruction begins, of which nothing more may come: it may fault, or stop and begin again.
-    /// Whether it did anything of which [`Watch::is_spent`] may tell.
+    /// Whether it did anything of which [`Watch::is_spent`] may tell. What is fetched is computed where it
+    /// is asked for.
     #[inline(always)]
-    fn begins(&mut self, _cpu: &Cpu, _ram: &Ram, _fetch: &Fetch) -> bool {
+    fn begins(&mut self, _cpu: &Cpu, _ram: &Ram, _fetch: impl FnOnce() -> Fetch) -> bool {
         false
     }
     /// An instruction was fetched, which retires or stops after finished iterations.
@@ -77,6 +78,21 @@ pub struct Fetch {
     pub second_page: Option<u64>,
     /// Length in bytes.
     pub len: u16,
+}
+
+impl Fetch {
+    /// The bytes of an instruction of a block that has these.
+    #[inline(always)]
+    fn instruction(&self, insn: &Insn) -> Self {
+        let start = u64::from(insn.start());
+        // Only the single instruction of a block may reach into a second page.
+        Self {
+            linear: self.linear.wrapping_add(start),
+            physical: self.physical + start,
+            second_page: self.second_page,
+            len: insn.len.into(),
+        }
+    }
 }
 
 /// What kind of access it was: what an instruction makes of it.
@@ -202,6 +218,8 @@ pub struct Watching<W> {
     accesses: Vec<Access>,
     /// Walks that are not, each with the number of accesses before it.
     walks: Vec<(usize, Walk)>,
+    /// There are accesses or walks that are not.
+    pending: bool,
     /// The block that is executed.
     entered: Fetch,
     /// The fetch of the running instruction was reported, with finished iterations.
@@ -226,6 +244,7 @@ impl<W: Watch> Watching<W> {
             counting: Counting::default(),
             accesses: Vec::new(),
             walks: Vec::new(),
+            pending: false,
             entered: Fetch::default(),
             fetched: false,
             spent: false,
@@ -254,6 +273,7 @@ impl<W: Watch> Watching<W> {
             self.watch.accessed(cpu, ram, access, kind(access));
         }
         self.accesses.clear();
+        self.pending = false;
         self.spent = self.watch.is_spent();
     }
 
@@ -267,33 +287,21 @@ impl<W: Watch> Watching<W> {
             self.watch.accessed(cpu, ram, &access, kind(&access));
         }
         walks.for_each(|(_, walk)| self.watch.walked(&walk));
+        self.pending = false;
         self.spent = self.watch.is_spent();
     }
 
     /// Whether there are accesses or walks that are not yet certain.
     #[inline(always)]
     fn has_pending(&self) -> bool {
-        W::SEES_ADDRESSES && !(self.accesses.is_empty() && self.walks.is_empty())
+        W::SEES_ADDRESSES && self.pending
     }
 
     /// Forgets what did not become certain.
     fn forget(&mut self) {
         self.accesses.clear();
         self.walks.clear();
-    }
-
-    /// The bytes of an instruction of the running block.
-    #[inline(always)]
-    fn fetch(&self, insn: &Insn) -> Fetch {
-        let Fetch { linear, physical, second_page, .. } = self.entered;
-        let start = u64::from(insn.start());
-        // Only the single instruction of a block may reach into a second page.
-        Fetch {
-            linear: linear.wrapping_add(start),
-            physical: physical + start,
-            second_page,
-            len: insn.len.into(),
-        }
+        self.pending = false;
     }
 
     /// The target that a conditional transfer of the running block names.
@@ -306,7 +314,7 @@ impl<W: Watch> Watching<W> {
     #[inline(always)]
     fn report_fetch(&mut self, insn: &Insn) {
         if !self.fetched {
-            self.watch.fetched(&self.fetch(insn));
+            self.watch.fetched(&self.entered.instruction(insn));
         }
     }
 
@@ -328,11 +336,37 @@ impl<W: Watch> Watching<W> {
         }
     }
 
+    /// Reports what an instruction did beside retiring: accesses, and a control transfer.
+    #[inline(never)]
+    fn report_effects(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn, traits: u8) {
+        if W::SEES_ADDRESSES && traits & TOUCHES != 0 {
+            self.touch(cpu, ram, insn);
+        }
+        if self.has_pending() {
+            let index = usize::from(insn.index);
+            self.report(cpu, ram, |access| {
+                let locked = access.direction == Direction::Modify
+                    && block.class(index).0 & Class::LOCKED.0 != 0;
+                kind(insn, access.direction, locked)
+            });
+        }
+        if traits & TRANSFERS != 0
+            && let Some(kind) = transfer(insn)
+        {
+            let from = self.entered.linear.wrapping_add(u64::from(insn.start()));
+            let next = self.entered.linear.wrapping_add(u64::from(insn.end));
+            let taken = self.counting.committed().taken != self.taken;
+            let to = if taken { cpu.linear_rip() } else { self.named_target(cpu, insn) };
+            self.watch.branched(&Transfer { from, next, to, kind, taken });
+            self.spent = self.watch.is_spent();
+        }
+    }
+
     /// A prefetch and CLFLUSH access nothing; what they name is asked for here.
     fn touch(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {
         let Ok(linear) = cpu.linear(&insn.mem, 1, false) else { return };
         if let Some(walk) = cpu.look_up(ram, linear) {
-            self.accesses.push(Access {
+            self.accessed(Access {
                 linear,
                 physical: walk.physical,
                 second_page: None,
@@ -387,7 +421,8 @@ impl<W: Watch> Observer for Watching<W> {
     #[inline(always)]
     fn begins(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {
         self.fetched = false;
-        if self.watch.begins(cpu, ram, &self.fetch(insn)) {
+        let entered = self.entered;
+        if self.watch.begins(cpu, ram, || entered.instruction(insn)) {
             self.spent = self.watch.is_spent();
         }
     }
@@ -396,26 +431,8 @@ impl<W: Watch> Observer for Watching<W> {
     fn retired(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn) {
         self.report_fetch(insn);
         let traits = TRAITS[insn.op as usize];
-        if W::SEES_ADDRESSES && traits & TOUCHES != 0 {
-            self.touch(cpu, ram, insn);
-        }
-        if self.has_pending() {
-            let index = usize::from(insn.index);
-            self.report(cpu, ram, |access| {
-                let locked = access.direction == Direction::Modify
-                    && block.class(index).0 & Class::LOCKED.0 != 0;
-                kind(insn, access.direction, locked)
-            });
-        }
-        if traits & TRANSFERS != 0
-            && let Some(kind) = transfer(insn)
-        {
-            let from = self.entered.linear.wrapping_add(u64::from(insn.start()));
-            let next = self.entered.linear.wrapping_add(u64::from(insn.end));
-            let taken = self.counting.committed().taken != self.taken;
-            let to = if taken { cpu.linear_rip() } else { self.named_target(cpu, insn) };
-            self.watch.branched(&Transfer { from, next, to, kind, taken });
-            self.spent = self.watch.is_spent();
+        if traits != 0 || self.has_pending() {
+            self.report_effects(cpu, ram, block, insn, traits);
         }
         self.watch.retired(cpu, ram, insn);
         if traits & SERIALISES != 0 {
@@ -439,10 +456,12 @@ impl<W: Watch> Observer for Watching<W> {
     #[inline(always)]
     fn accessed(&mut self, access: Access) {
         self.accesses.push(access);
+        self.pending = true;
     }
 
     fn walked(&mut self, walk: &Walk) {
         self.walks.push((self.accesses.len(), *walk));
+        self.pending = true;
     }
 
     fn commit(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {

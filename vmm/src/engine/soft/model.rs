@@ -246,11 +246,11 @@ impl Watch for Box<Model> {
     }
 
     #[inline(always)]
-    fn begins(&mut self, cpu: &Cpu, ram: &Ram, fetch: &Fetch) -> bool {
+    fn begins(&mut self, cpu: &Cpu, ram: &Ram, fetch: impl FnOnce() -> Fetch) -> bool {
         if self.is_fetched {
             return false;
         }
-        self.fetch(cpu, ram, fetch);
+        self.fetch(cpu, ram, &fetch());
         true
     }
 
