@@ -21,10 +21,17 @@ impl<'a> Description<'a> {
 
     pub(super) fn read(&mut self, register: Register) {
         self.effects.read.insert(register);
+        self.effects.values.insert(register);
+    }
+
+    /// Reads a register for an address.
+    fn read_for_address(&mut self, register: Register) {
+        self.effects.read.insert(register);
     }
 
     pub(super) fn read_all(&mut self, registers: RegisterSet) {
         self.effects.read = self.effects.read.union(registers);
+        self.effects.values = self.effects.values.union(registers);
     }
 
     pub(super) fn write(&mut self, register: Register) {
@@ -95,14 +102,14 @@ impl<'a> Description<'a> {
         for register in [mem.base, mem.index] {
             match register {
                 ZERO => {}
-                BLOCK_BASE => self.read(Register::InstructionPointer),
-                general => self.read_general(general),
+                BLOCK_BASE => self.read_for_address(Register::InstructionPointer),
+                general => self.read_for_address(Register::general(general)),
             }
         }
         match mem.seg {
-            seg::ES..=seg::GS => self.read(Register::Segment(mem.seg)),
-            seg::FS_BASE => self.read(Register::Segment(seg::FS)),
-            seg::GS_BASE => self.read(Register::Segment(seg::GS)),
+            seg::ES..=seg::GS => self.read_for_address(Register::Segment(mem.seg)),
+            seg::FS_BASE => self.read_for_address(Register::Segment(seg::FS)),
+            seg::GS_BASE => self.read_for_address(Register::Segment(seg::GS)),
             _ => {}
         }
         self.effects.memory.push(operand);
@@ -216,12 +223,14 @@ impl<'a> Description<'a> {
     pub(super) fn push(&mut self, count: u8, size: Size) {
         let bytes = size.bytes() as i64 * i64::from(count);
         self.stack_access(Access::Write, gpr::RSP, -bytes, count, size);
+        self.read_general(gpr::RSP);
         self.move_stack();
     }
 
     /// Pops `count` elements.
     pub(super) fn pop(&mut self, count: u8, size: Size) {
         self.stack_access(Access::Read, gpr::RSP, 0, count, size);
+        self.read_general(gpr::RSP);
         self.move_stack();
     }
 

@@ -106,6 +106,8 @@ impl Mode {
 pub struct Effects {
     /// Registers that are looked at, to compute addresses as well.
     pub read: RegisterSet,
+    /// Of those read, the ones whose value matters to more than the addresses of [`Effects::memory`].
+    pub values: RegisterSet,
     /// Registers that are written, or may be.
     pub written: RegisterSet,
     /// Of those written, the ones that may also stay as they were: CMOVcc, BSF of zero, REP with a
@@ -130,6 +132,7 @@ impl Effects {
     /// Nothing.
     const NONE: Self = Self {
         read: RegisterSet::EMPTY,
+        values: RegisterSet::EMPTY,
         written: RegisterSet::EMPTY,
         conditional: RegisterSet::EMPTY,
         partial: RegisterSet::EMPTY,

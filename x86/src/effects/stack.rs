@@ -48,6 +48,7 @@ pub(super) fn describe(d: &mut Description<'_>) -> bool {
         O::Enter => enter(d),
         O::Leave => {
             d.stack_access(Access::Read, gpr::RBP, 0, 1, size);
+            d.read_general(gpr::RBP);
             d.move_stack();
             d.write_general(gpr::RBP, size);
         }

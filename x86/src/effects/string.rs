@@ -66,6 +66,7 @@ fn string(d: &mut Description<'_>, source: Option<Mem>, target: Option<Mem>, to_
     for (mem, access) in operands.into_iter().filter_map(|(mem, access)| Some((mem?, access))) {
         let bytes = d.insn.size.bytes() as u16;
         d.memory(MemoryOperand { access, mem, bytes, count: 1, conditional: repeated, repeated });
+        d.read_general(mem.base);
         d.write_address(mem.base, mem.mask);
     }
     if repeated {

@@ -14,7 +14,7 @@ use crate::{
     block::{Ending, Mode},
     class::{BlockClasses, Class},
     cpu::Cpu,
-    exec,
+    effects, exec,
     features::Features,
     insn::{AddrMask, BLOCK_BASE, File, Files, Form, HIGH_BYTE, Insn, Mem, Size, ZERO, seg},
     mode::CodeSize,
@@ -365,12 +365,39 @@ fn faulting(op: Operation, insn: Insn) -> Lowered {
 }
 
 /// The instruction that `bytes` begin with, as the decoder has it and lowered; `None` if there is none.
+fn lower_first(mut l: Lowering, bytes: &[u8]) -> Option<(Instruction, Lowered)> {
+    let Decoded::Whole(i) = decode(&l.features, l.code, bytes, 0) else { return None };
+    l.bytes[..i.len()].copy_from_slice(&bytes[..i.len()]);
+    let lowered = lower_one(&l, &i);
+    Some((i, lowered))
+}
+
+/// The same for tests, without classes.
 #[cfg(test)]
 pub(crate) fn lower_bytes(l: &Lowering, bytes: &[u8]) -> Option<(Instruction, Insn)> {
-    let Decoded::Whole(i) = decode(&l.features, l.code, bytes, 0) else { return None };
-    let mut l = *l;
-    l.bytes[..i.len()].copy_from_slice(&bytes[..i.len()]);
-    Some((i, lower_one(&l, &i).insn))
+    lower_first(*l, bytes).map(|(i, lowered)| (i, lowered.insn))
+}
+
+impl Insn {
+    /// What a processor with `features` executes if it comes to `bytes` in `mode`, with the classes that it
+    /// is counted as; `None` if they are no whole instruction. Data segments are taken for not flat.
+    ///
+    /// For readers of lowered code that have no processor to translate it for.
+    #[must_use]
+    pub fn decode(features: Features, mode: effects::Mode, bytes: &[u8]) -> Option<(Self, Class)> {
+        let mut l = Lowering {
+            code: mode.code,
+            stack_big: mode.stack == AddrMask::Bits32,
+            flat: [false; 4],
+            features,
+            index: 0,
+            before: 0,
+            bytes: [0; MAX_LENGTH],
+        };
+        l.flat[usize::from(seg::SS)] = mode.stack_segment == seg::FLAT_STACK;
+        let (_, Lowered { insn, class, .. }) = lower_first(l, bytes)?;
+        Some((insn, class))
+    }
 }
 
 /// Whether an instruction is the only one of its block: it looks at counters or programs them, or it

@@ -38,6 +38,34 @@ fn check_registers(cases: &[(CodeSize, &[u8], Registers)]) {
     }
 }
 
+/// Which registers are read for more than an address, and which are read at all.
+#[test]
+fn values_and_addresses() {
+    let cases: [(CodeSize, &[u8], &str, &str); 12] = [
+        // MOV EAX, [ECX+EDX*2]; MOV [ECX], EDX; ADD EAX, [EAX]; ADD ECX, [EAX].
+        (B32, &[0x8b, 0x04, 0x51], "", "RCX, RDX, DS"),
+        (B32, &[0x89, 0x11], "RDX", "RCX, RDX, DS"),
+        (B32, &[0x03, 0x00], "RAX", "RAX, DS"),
+        (B32, &[0x03, 0x08], "RCX", "RAX, RCX, DS"),
+        // LEA EAX, [ECX]; MOV RAX, [RIP+0].
+        (B64, &[0x8d, 0x01], "", "RCX"),
+        (B64, &[0x48, 0x8b, 0x05, 0, 0, 0, 0], "", "RIP"),
+        // The pointer is moved, and RBP is what RSP is computed from: PUSH RCX; POP RCX; LEAVE; LODSB.
+        (B64, &[0x51], "RCX, RSP", "RCX, RSP"),
+        (B64, &[0x59], "RSP", "RSP"),
+        (B64, &[0xc9], "RBP", "RBP"),
+        (B64, &[0xac], "RSI", "RSI"),
+        // PUSH [RCX]; MOV EAX, FS:[ECX].
+        (B64, &[0xff, 0x31], "RSP", "RCX, RSP"),
+        (B32, &[0x64, 0x8b, 0x01], "", "RCX, FS"),
+    ];
+    for (code, bytes, values, read) in cases {
+        let e = effects(code, bytes);
+        let found = [e.values, e.read].map(|set| format!("{set:?}"));
+        assert_eq!(found, [values, read].map(|names| format!("{{{names}}}")), "{bytes:x?}");
+    }
+}
+
 #[test]
 fn parts_of_general_registers() {
     check_registers(&[
