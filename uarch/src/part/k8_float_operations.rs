@@ -42,7 +42,7 @@ pub(super) const X87: &[Row] = &[
     Row::new(&["Fidiv", "Fidivr"], ANY, Root::<24, 21>::SOURCE, NONE).in_all(2).and(FLOP | DIVIDE),
     Row::new(&["Ficom", "Ficomp"], ANY, Float::<FADD, 6>::SOURCE, NONE).in_all(2).and(FLOP),
     Row::new(&["Fsqrt"], ANY, Root::<35, 32>::REGISTER, GCC).and(FLOP),
-    Row::new(&["Fabs", "Fchs"], ANY, Float::<FMUL, 2>::REGISTER, OG8).and(FLOP),
+    Row::new(&["Fabs", "Fchs"], ANY, Float::<FMUL, 2>::REGISTER, OG8),
     Row::new(
         &["Fcom", "Fcomp", "Fcompp", "Fucom", "Fucomp", "Fucompp", "Ftst"],
         REGISTER,

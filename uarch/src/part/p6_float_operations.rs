@@ -54,10 +54,10 @@ impl<const FUSED: bool> FloatRows<FUSED> {
             .in_all(6)
             .and(FLOP | DIVIDE),
         Row::new(&["Ficom", "Ficomp"], ANY, Op::<FUSED, P0, 7>::SOURCE, NONE).in_all(6).and(FLOP),
-        Row::new(&["Fabs", "Fchs"], ANY, Op::<FUSED, P0, 1>::REGISTER, PPRO).and(FLOP),
+        Row::new(&["Fabs", "Fchs", "Fxam"], ANY, Op::<FUSED, P0, 1>::REGISTER, PPRO),
         Row::new(&["Fcom", "Fcomp"], MEMORY, Op::<FUSED, P0, 1>::SOURCE, PPRO).and(FLOP),
         Row::new(
-            &["Fcom", "Fcomp", "Fucom", "Fucomp", "Ftst", "Fxam"],
+            &["Fcom", "Fcomp", "Fucom", "Fucomp", "Ftst"],
             ANY,
             Op::<FUSED, P0, 1>::REGISTER,
             PPRO,

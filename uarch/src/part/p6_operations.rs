@@ -213,6 +213,7 @@ impl<const FUSED: bool> Rows<FUSED> {
             .in_all(11)
             .and(BRANCH),
         Row::new(&["JmpFar"], ANY, LOADS, FOG).in_all(22).and(BRANCH | FAR),
+        Row::new(&["CallFar"], MEMORY, Store::<FUSED>::COPY, FOG).in_all(33).and(BRANCH | FAR),
         Row::new(&["CallFar"], ANY, Store::<FUSED>::HALVES, FOG).in_all(33).and(BRANCH | FAR),
         Row::new(&["RetFar"], ANY, LOADS, FOG).in_all(26).and(BRANCH | FAR),
         Row::new(&["Into"], ANY, Op::<FUSED, P01, 1>::REGISTER, FOG).in_all(5).and(BRANCH),
@@ -245,15 +246,22 @@ impl<const FUSED: bool> Rows<FUSED> {
         Row::new(&["Lds", "Les", "Lfs", "Lgs", "Lss"], ANY, Op::<FUSED, P01, 5>::SOURCE, FOG)
             .in_all(11)
             .and(SEGMENT_LOAD),
+        Row::new(&["Arpl"], MEMORY, Op::<FUSED, P01, 6>::DESTINATION, NONE).in_all(12),
         Row::new(&["Arpl"], ANY, Op::<FUSED, P01, 6>::REGISTER, NONE).in_all(10),
+        Row::new(&["Verr", "Verw", "Lar", "Lsl"], MEMORY, Op::<FUSED, P01, 12>::SOURCE, NONE)
+            .in_all(16),
         Row::new(&["Verr", "Verw", "Lar", "Lsl"], ANY, Op::<FUSED, P01, 12>::REGISTER, NONE)
             .in_all(16),
         Row::new(&["Lgdt", "Lidt"], ANY, Op::<FUSED, P01, 20>::SOURCE, NONE)
             .in_all(20)
             .and(SERIALISES | SYNCHRONISES),
+        Row::new(&["Lldt", "Ltr"], MEMORY, Op::<FUSED, P01, 20>::SOURCE, NONE)
+            .in_all(25)
+            .and(SERIALISES | SYNCHRONISES),
         Row::new(&["Lldt", "Ltr"], ANY, Op::<FUSED, P01, 20>::REGISTER, NONE)
             .in_all(25)
             .and(SERIALISES | SYNCHRONISES),
+        Row::new(&["Lmsw"], MEMORY, Op::<FUSED, P01, 10>::SOURCE, NONE).in_all(12).and(SERIALISES),
         Row::new(&["Lmsw", "Clts"], ANY, Op::<FUSED, P01, 10>::REGISTER, NONE)
             .in_all(12)
             .and(SERIALISES),
