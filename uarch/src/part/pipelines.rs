@@ -9,6 +9,7 @@ use pmu_model::Signal;
 use super::{k7_operations, k8_operations, p6_operations, pm_operations};
 use crate::pipeline::out_of_order::{
     Core, Decoders, Fetch, Memory, PartialRegisters, Schedulers, SegmentLoads, Stalls,
+    StoreForwarding,
 };
 
 /// What AMD's dispatch stalls are counted as: events D0h to DAh of BKDG, section 10.2.1.6.
@@ -67,6 +68,9 @@ const K8_CORE: Core = Core {
     // Floating-point execution begins at stage 12, integer execution at stage 11: gcc athlon.md.
     float_delay: 2,
     memory: AMD_MEMORY,
+    // OG8 5.5 pages 100 to 103, OG7 pages 51 to 54: a load is compared with the most recent store that
+    // address bits 11:2 match.
+    forwarding: StoreForwarding { granule_shift: 2, aligned: true, low_byte: true },
     // Not sourced: as long as a load takes.
     forward_delay: 3,
     redirect: AMD_REDIRECT,
@@ -138,6 +142,9 @@ const P6_CORE: Core = Core {
     issue_delay: 1,
     float_delay: 1,
     memory: Memory::Buffers { loads: 16, stores: 12 },
+    // Fog, on partial memory stalls: the same address and no wider, and no store to the same bytes of
+    // another page.
+    forwarding: StoreForwarding { granule_shift: 0, aligned: false, low_byte: false },
     // Not sourced.
     forward_delay: 3,
     // 10 cycles at least: Fog 22.2.2 has 10 to 20. See `AMD_REDIRECT` for the stages.

@@ -2,7 +2,7 @@
 
 use pmu_model::Signal;
 
-use super::{operation::Units, table::Table};
+use super::{operation::Units, recent_stores::StoreForwarding, table::Table};
 
 /// The pipeline of a part.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,8 @@ pub struct Core {
     pub float_delay: u8,
     /// How memory is accessed.
     pub memory: Memory,
+    /// Which stores are forwarded to which loads.
+    pub forwarding: StoreForwarding,
     /// Cycles after a store has its data until a load that it is forwarded to has it.
     pub forward_delay: u8,
     /// Cycles from the execution of a mispredicted branch until the first window of the right path is

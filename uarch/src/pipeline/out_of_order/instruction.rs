@@ -2,6 +2,7 @@
 
 use super::{
     core::{Core, PartialRegisters},
+    operation::MacroOp,
     registers::{ALL_GENERAL, ALL_X87, Registers, STACK_POINTER, set},
     table::{Row, behaviour},
 };
@@ -49,6 +50,9 @@ pub struct Instruction {
     pub(super) needs_stack_pointer: bool,
     /// The decoder changes the stack pointer for it.
     pub(super) folded: bool,
+    /// Stores, and those of an iteration.
+    stores: u8,
+    stores_each: u8,
 }
 
 impl Instruction {
@@ -89,7 +93,23 @@ impl Instruction {
             length_changes: operands.length_changes,
             needs_stack_pointer,
             folded,
+            stores: stores(row.operations),
+            stores_each: stores(row.each),
         }
+    }
+}
+
+/// How many stores operations are.
+fn stores(operations: &[MacroOp]) -> u8 {
+    operations.iter().map(|operation| operation.stores).sum()
+}
+
+impl Instruction {
+    /// How many stores an execution of it with so many iterations executes.
+    #[inline(always)]
+    #[must_use]
+    pub fn stores(&self, iterations: u32) -> u64 {
+        u64::from(self.stores) + u64::from(self.stores_each) * u64::from(iterations)
     }
 }
 
@@ -100,6 +120,7 @@ pub enum Forwarding {
     #[default]
     None,
     /// They come from the store that was executed so many stores ago: 0 is the last one.
+    /// [`super::RecentStores`] finds it.
     From(u8),
     /// They cannot be forwarded: the load waits until that store is in the cache.
     Blocked(u8),

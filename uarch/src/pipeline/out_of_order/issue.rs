@@ -5,7 +5,6 @@ use pmu_model::Signal;
 use super::{
     core::Memory,
     dispatch::LOADS,
-    instruction::Forwarding,
     memory::MemoryUnit,
     operation::{Blocking, MicroOp, Role},
     pipeline::{Flow, Pipeline},
@@ -97,11 +96,11 @@ impl Pipeline {
     fn load_ready(&self, ready: u64, flow: &Flow<'_>, occurrences: &mut Occurrences) -> u64 {
         let Memory::Buffers { .. } = self.core.memory else { return ready };
         let allowed = self.memory.load_ready();
-        let blocked = matches!(flow.execution.forwarding, Forwarding::Blocked(_));
-        if allowed > ready || blocked {
+        let issue = ready.max(allowed);
+        if allowed > ready || self.memory.is_blocked(issue, flow.execution.forwarding) {
             occurrences.fire(Signal::StallLoadBlocked, 1);
         }
-        ready.max(allowed)
+        issue
     }
 
     /// A load whose address is issued at a cycle: when it has its data, which the cache gives at `hit`.
@@ -120,7 +119,7 @@ impl Pipeline {
         let address = Some(flow.execution.load_address);
         let probed = self.memory.probe(issue + 1, address, occurrences);
         self.room.release(probed + 1, LOADS);
-        if matches!(forwarding, Forwarding::Blocked(_)) {
+        if self.memory.is_blocked(probed, forwarding) {
             occurrences.fire(Signal::StallLateCancel, 1);
         }
         let data = self.memory.data(MemoryUnit::hit(probed), flow.load_delay, forwarding);

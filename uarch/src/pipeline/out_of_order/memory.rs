@@ -138,6 +138,15 @@ impl MemoryUnit {
         data
     }
 
+    /// Whether a load at a cycle waits until a store is in the cache.
+    #[inline(always)]
+    pub(super) fn is_blocked(&self, cycle: u64, forwarding: Forwarding) -> bool {
+        match forwarding {
+            Forwarding::Blocked(back) => self.store(back).written > cycle,
+            _ => false,
+        }
+    }
+
     /// When a load that probed the cache at a cycle has its data, if it hits.
     pub(super) fn hit(probed: u64) -> u64 {
         probed + PROBE_TO_DATA

@@ -2,20 +2,21 @@
 //! and in which cycles the operations are dispatched, issued and retired.
 //!
 //! ```text
-//! operation.rs    MicroOp, MacroOp: what decoders make of instructions
-//! table.rs        Row, Table: of which instructions, as data of a part
-//! core.rs         Core: widths, depths and sizes, as data of a part
-//! registers.rs    numbers of what instructions wait for
-//! instruction.rs  what the pipeline is told: Instruction, once, and Execution, each time
-//! pipeline.rs     Pipeline: an instruction's way from fetch to retirement
-//! front_end.rs    windows of code, lines or groups of decoders
-//! dispatch.rs     what holds an operation before it is in the schedulers, and the stalls that count it
-//! room.rs         room in schedulers and buffers
-//! issue.rs        operands, units and memory
-//! units.rs        which unit starts what in which cycle
-//! memory.rs       LS1 and LS2, load and store buffers, forwarding
-//! retirement.rs   retirement in order
-//! finish.rs       results, counts, and where the next instruction comes from
+//! operation.rs      MicroOp, MacroOp: what decoders make of instructions
+//! table.rs          Row, Table: of which instructions, as data of a part
+//! core.rs           Core: widths, depths and sizes, as data of a part
+//! registers.rs      numbers of what instructions wait for
+//! instruction.rs    what the pipeline is told: Instruction, once, and Execution, each time
+//! pipeline.rs       Pipeline: an instruction's way from fetch to retirement
+//! front_end.rs      windows of code, lines or groups of decoders
+//! dispatch.rs       what holds an operation before it is in the schedulers, and the stalls that count it
+//! room.rs           room in schedulers and buffers
+//! issue.rs          operands, units and memory
+//! units.rs          which unit starts what in which cycle
+//! memory.rs         LS1 and LS2, load and store buffers, forwarding
+//! recent_stores.rs  which store a load's data comes from
+//! retirement.rs     retirement in order
+//! finish.rs         results, counts, and where the next instruction comes from
 //! ```
 //!
 //! This is interval simulation in that an instruction costs as much time as it has operations, however
@@ -31,6 +32,7 @@ mod issue;
 mod memory;
 mod operation;
 mod pipeline;
+mod recent_stores;
 pub mod registers;
 mod retirement;
 mod room;
@@ -42,4 +44,5 @@ pub use self::{
     instruction::{Execution, Forwarding, Instruction, Misprediction, Operands},
     operation::{Blocking, MacroOp, MicroOp, Role, Units},
     pipeline::Pipeline,
+    recent_stores::{RecentStores, StoreForwarding},
 };

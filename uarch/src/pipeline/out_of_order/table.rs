@@ -198,6 +198,9 @@ pub struct Row {
 }
 
 impl Row {
+    /// A row of no instruction, which makes no operations.
+    pub const NOTHING: Self = Self::new(&[], ANY, &[], "");
+
     /// A row for all widths and variants. What makes one macro-operation is decoded directly; what
     /// makes two, as `two` says; and what makes more, from microcode.
     #[must_use]
@@ -263,13 +266,12 @@ impl Row {
         Self { behaviour: self.behaviour | behaviour, ..self }
     }
 
-    /// Whether the row is for this.
+    /// Whether the row is for this shape of its instructions.
     #[must_use]
-    pub fn fits(&self, name: &str, shape: Shape) -> bool {
+    pub fn is_for(&self, shape: Shape) -> bool {
         self.forms & 1 << shape.form as u8 != 0
             && self.widths & 1 << shape.width as u8 != 0
             && self.variant.is_none_or(|variant| variant == shape.variant)
-            && self.names.contains(&name)
     }
 
     /// How many macro-operations it makes without those of iterations.
@@ -289,9 +291,14 @@ pub struct Table {
 }
 
 impl Table {
+    /// The rows that name an operation. The first that is for its shape is the one.
+    pub fn rows_of<'a>(&self, name: &'a str) -> impl Iterator<Item = &'static Row> + use<'a> {
+        self.rows.iter().flat_map(|rows| rows.iter()).filter(move |row| row.names.contains(&name))
+    }
+
     /// The row of an operation.
     #[must_use]
     pub fn look_up(&self, name: &str, shape: Shape) -> Option<&'static Row> {
-        self.rows.iter().flat_map(|rows| rows.iter()).find(|row| row.fits(name, shape))
+        self.rows_of(name).find(|row| row.is_for(shape))
     }
 }
