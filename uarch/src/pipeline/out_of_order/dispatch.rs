@@ -82,9 +82,24 @@ impl Pipeline {
     ) -> u64 {
         let places = self.places_of(operation, position);
         let another = self.begins_cycle(fresh);
+        let taking = fresh || matches!(self.core.decoders, Decoders::Template { .. });
+        self.dispatch_places(places, taking, another, earliest, occurrences)
+    }
+
+    /// The same of one that needs these places, takes a place in the reorder buffer or has one already, and
+    /// goes in another cycle than the last one or can go in the same.
+    #[inline(always)]
+    pub(super) fn dispatch_places(
+        &mut self,
+        places: Places,
+        taking: bool,
+        another: bool,
+        earliest: u64,
+        occurrences: &mut Occurrences,
+    ) -> u64 {
         let mut cycle = (self.dispatched + u64::from(another)).max(earliest);
         let mut given_up = 0;
-        if fresh || matches!(self.core.decoders, Decoders::Template { .. }) {
+        if taking {
             self.place += 1;
             if self.place == usize::from(self.core.reorder_buffer) {
                 self.place = 0;
@@ -140,24 +155,9 @@ impl Pipeline {
         decoded: &Decoded,
         occurrences: &mut Occurrences,
     ) -> u64 {
-        let base = self.dispatched + u64::from(self.begins_cycle(decoded.fresh));
-        let mut cycle = base;
-        let stalls = &self.core.stalls;
-        if decoded.dispatch > base {
-            if let Some(signal) = stalls.decoder_empty {
-                occurrences.fire(signal, decoded.dispatch - base);
-            }
-            cycle = decoded.dispatch;
-        }
+        let another = self.begins_cycle(decoded.fresh);
+        let mut cycle = self.wait_to_begin(another, decoded, occurrences);
         let behaviour = instruction.row.behaviour;
-        if self.hold > cycle {
-            let signal = match self.hold_for {
-                Hold::Misprediction => stalls.mispredicted,
-                Hold::Far => stalls.far,
-                Hold::Serialisation => stalls.serialising,
-            };
-            self.stall(signal, &mut cycle, self.hold, occurrences);
-        }
         const SPECIAL: u16 = behaviour::SERIALISES
             | behaviour::SEGMENT_LOAD
             | behaviour::ALL_QUIET
@@ -168,6 +168,53 @@ impl Pipeline {
         let waits = instruction.whole & self.partial;
         if waits != 0 {
             self.wait_for_parts(waits, &mut cycle, occurrences);
+        }
+        cycle
+    }
+
+    /// The same of an instruction that waits for nothing but parts of registers.
+    #[inline(always)]
+    pub(super) fn wait_plain<const LANES: bool>(
+        &mut self,
+        whole: Registers,
+        decoded: &Decoded,
+        occurrences: &mut Occurrences,
+    ) -> u64 {
+        let another = if LANES { decoded.fresh } else { self.in_cycle == self.core.width };
+        let mut cycle = self.wait_to_begin(another, decoded, occurrences);
+        if !LANES {
+            let waits = whole & self.partial;
+            if waits != 0 {
+                self.wait_for_parts(waits, &mut cycle, occurrences);
+            }
+        }
+        cycle
+    }
+
+    /// Waits for the decoders, and for what holds whatever comes.
+    #[inline(always)]
+    fn wait_to_begin(
+        &self,
+        another: bool,
+        decoded: &Decoded,
+        occurrences: &mut Occurrences,
+    ) -> u64 {
+        let base = self.dispatched + u64::from(another);
+        let mut cycle = base;
+        let stalls = &self.core.stalls;
+        if decoded.dispatch > base {
+            if let Some(signal) = stalls.decoder_empty {
+                occurrences.fire(signal, decoded.dispatch - base);
+            }
+            cycle = decoded.dispatch;
+        }
+        if self.hold > cycle {
+            let signal = match self.hold_for {
+                Hold::Misprediction => stalls.mispredicted,
+                Hold::Far => stalls.far,
+                Hold::Serialisation => stalls.serialising,
+            };
+            self.stall(signal, &mut cycle, self.hold, occurrences);
         }
         cycle
     }

@@ -51,7 +51,7 @@ impl Pipeline {
             self.finish_specially(row, flow, occurrences);
         }
         if execution.misprediction != Misprediction::None || execution.taken {
-            self.go_elsewhere(execution, flow, occurrences);
+            self.go_elsewhere(execution, flow.complete, flow.retired, occurrences);
         }
         if self.retirement.without_float > 0 && self.core.stalls.without_float {
             occurrences.fire(Signal::StallNoFpuRetire, self.retirement.without_float);
@@ -77,7 +77,7 @@ impl Pipeline {
 
     /// Notes which registers were written in part.
     #[inline(always)]
-    fn note_parts(&mut self, instruction: &Instruction, retired: u64) {
+    pub(super) fn note_parts(&mut self, instruction: &Instruction, retired: u64) {
         let written = instruction.destinations & ALL_GENERAL;
         // A register that was zero as a whole needs no merging.
         let parts = instruction.partial & !self.zeroed;
@@ -126,12 +126,13 @@ impl Pipeline {
         }
     }
 
-    /// What follows is fetched from elsewhere.
+    /// What follows an instruction that completes and retires at these cycles is fetched from elsewhere.
     #[inline(always)]
-    fn go_elsewhere(
+    pub(super) fn go_elsewhere(
         &mut self,
         execution: &Execution,
-        flow: &Flow<'_>,
+        complete: u64,
+        retired: u64,
         occurrences: &mut Occurrences,
     ) {
         match execution.misprediction {
@@ -146,8 +147,8 @@ impl Pipeline {
                 self.front.redirect(self.front.decoded + u64::from(self.core.decode_redirect));
             }
             Misprediction::Execution => {
-                self.front.redirect(flow.complete + u64::from(self.core.redirect));
-                self.hold = flow.retired + 1;
+                self.front.redirect(complete + u64::from(self.core.redirect));
+                self.hold = retired + 1;
                 self.hold_for = Hold::Misprediction;
             }
         }
@@ -155,7 +156,7 @@ impl Pipeline {
 
     /// Fires in which position the first half of a DirectPath Double was.
     #[inline(always)]
-    fn count_double(&self, occurrences: &mut Occurrences) {
+    pub(super) fn count_double(&self, occurrences: &mut Occurrences) {
         // The second half is where the decoders are now, one behind the first: in the last position
         // if it began a line.
         let signal = match self.front.position {
@@ -168,7 +169,7 @@ impl Pipeline {
 }
 
 /// Fires the fused micro-operations that retired.
-fn count_fused(row: &Row, execution: &Execution, occurrences: &mut Occurrences) {
+pub(super) fn count_fused(row: &Row, execution: &Execution, occurrences: &mut Occurrences) {
     let mut fused = 0;
     let each = row.each.iter().map(|operation| (operation, u64::from(execution.iterations)));
     for (operation, times) in row.operations.iter().map(|operation| (operation, 1)).chain(each) {

@@ -3,6 +3,7 @@
 use super::{
     core::{Core, PartialRegisters},
     operation::MacroOp,
+    plain::is_plain,
     registers::{ALL_GENERAL, ALL_X87, Registers, STACK_POINTER, set},
     table::{Row, behaviour},
 };
@@ -50,6 +51,8 @@ pub struct Instruction {
     pub(super) needs_stack_pointer: bool,
     /// The decoder changes the stack pointer for it.
     pub(super) folded: bool,
+    /// There is nothing special about it.
+    pub(super) plain: bool,
     /// Stores, and those of an iteration.
     stores: u8,
     stores_each: u8,
@@ -93,6 +96,10 @@ impl Instruction {
             length_changes: operands.length_changes,
             needs_stack_pointer,
             folded,
+            plain: is_plain(core, row)
+                && operands.pushes == 0
+                && all & ALL_X87 == 0
+                && !operands.length_changes,
             stores: stores(row.operations),
             stores_each: stores(row.each),
         }

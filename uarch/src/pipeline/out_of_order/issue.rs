@@ -5,6 +5,7 @@ use pmu_model::Signal;
 use super::{
     core::Memory,
     dispatch::LOADS,
+    instruction::Execution,
     memory::MemoryUnit,
     operation::{Blocking, MicroOp, Role},
     pipeline::{Flow, Pipeline},
@@ -39,7 +40,7 @@ impl Pipeline {
             }
         };
         if part.role == Role::Load {
-            ready = self.load_ready(ready, flow, occurrences);
+            ready = self.load_ready(ready, flow.execution, occurrences);
         }
         if part.blocking != Blocking::None {
             ready = ready.max(self.units.free(part.blocking));
@@ -93,11 +94,16 @@ impl Pipeline {
 
     /// When a load can be issued, as far as older stores allow.
     #[inline(always)]
-    fn load_ready(&self, ready: u64, flow: &Flow<'_>, occurrences: &mut Occurrences) -> u64 {
+    pub(super) fn load_ready(
+        &self,
+        ready: u64,
+        execution: &Execution,
+        occurrences: &mut Occurrences,
+    ) -> u64 {
         let Memory::Buffers { .. } = self.core.memory else { return ready };
         let allowed = self.memory.load_ready();
         let issue = ready.max(allowed);
-        if allowed > ready || self.memory.is_blocked(issue, flow.execution.forwarding) {
+        if allowed > ready || self.memory.is_blocked(issue, execution.forwarding) {
             occurrences.fire(Signal::StallLoadBlocked, 1);
         }
         issue
@@ -116,12 +122,7 @@ impl Pipeline {
         let Memory::InOrder { .. } = self.core.memory else {
             return self.memory.data(hit, flow.load_delay, forwarding);
         };
-        let address = Some(flow.execution.load_address);
-        let probed = self.memory.probe(issue + 1, address, occurrences);
-        self.room.release(probed + 1, LOADS);
-        if self.memory.is_blocked(probed, forwarding) {
-            occurrences.fire(Signal::StallLateCancel, 1);
-        }
+        let probed = self.probe_to_load(issue, flow.execution, occurrences);
         let data = self.memory.data(MemoryUnit::hit(probed), flow.load_delay, forwarding);
         if flow.load_delay > 0 {
             self.memory.hold_second(data);
@@ -129,9 +130,31 @@ impl Pipeline {
         data
     }
 
+    /// A load whose address is issued at a cycle probes the data cache: when.
+    #[inline(always)]
+    pub(super) fn probe_to_load(
+        &mut self,
+        issue: u64,
+        execution: &Execution,
+        occurrences: &mut Occurrences,
+    ) -> u64 {
+        let address = Some(execution.load_address);
+        let probed = self.memory.probe(issue + 1, address, occurrences);
+        self.room.release(probed + 1, LOADS);
+        if self.memory.is_blocked(probed, execution.forwarding) {
+            occurrences.fire(Signal::StallLateCancel, 1);
+        }
+        probed
+    }
+
     /// The address of a store is issued at a cycle: when it is known, if nothing holds it at `end`.
     #[inline(always)]
-    fn store_address(&mut self, issue: u64, end: u64, occurrences: &mut Occurrences) -> u64 {
+    pub(super) fn store_address(
+        &mut self,
+        issue: u64,
+        end: u64,
+        occurrences: &mut Occurrences,
+    ) -> u64 {
         self.memory.address_known(end);
         let Memory::InOrder { .. } = self.core.memory else { return end };
         let probed = self.memory.probe(issue + 1, None, occurrences);

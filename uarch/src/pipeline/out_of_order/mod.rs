@@ -8,6 +8,7 @@
 //! registers.rs      numbers of what instructions wait for
 //! instruction.rs    what the pipeline is told: Instruction, once, and Execution, each time
 //! pipeline.rs       Pipeline: an instruction's way from fetch to retirement
+//! plain.rs          the same of instructions that there is nothing special about
 //! front_end.rs      windows of code, lines or groups of decoders
 //! dispatch.rs       what holds an operation before it is in the schedulers, and the stalls that count it
 //! room.rs           room in schedulers and buffers
@@ -32,6 +33,7 @@ mod issue;
 mod memory;
 mod operation;
 mod pipeline;
+mod plain;
 mod recent_stores;
 pub mod registers;
 mod retirement;

@@ -1,5 +1,7 @@
 //! What decoders make of an instruction: macro-operations, and the micro-operations in them.
 
+use super::plain::Plain;
+
 /// Execution units or issue ports: a bit each. What a bit stands for is the part's.
 pub type Units = u16;
 
@@ -120,13 +122,16 @@ pub struct MacroOp {
     pub loads: u8,
     /// Stores, by their addresses.
     pub stores: u8,
+    /// The same micro-operations, if there is nothing special about them.
+    pub(super) plain: Option<Plain>,
 }
 
 impl MacroOp {
     /// Of these micro-operations.
     #[must_use]
     pub const fn new(parts: &'static [MicroOp]) -> Self {
-        let mut made = Self { parts, integer: false, float: false, loads: 0, stores: 0 };
+        let plain = Plain::new(parts);
+        let mut made = Self { parts, integer: false, float: false, loads: 0, stores: 0, plain };
         let mut n = 0;
         while n < parts.len() {
             let part = &parts[n];

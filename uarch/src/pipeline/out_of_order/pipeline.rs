@@ -9,6 +9,7 @@ use super::{
     instruction::{Execution, Instruction},
     memory::MemoryUnit,
     operation::{MacroOp, MicroOp, Role},
+    plain::has_lanes,
     registers::{COUNT, Registers, on_top},
     retirement::Retirement,
     room::Room,
@@ -28,6 +29,7 @@ const MOST_PLACES: usize = 128;
 #[derive(Clone, Debug)]
 pub struct Pipeline {
     pub(super) core: &'static Core,
+    lanes: bool,
     pub(super) front: FrontEnd,
     pub(super) units: UnitSchedule,
     pub(super) room: Room,
@@ -91,6 +93,7 @@ impl Pipeline {
     pub fn new(core: &'static Core) -> Self {
         Self {
             core,
+            lanes: has_lanes(core) == Some(true),
             front: FrontEnd::new(core),
             units: UnitSchedule::new(),
             room: Room::new(capacity(core)),
@@ -140,6 +143,26 @@ impl Pipeline {
 
     /// Executes an instruction, and fires what happened on the way. The cycle in which it retires.
     pub fn execute(
+        &mut self,
+        instruction: &Instruction,
+        execution: &Execution,
+        occurrences: &mut Occurrences,
+    ) -> u64 {
+        if instruction.plain
+            && execution.is_plain()
+            && !(self.folded && instruction.needs_stack_pointer)
+        {
+            return match self.lanes {
+                true => self.execute_plain::<true>(instruction, execution, occurrences),
+                false => self.execute_plain::<false>(instruction, execution, occurrences),
+            };
+        }
+        self.execute_any(instruction, execution, occurrences)
+    }
+
+    /// The same, of any instruction.
+    #[inline(never)]
+    fn execute_any(
         &mut self,
         instruction: &Instruction,
         execution: &Execution,
@@ -359,7 +382,7 @@ impl Pipeline {
 
     /// When the last of some registers has its value.
     #[inline(always)]
-    fn latest(&self, mut registers: Registers) -> u64 {
+    pub(super) fn latest(&self, mut registers: Registers) -> u64 {
         let mut latest = 0;
         while registers != 0 {
             latest = latest.max(self.ready[registers.trailing_zeros() as usize]);
