@@ -137,7 +137,7 @@ fn scan(core: &Core, stores: &[Store], address: u64, bytes: u32) -> Forwarding {
     });
     let Some(back) = found else { return Forwarding::None };
     let (at, size, high_byte) = stores[stores.len() - 1 - back];
-    let aligned = address % u64::from(bytes) == 0 && address % u64::from(size) == 0;
+    let aligned = [bytes, size].iter().all(|&size| address.is_multiple_of(size.into()));
     let amd = core.forwarding.granule_shift == 2;
     if at == address && bytes <= size && (!amd || aligned && !high_byte) {
         Forwarding::From(back as u8)

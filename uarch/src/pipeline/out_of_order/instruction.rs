@@ -133,6 +133,20 @@ pub enum Forwarding {
     Blocked(u8),
 }
 
+impl Forwarding {
+    /// Of two loads of an instruction the one whose data is there later: one that waits until a store is
+    /// in the cache, or that has its data from a more recent store.
+    #[must_use]
+    pub fn later(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Blocked(a), Self::Blocked(b)) => Self::Blocked(a.min(b)),
+            (Self::From(a), Self::From(b)) => Self::From(a.min(b)),
+            (Self::Blocked(_), _) | (_, Self::None) => self,
+            _ => other,
+        }
+    }
+}
+
 /// What was wrong about the prediction of a branch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Misprediction {

@@ -103,16 +103,9 @@ impl RecentStores {
         if bytes <= WIDEST {
             return self.find(address, bytes);
         }
-        // The part that is there last counts: one that is blocked, or the most recent store.
-        parts(address, bytes).map(|(address, bytes)| self.find(address, bytes)).fold(
-            Forwarding::None,
-            |worst, found| match (worst, found) {
-                (Forwarding::Blocked(a), Forwarding::Blocked(b)) => Forwarding::Blocked(a.min(b)),
-                (Forwarding::Blocked(_), _) | (_, Forwarding::None) => worst,
-                (Forwarding::From(a), Forwarding::From(b)) => Forwarding::From(a.min(b)),
-                _ => found,
-            },
-        )
+        parts(address, bytes)
+            .map(|(address, bytes)| self.find(address, bytes))
+            .fold(Forwarding::None, Forwarding::later)
     }
 
     #[inline(always)]
