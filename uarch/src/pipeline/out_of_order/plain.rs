@@ -322,7 +322,7 @@ impl Pipeline {
             (issued, complete) = (issued.max(issue), complete.max(data));
         }
         if operation.integer {
-            self.room.release(issued + 1, 1 << (8 * position));
+            self.room.release_ahead(issued + 1, 1 << (8 * position));
         }
         let retired = self.retirement.retire(complete, false);
         self.places[self.place] = retired;
@@ -331,11 +331,11 @@ impl Pipeline {
             if LANES {
                 self.memory.release_second(written);
             } else {
-                self.room.release(written + 1, STORES);
+                self.room.release_ahead(written + 1, STORES);
             }
         }
         if !LANES && operation.loads > 0 {
-            self.room.release(retired + 1, LOADS * u64::from(operation.loads));
+            self.room.release_ahead(retired + 1, LOADS * u64::from(operation.loads));
         }
         values.complete = values.complete.max(complete);
         values.retired = retired;

@@ -61,7 +61,10 @@ impl Room {
     /// Goes on to a cycle, unless it is there or later already.
     #[inline(always)]
     pub(super) fn advance(&mut self, cycle: u64) {
-        if cycle > self.now + 2 * AHEAD {
+        if cycle <= self.now {
+            return;
+        }
+        if cycle - self.now > 2 * AHEAD {
             self.skip(cycle);
         }
         while self.now < cycle {
@@ -97,7 +100,15 @@ impl Room {
     pub(super) fn release(&mut self, cycle: u64, places: Places) {
         if cycle <= self.now {
             self.free += places;
-        } else if cycle - self.now < AHEAD {
+        } else {
+            self.release_ahead(cycle, places);
+        }
+    }
+
+    /// The same for a cycle behind the one that it has come to.
+    #[inline(always)]
+    pub(super) fn release_ahead(&mut self, cycle: u64, places: Places) {
+        if cycle - self.now < AHEAD {
             self.releases[(cycle % AHEAD) as usize] += places;
         } else {
             self.release_later(cycle, places);

@@ -33,17 +33,19 @@ impl UnitSchedule {
         let mut cycle = ready;
         loop {
             let slot = &mut self.cycles[cycle as usize % REMEMBERED];
-            if *slot >> UNIT_BITS != cycle {
-                if *slot >> UNIT_BITS > cycle {
+            let empty = cycle << UNIT_BITS;
+            let mut taken = *slot ^ empty;
+            if taken >> UNIT_BITS != 0 {
+                if *slot > empty {
                     // A reservation for long after has the place.
                     return (cycle, units & units.wrapping_neg());
                 }
-                *slot = cycle << UNIT_BITS;
+                taken = 0;
             }
-            let free = units & !(*slot as Units);
+            let free = units & !(taken as Units);
             if free != 0 {
                 let unit = free & free.wrapping_neg();
-                *slot |= u64::from(unit);
+                *slot = empty | taken | u64::from(unit);
                 return (cycle, unit);
             }
             cycle += 1;
