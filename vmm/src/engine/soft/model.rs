@@ -20,6 +20,9 @@ use x86_cpu::watch::{
     AccessKind, ExecutionContext, Fetch, Transfer, TransferKind, Watch, Watching,
 };
 
+#[allow(dead_code, reason = "the engine does not time by pipelines yet")]
+mod out_of_order;
+
 use super::vcpu::Vcpu;
 use crate::boot::memory::RamLayout;
 use crate::platform::{MemoryTypes, PageAttributes};
