@@ -104,6 +104,8 @@ pub enum AccessKind {
     Stack,
     /// An element of a string, or a run of them.
     String,
+    /// Of an MMX or 3DNow! instruction.
+    Mmx,
     /// Of a locked read-modify-write.
     Locked,
     /// A store that goes past the caches: MOVNTI, MOVNTQ, MASKMOVQ and the like.
@@ -344,11 +346,7 @@ impl<W: Watch> Watching<W> {
         }
         if self.has_pending() {
             let index = usize::from(insn.index);
-            self.report(cpu, ram, |access| {
-                let locked = access.direction == Direction::Modify
-                    && block.class(index).0 & Class::LOCKED.0 != 0;
-                kind(insn, access.direction, locked)
-            });
+            self.report(cpu, ram, |access| kind(insn, access.direction, block.class(index)));
         }
         if traits & TRANSFERS != 0
             && let Some(kind) = transfer(insn)
@@ -468,7 +466,7 @@ impl<W: Watch> Observer for Watching<W> {
         self.counting.commit();
         self.report_fetch(insn);
         self.fetched = true;
-        self.report(cpu, ram, |access| kind(insn, access.direction, false));
+        self.report(cpu, ram, |access| kind(insn, access.direction, Class::NONE));
     }
 
     fn roll_back(&mut self, mark: Mark) {
@@ -523,14 +521,18 @@ const fn hint(op: Operation) -> Option<Hint> {
 
 /// What kind of access one of `insn` is.
 #[inline(always)]
-fn kind(insn: &Insn, direction: Direction, locked: bool) -> AccessKind {
+fn kind(insn: &Insn, direction: Direction, class: Class) -> AccessKind {
+    let has = |of: Class| class.0 & of.0 != 0;
     match KINDS[insn.op as usize][usize::from(direction == Direction::Store)] {
-        AccessKind::Plain if locked => AccessKind::Locked,
+        AccessKind::Plain if direction == Direction::Modify && has(Class::LOCKED) => {
+            AccessKind::Locked
+        }
+        AccessKind::Plain if has(Class::MMX) => AccessKind::Mmx,
         kind => kind,
     }
 }
 
-/// By operation: what kind of access one of it is that is not locked and no store, and a store.
+/// By operation: what kind of access one of it is that is neither locked nor MMX, and no store, and a store.
 static KINDS: [[AccessKind; 2]; Operation::ALL.len()] = {
     let mut kinds = [[AccessKind::Plain; 2]; Operation::ALL.len()];
     let mut n = 0;

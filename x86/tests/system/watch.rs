@@ -100,7 +100,7 @@ fn accesses(log: &Log) -> Vec<(u64, u32, u32, Direction, AccessKind)> {
 
 #[test]
 fn accesses_have_their_kind() {
-    use AccessKind::{Flush, Locked, NonTemporal, Plain, Prefetch, Stack, String};
+    use AccessKind::{Flush, Locked, Mmx, NonTemporal, Plain, Prefetch, Stack, String};
     use Direction::{Load, Modify, Store, Touch};
     let log = watch(&mut machine(), |a| {
         a.mov(eax, dword_ptr(rsi + 4))?;
@@ -109,6 +109,8 @@ fn accesses_have_their_kind() {
         a.lock().add(word_ptr(rdi), 1)?;
         a.inc(byte_ptr(rdi + 2))?;
         a.movnti(dword_ptr(rdi + 8), eax)?;
+        a.movq(mm0, qword_ptr(rsi + 8))?;
+        a.movd(dword_ptr(rdi + 16), mm0)?;
         a.prefetchnta(byte_ptr(rsi + 64))?;
         a.prefetchw(byte_ptr(rsi + 128))?;
         a.clflush(byte_ptr(rsi))?;
@@ -125,6 +127,8 @@ fn accesses_have_their_kind() {
             (target, 2, 1, Modify, Locked),
             (target + 2, 1, 1, Modify, Plain),
             (target + 8, 4, 1, Store, NonTemporal),
+            (source + 8, 8, 1, Load, Mmx),
+            (target + 16, 4, 1, Store, Mmx),
             (source + 64, 1, 1, Touch, Prefetch(Hint::Nta)),
             (source + 128, 1, 1, Touch, Prefetch(Hint::Write)),
             (source, 1, 1, Touch, Flush),

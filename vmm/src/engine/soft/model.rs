@@ -276,6 +276,7 @@ impl Watch for Box<Model> {
             },
         };
         let kind = match kind {
+            AccessKind::Mmx => Kind::Mmx,
             AccessKind::Locked => Kind::Locked,
             AccessKind::NonTemporal => Kind::NonTemporal,
             _ => Kind::Plain,
