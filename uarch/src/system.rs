@@ -336,6 +336,8 @@ impl System {
     fn notice_code_written(&mut self, processor: usize) {
         if self.caches.take_code_written(processor) {
             self.occurrences[processor].fire(Signal::FlushSmc, 1);
+            // The pipeline restarts: what was fetched behind the instruction is fetched again.
+            self.processors[processor].redirected = true;
         }
     }
 
