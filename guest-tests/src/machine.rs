@@ -20,8 +20,6 @@ use x86_cpu::operation::Operation;
 
 use crate::Part;
 
-/// Memory of the machine.
-const MEMORY: u64 = 16 << 20;
 /// Limit of retired instructions, beyond which a guest is taken to be in an endless loop.
 const MAX_INSTRUCTIONS: u64 = 50_000_000;
 /// Time limit on KVM, beyond which a guest is taken to be in an endless loop.
@@ -109,6 +107,8 @@ pub fn on_engine<T>(engine: &'static Engine, test: impl FnOnce() -> T) -> T {
 pub struct Options {
     /// Processors.
     pub cpus: u8,
+    /// Bytes of memory.
+    pub memory: u64,
     /// Instructions between an overflow and its PMI.
     pub skid: u64,
     /// Who starts the guest.
@@ -122,9 +122,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// One processor, no skid, no boot ROM, no record.
+    /// One processor, 16 MiB, no skid, no boot ROM, no record.
     pub const DEFAULT: Self = Self {
         cpus: 1,
+        memory: 16 << 20,
         skid: 0,
         boot: Boot::Direct,
         test_device: false,
@@ -200,7 +201,7 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
         image: boot::Image { name: "guest".into(), bytes: image.bytes.clone() },
         address: image.load_address,
     };
-    let ram = RamLayout::new(MEMORY, None).expect("memory");
+    let ram = RamLayout::new(options.memory, None).expect("memory");
     let config = Config {
         cpus: options.cpus,
         boot: options.boot,

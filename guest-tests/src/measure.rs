@@ -12,7 +12,11 @@ pub const DISABLING: u64 = 4;
 
 /// A counter's half of CESR (SDM Vol. 3, "Control and Event Select Register"): ES 5:0, CC 8:6 with
 /// CPL 0-2 in bit 6, CPL 3 in bit 7 and clocks in bit 8, PC 9.
-fn cesr_half(select: u64) -> u64 {
+///
+/// # Panics
+/// If `select` has a field that CESR has not.
+#[must_use]
+pub fn cesr_half(select: u64) -> u64 {
     const ES: u64 = 0x3F;
     assert_eq!(select & !(ES | USR | OS | PC | CLOCKS), 0, "CESR has no such field");
     let bit = |flag: u64, position: u32| u64::from(select & flag != 0) << position;
