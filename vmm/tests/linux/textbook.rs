@@ -82,7 +82,7 @@ fn branch(by_chance: bool) -> Result<Vec<u8>, IcedError> {
 fn measure(
     cpu: &str,
     event: &str,
-    programs: [Vec<u8>; 2],
+    programs: &[Vec<u8>; 2],
 ) -> Result<[u64; 2], crate::harness::CannotRun> {
     let packages = packages()?;
     let mut root = packages.root(&format!(
@@ -110,7 +110,7 @@ fn measure(
 fn rows_and_columns() -> Verdict {
     for (cpu, line) in [("k8", 64), ("p6", 32)] {
         let programs = [sum(true).expect("it assembles"), sum(false).expect("it assembles")];
-        let [rows, columns] = measure(cpu, "L1-dcache-load-misses", programs)?;
+        let [rows, columns] = measure(cpu, "L1-dcache-load-misses", &programs)?;
         let lines = u64::from(MATRIX) / line;
         let words = u64::from(ROWS * COLUMNS);
         assert!((lines..lines * 21 / 20).contains(&rows), "{cpu}: {rows} misses by rows");
@@ -124,7 +124,7 @@ fn rows_and_columns() -> Verdict {
 fn patterns_and_chance() -> Verdict {
     for cpu in ["k8", "p6"] {
         let programs = [branch(true).expect("it assembles"), branch(false).expect("it assembles")];
-        let [chance, pattern] = measure(cpu, "branch-misses", programs)?;
+        let [chance, pattern] = measure(cpu, "branch-misses", &programs)?;
         let half = u64::from(ROUNDS) / 2;
         assert!((half - 1280..half + 1280).contains(&chance), "{cpu}: {chance} by chance");
         assert!(pattern < 200, "{cpu}: {pattern} by a pattern");
