@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use pmu_model::Signal;
 
-use crate::branch::{Predictor, Transfer};
+use crate::branch::{Outcome, Predictor, Transfer};
 use crate::bus::{Bus, Request, Snoop, Transaction};
 use crate::cache::{self, Caches, Context, Hint, Kind, MemoryType};
 use crate::occurrences::Occurrences;
@@ -94,6 +94,17 @@ pub enum Operation {
     Prefetch(Hint),
     /// It drops the line.
     Flush,
+}
+
+/// Cycles that an access to data takes beyond a hit in the TLB and in the cache of the first level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccessCycles {
+    /// Of translation: of the second level of the TLB, or of page walks.
+    pub walk: u64,
+    /// Until what is read is there.
+    pub read: u64,
+    /// Until the caches or the bus have taken what is written. Nobody need wait for it.
+    pub write: u64,
 }
 
 /// What the page tables of a processor say.
@@ -208,17 +219,18 @@ impl System {
         true
     }
 
-    /// An instruction is fetched.
-    pub fn fetch(&mut self, processor: usize, tables: &impl PageTables, fetch: &Fetch) {
+    /// An instruction is fetched. Cycles beyond hits in the instruction cache and the TLB.
+    pub fn fetch(&mut self, processor: usize, tables: &impl PageTables, fetch: &Fetch) -> u64 {
         let Fetch { linear, physical, second_page, bytes } = *fetch;
         let of = &mut self.processors[processor];
         let end = linear.wrapping_add(u64::from(bytes));
         let mut resumes = of.resumes(linear);
         if resumes && end <= of.next.max(of.window_end) {
             of.next = of.next.max(end);
-            return;
+            return 0;
         }
         let begin = if resumes { of.next } else { linear };
+        let mut cycles = 0;
         for (linear, physical, bytes) in pieces(linear, physical, second_page, bytes) {
             let end = linear.wrapping_add(u64::from(bytes));
             // What was fetched with the instruction before, or in the piece before this one.
@@ -226,44 +238,65 @@ impl System {
             if skipped == u64::from(bytes) {
                 continue;
             }
-            let memory = self.translate(processor, tables, linear, Side::Code);
+            let (memory, walk) = self.translate(processor, tables, linear, Side::Code);
             let physical = physical + skipped;
             let bytes = bytes - skipped as u32;
             let fetch = cache::Fetch { physical, bytes, sequential: resumes, memory };
-            self.with_caches(processor, |caches, context| caches.fetch(context, processor, &fetch));
+            cycles += walk;
+            cycles += self
+                .with_caches(processor, |caches, context| caches.fetch(context, processor, &fetch));
             let window =
                 if memory.is_cacheable() { u64::from(self.caches.fetch_window()) } else { 1 };
             self.processors[processor].has_fetched(begin, end, resumes, window);
             resumes = true;
         }
+        cycles
     }
 
     /// Memory is accessed.
     #[inline(always)]
-    pub fn access(&mut self, processor: usize, tables: &impl PageTables, access: &DataAccess) {
+    pub fn access(
+        &mut self,
+        processor: usize,
+        tables: &impl PageTables,
+        access: &DataAccess,
+    ) -> AccessCycles {
         let DataAccess { linear, physical, second_page, bytes, elements, .. } = *access;
         if second_page.is_none() && elements == 1 {
-            self.access_page(processor, tables, access, linear, physical, bytes);
+            self.access_page(processor, tables, access, linear, physical, bytes)
         } else {
-            self.access_pieces(processor, tables, *access);
+            self.access_pieces(processor, tables, *access)
         }
     }
 
     /// An access to two pages, or to elements of a string. Those of one page that may be cached are in
     /// lines that the first of them has brought in.
     #[inline(never)]
-    fn access_pieces(&mut self, processor: usize, tables: &impl PageTables, access: DataAccess) {
+    fn access_pieces(
+        &mut self,
+        processor: usize,
+        tables: &impl PageTables,
+        access: DataAccess,
+    ) -> AccessCycles {
         let DataAccess { linear, physical, second_page, bytes, elements, .. } = access;
+        let mut sum = AccessCycles::default();
+        let mut add = |cycles: AccessCycles| {
+            sum.walk += cycles.walk;
+            sum.read += cycles.read;
+            sum.write += cycles.write;
+        };
         if elements == 1 {
             for (linear, physical, bytes) in pieces(linear, physical, second_page, bytes) {
-                self.access_page(processor, tables, &access, linear, physical, bytes);
+                add(self.access_page(processor, tables, &access, linear, physical, bytes));
             }
-            return;
+            return sum;
         }
         for element in 0..u64::from(elements) {
             let offset = element * u64::from(bytes);
-            self.access_page(processor, tables, &access, linear + offset, physical + offset, bytes);
+            let (linear, physical) = (linear + offset, physical + offset);
+            add(self.access_page(processor, tables, &access, linear, physical, bytes));
         }
+        sum
     }
 
     /// An access to one page.
@@ -276,9 +309,9 @@ impl System {
         linear: u64,
         physical: u64,
         bytes: u32,
-    ) {
-        let memory = match self.processors[processor].data_page.get(linear) {
-            Some(memory) => memory,
+    ) -> AccessCycles {
+        let (memory, walk) = match self.processors[processor].data_page.get(linear) {
+            Some(memory) => (memory, 0),
             None => self.translate(processor, tables, linear, Side::Data),
         };
         let DataAccess { operation, kind, .. } = *access;
@@ -289,7 +322,7 @@ impl System {
                 Operation::Load
                     if self.caches.load_hits(occurrences, processor, physical, bytes) =>
                 {
-                    return;
+                    return AccessCycles { walk, ..AccessCycles::default() };
                 }
                 Operation::Modify
                     if kind != Kind::Locked
@@ -303,32 +336,49 @@ impl System {
                 && kind != Kind::NonTemporal
                 && self.caches.store_hits(occurrences, processor, physical, bytes)
             {
-                return self.notice_code_written(processor);
+                self.notice_code_written(processor);
+                return AccessCycles { walk, ..AccessCycles::default() };
             }
         }
         let access = cache::Access { physical, bytes, kind, memory };
-        self.access_caches(processor, left, &access);
+        let (read, write) = self.access_caches(processor, left, &access);
+        AccessCycles { walk, read, write }
     }
 
-    /// An access that is no hit of the data cache, or not in all.
+    /// An access that is no hit of the data cache, or not in all: cycles until it has read, and until it has
+    /// written.
     #[inline(never)]
-    fn access_caches(&mut self, processor: usize, operation: Operation, access: &cache::Access) {
-        let cache::Access { physical, memory, .. } = *access;
-        self.with_caches(processor, |caches, context| match operation {
-            Operation::Load => caches.load(context, processor, access),
-            Operation::Store => caches.store(context, processor, access),
-            Operation::Modify => caches.modify(context, processor, access),
+    fn access_caches(
+        &mut self,
+        processor: usize,
+        operation: Operation,
+        access: &cache::Access,
+    ) -> (u64, u64) {
+        let cache::Access { physical, memory, kind, .. } = *access;
+        let cycles = self.with_caches(processor, |caches, context| match operation {
+            Operation::Load => (caches.load(context, processor, access), 0),
+            Operation::Store => (0, caches.store(context, processor, access)),
+            // A locked one is over when memory has it.
+            Operation::Modify if kind == Kind::Locked => {
+                (caches.modify(context, processor, access), 0)
+            }
+            Operation::Modify => {
+                let read = caches.load(context, processor, access);
+                (read, caches.store(context, processor, access))
+            }
             Operation::Prefetch(hint) => {
-                caches.prefetch(context, processor, physical, hint, memory)
+                caches.prefetch(context, processor, physical, hint, memory);
+                (0, 0)
             }
             Operation::Flush => {
                 caches.flush(context, processor, physical);
-                0
+                (0, 0)
             }
         });
         if operation != Operation::Load {
             self.notice_code_written(processor);
         }
+        cycles
     }
 
     /// A store may have dropped code that was fetched.
@@ -341,8 +391,8 @@ impl System {
         }
     }
 
-    /// A port is accessed.
-    pub fn access_port(&mut self, processor: usize, port: u16, bytes: u32, write: bool) {
+    /// A port is accessed. Cycles until it has answered.
+    pub fn access_port(&mut self, processor: usize, port: u16, bytes: u32, write: bool) -> u64 {
         let request = if write { Request::WritePort } else { Request::ReadPort };
         let transaction = Transaction {
             processor: Some(processor),
@@ -357,7 +407,7 @@ impl System {
         self.with_caches(processor, |caches, context| {
             caches.drain_write_combining(context, processor)
         });
-        self.bus.transact(&mut self.occurrences, &transaction);
+        self.bus.transact(&mut self.occurrences, &transaction)
     }
 
     /// A walk set the accessed or dirty bit of an entry at this guest-physical address.
@@ -367,12 +417,12 @@ impl System {
         });
     }
 
-    /// A control transfer retired.
+    /// A control transfer retired: what became of it.
     #[inline]
-    pub fn transfer(&mut self, processor: usize, transfer: &Transfer) {
+    pub fn transfer(&mut self, processor: usize, transfer: &Transfer) -> Outcome {
         let of = &mut self.processors[processor];
         of.redirected |= transfer.taken;
-        let _ = of.predictor.transfer(transfer, &mut self.occurrences[processor]);
+        of.predictor.transfer(transfer, &mut self.occurrences[processor])
     }
 
     /// An exception or interrupt was delivered, from one linear address to another.
@@ -415,7 +465,6 @@ impl System {
     pub fn write_back_and_invalidate(&mut self, processor: usize) {
         self.with_caches(processor, |caches, context| {
             caches.write_back_and_invalidate(context, processor);
-            0
         });
         self.processors[processor].redirected = true;
     }
@@ -424,17 +473,16 @@ impl System {
     pub fn invalidate(&mut self, processor: usize) {
         self.with_caches(processor, |caches, context| {
             caches.invalidate(context, processor);
-            0
         });
         self.processors[processor].redirected = true;
     }
 
     #[inline(always)]
-    fn with_caches(
+    fn with_caches<T>(
         &mut self,
         processor: usize,
-        act: impl FnOnce(&mut Caches, &mut Context<'_>) -> u64,
-    ) -> u64 {
+        act: impl FnOnce(&mut Caches, &mut Context<'_>) -> T,
+    ) -> T {
         let mut context = Context {
             occurrences: &mut self.occurrences,
             bus: &mut self.bus,
@@ -443,7 +491,8 @@ impl System {
         act(&mut self.caches, &mut context)
     }
 
-    /// Looks a page up in the TLBs, and walks the page tables if it is not there. How it is cached.
+    /// Looks a page up in the TLBs, and walks the page tables if it is not there. How it is cached, and
+    /// cycles.
     #[inline(never)]
     fn translate(
         &mut self,
@@ -451,8 +500,8 @@ impl System {
         tables: &impl PageTables,
         linear: u64,
         side: Side,
-    ) -> MemoryType {
-        let hit = self.look_up(processor, tables, linear, side);
+    ) -> (MemoryType, u64) {
+        let (hit, cycles) = self.look_up(processor, tables, linear, side);
         let memory = self.memory_type(processor, tables, linear);
         let of = &mut self.processors[processor];
         let known = match side {
@@ -460,11 +509,11 @@ impl System {
             Side::Data => &mut of.data_page,
         };
         *known = if hit { KnownPage::new(linear, memory) } else { KnownPage::NONE };
-        memory
+        (memory, cycles)
     }
 
     /// Looks a page up in the TLBs, and walks the page tables if it is not there: whether it was, so that
-    /// looking it up again changes nothing.
+    /// looking it up again changes nothing; and cycles.
     #[inline(always)]
     fn look_up(
         &mut self,
@@ -472,25 +521,26 @@ impl System {
         tables: &impl PageTables,
         linear: u64,
         side: Side,
-    ) -> bool {
+    ) -> (bool, u64) {
         let of = &mut self.processors[processor];
         if !of.paging {
-            return true;
+            return (true, 0);
         }
         let occurrences = &mut self.occurrences[processor];
         let found = match side {
             Side::Code => of.tlbs.code(linear, occurrences),
             Side::Data => of.tlbs.data(linear, occurrences),
         };
-        if found == Lookup::Miss {
-            self.walk(processor, tables, linear, side);
+        match found {
+            Lookup::Hit => (true, 0),
+            Lookup::SecondLevel { latency } => (false, latency),
+            Lookup::Miss => (false, self.walk(processor, tables, linear, side)),
         }
-        found == Lookup::Hit
     }
 
     #[inline(never)]
-    fn walk(&mut self, processor: usize, tables: &impl PageTables, linear: u64, side: Side) {
-        let Some(walk) = tables.walk(linear) else { return };
+    fn walk(&mut self, processor: usize, tables: &impl PageTables, linear: u64, side: Side) -> u64 {
+        let Some(walk) = tables.walk(linear) else { return 0 };
         let of = &mut self.processors[processor];
         let entries = &walk.entries[..walk.levels];
         let from = of.tlbs.walk_from(linear);
@@ -498,9 +548,10 @@ impl System {
             WalkFrom::PageTable if walk.is_small => &entries[walk.levels.saturating_sub(1)..],
             _ => entries,
         };
+        let mut cycles = 0;
         for &physical in read {
             let bytes = walk.entry_bytes;
-            self.with_caches(processor, |caches, context| {
+            cycles += self.with_caches(processor, |caches, context| {
                 caches.walk_read(context, processor, physical, bytes, MemoryType::WriteBack)
             });
         }
@@ -515,6 +566,7 @@ impl System {
             Side::Data => of.tlbs.fill_data(linear, walk.page, occurrences),
         }
         of.set_memory_type(linear, walk.memory);
+        cycles
     }
 
     /// How the page of a linear address is cached.

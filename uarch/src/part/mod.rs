@@ -22,6 +22,7 @@ pub mod tlbs;
 use crate::branch::PredictorGeometry;
 use crate::bus::BusGeometry;
 use crate::cache::CacheGeometry;
+use crate::pipeline::{in_order, out_of_order};
 use crate::tlb::TlbGeometry;
 
 /// A modelled processor.
@@ -35,10 +36,21 @@ pub struct Part {
     pub predictor: &'static PredictorGeometry,
     /// Its bus and memory.
     pub bus: &'static BusGeometry,
+    /// Its pipeline.
+    pub pipeline: Pipeline,
+}
+
+/// The pipeline of a part.
+#[derive(Clone, Copy, Debug)]
+pub enum Pipeline {
+    /// One that executes instructions in order.
+    InOrder(&'static in_order::Parameters),
+    /// One that executes them as their operands are there.
+    OutOfOrder(&'static out_of_order::Core),
 }
 
 macro_rules! parts {
-    ($($(#[$doc:meta])* $name:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident: $pipeline:expr;)*) => {
         $(
             $(#[$doc])*
             pub static $name: Part = Part {
@@ -46,6 +58,7 @@ macro_rules! parts {
                 tlbs: &tlbs::$name,
                 predictor: &predictors::$name,
                 bus: &bus::$name,
+                pipeline: $pipeline,
             };
         )*
     };
@@ -53,17 +66,17 @@ macro_rules! parts {
 
 parts! {
     /// Pentium processor with MMX technology.
-    P55C;
+    P55C: Pipeline::InOrder(&p55c_pipeline::P55C);
     /// Pentium Pro.
-    PPRO;
+    PPRO: Pipeline::OutOfOrder(&pipelines::P6);
     /// Pentium II.
-    PII;
+    PII: Pipeline::OutOfOrder(&pipelines::P6);
     /// Pentium III.
-    P6;
+    P6: Pipeline::OutOfOrder(&pipelines::P6);
     /// Pentium M.
-    PM;
+    PM: Pipeline::OutOfOrder(&pipelines::PM);
     /// Athlon, model 4.
-    K7;
+    K7: Pipeline::OutOfOrder(&pipelines::K7);
     /// Athlon 64 and Opteron.
-    K8;
+    K8: Pipeline::OutOfOrder(&pipelines::K8);
 }

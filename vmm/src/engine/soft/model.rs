@@ -263,7 +263,8 @@ impl Watch for Box<Model> {
         let Access { linear, physical, second_page, bytes, elements, direction, target } = *access;
         if target == Target::Port {
             let write = direction == Direction::Store;
-            return system.access_port(*running, physical as u16, bytes, write);
+            system.access_port(*running, physical as u16, bytes, write);
+            return;
         }
         let operation = match direction {
             Direction::Load => system::Operation::Load,
