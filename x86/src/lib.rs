@@ -16,7 +16,7 @@
 //! * [`block`], `run.rs`: the cache of translated blocks and the loop that runs them.
 //! * `segment.rs`, `far.rs`, `gate.rs`, `task.rs`: protection.
 //! * [`handover`], [`unwind`]: taking over from another engine in the middle of a guest.
-//! * [`effects`]: what an instruction does, for readers of lowered code.
+//! * [`effects`]: what an instruction does, for readers of lowered code. [`encoding`]: how it is encoded.
 //! * [`observe`]: what can be seen, as a generic parameter of all handlers.
 //! * [`bus`]: all that is outside.
 
@@ -31,6 +31,7 @@ pub mod cpu;
 mod debug;
 pub mod descriptor;
 pub mod effects;
+pub mod encoding;
 mod exec;
 mod facts;
 mod far;

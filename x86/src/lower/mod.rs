@@ -255,7 +255,7 @@ fn operation_of(i: &Instruction) -> Operation {
 }
 
 /// What the decoder calls a code size.
-fn bitness(code: CodeSize) -> u32 {
+pub(crate) fn bitness(code: CodeSize) -> u32 {
     match code {
         CodeSize::Bits16 => 16,
         CodeSize::Bits32 => 32,
