@@ -18,7 +18,8 @@ pub enum AlignmentRule {
 impl AlignmentRule {
     /// Whether an access of `bytes` (1, 2, 4 or 8) at `address` is misaligned.
     #[inline(always)]
-    pub(crate) fn is_misaligned(self, address: u64, bytes: u64) -> bool {
+    #[must_use]
+    pub fn is_misaligned(self, address: u64, bytes: u64) -> bool {
         let boundary = if self == Self::Pentium && bytes < 8 { 4 } else { 8 };
         bytes > 1 && (address & (boundary - 1)) + bytes > boundary
     }

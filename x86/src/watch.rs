@@ -46,8 +46,11 @@ pub trait Watch {
     fn walked(&mut self, _walk: &Walk) {}
     /// A control transfer retired.
     fn branched(&mut self, _transfer: &Transfer) {}
-    /// An instruction retired.
-    fn retired(&mut self, _cpu: &Cpu, _ram: &Ram, _insn: &Insn) {}
+    /// An instruction retired. Whether that did anything of which [`Watch::is_spent`] may tell.
+    #[inline(always)]
+    fn retired(&mut self, _cpu: &Cpu, _ram: &Ram, _insn: &Insn) -> bool {
+        false
+    }
     /// This instruction, the one that retired last, serialises: nothing behind it begins before all before it is
     /// finished.
     fn serialised(&mut self, _cpu: &Cpu, _insn: &Insn) {}
@@ -432,7 +435,9 @@ impl<W: Watch> Observer for Watching<W> {
         if traits != 0 || self.has_pending() {
             self.report_effects(cpu, ram, block, insn, traits);
         }
-        self.watch.retired(cpu, ram, insn);
+        if self.watch.retired(cpu, ram, insn) {
+            self.spent = self.watch.is_spent();
+        }
         if traits & SERIALISES != 0 {
             self.watch.serialised(cpu, insn);
             self.spent = self.watch.is_spent();

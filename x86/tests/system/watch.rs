@@ -49,8 +49,9 @@ impl Watch for Log {
     fn branched(&mut self, transfer: &Transfer) {
         self.transfers.push(*transfer);
     }
-    fn retired(&mut self, _: &Cpu, _: &Ram, insn: &Insn) {
+    fn retired(&mut self, _: &Cpu, _: &Ram, insn: &Insn) -> bool {
         self.retired.push(insn.op);
+        false
     }
     fn serialised(&mut self, _: &Cpu, _: &Insn) {
         self.serialised += 1;
