@@ -238,8 +238,6 @@ impl State {
         instruction: &Instruction,
     ) {
         let late = second && instruction.branch == Branch::Conditional;
-        occurrences.fire(Signal::PipelineFlush, 1);
-        occurrences.fire(Signal::FlushMispredict, 1);
         if late {
             occurrences.fire(Signal::FlushMispredictWb, 1);
         }

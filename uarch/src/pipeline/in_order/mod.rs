@@ -16,6 +16,9 @@
 //! that one adds what the pair takes longer, which is mostly nothing. What comes behind an instruction,
 //! such as the bubble of a wrong prediction, is in the clocks of the instruction that waits for it.
 //!
+//! That the pipeline is flushed is the predictor's to tell ([`crate::branch`]), which knows all reasons but
+//! one: a wrong prediction that is found in the write-back stage is counted here as well.
+//!
 //! Three simplifications. Where the V instruction keeps its pair out of the execution stage, the U
 //! instruction's writes are in the write buffers as early as without it. Code arrives two instructions a
 //! clock, however they lie in 16- or 32-byte blocks. And what an access waits for is given by the caches,
@@ -40,8 +43,6 @@ pub use self::{
     schedule::Schedule,
     timing::{Mmx, Pairing, Timing, Unit, X87},
 };
-
-use pmu_model::Signal;
 
 use self::issue::State;
 use super::Instruction;
@@ -91,9 +92,8 @@ impl Pipeline {
     ///
     /// Its accesses to memory are not in it, nor is INT n, an instruction, which does not flush the
     /// pipeline (Intel SDM volume 3, "Performance-Monitoring Events", event 15h).
-    pub fn deliver(&mut self, occurrences: &mut Occurrences) -> u64 {
+    pub fn deliver(&mut self) -> u64 {
         self.state.end += self.parameters.delivery;
-        occurrences.fire(Signal::PipelineFlush, 1);
         self.state.restart(self.parameters.refill);
         self.parameters.delivery
     }

@@ -156,8 +156,6 @@ impl Machine<'_> {
         let happened = self.program[last].happened;
         let late = group.second.is_some() && self.instruction(last).branch == Branch::Conditional;
         if happened.mispredicted {
-            self.fire(Signal::PipelineFlush, 1);
-            self.fire(Signal::FlushMispredict, 1);
             self.fire(Signal::FlushMispredictWb, u64::from(late));
             // Four clocks, or five, in which nothing executes: two or three before D1.
             self.refetch(self.clock + if late { 3 } else { 2 });
