@@ -44,7 +44,12 @@ pub struct Part {
 #[derive(Clone, Copy, Debug)]
 pub enum Pipeline {
     /// One that executes instructions in order.
-    InOrder(&'static in_order::Parameters),
+    InOrder {
+        /// Its figures.
+        parameters: &'static in_order::Parameters,
+        /// The timings of an operation, by its mnemonic: [`p55c_pipeline::rows_of`].
+        rows_of: fn(&str) -> Vec<&'static p55c_pipeline::Row>,
+    },
     /// One that executes them as their operands are there.
     OutOfOrder(&'static out_of_order::Core),
 }
@@ -66,7 +71,10 @@ macro_rules! parts {
 
 parts! {
     /// Pentium processor with MMX technology.
-    P55C: Pipeline::InOrder(&p55c_pipeline::P55C);
+    P55C: Pipeline::InOrder {
+        parameters: &p55c_pipeline::P55C,
+        rows_of: p55c_pipeline::rows_of,
+    };
     /// Pentium Pro.
     PPRO: Pipeline::OutOfOrder(&pipelines::P6);
     /// Pentium II.

@@ -95,7 +95,8 @@ pub struct Form {
 }
 
 /// A row of the tables: operations by their mnemonics, and which of their forms.
-struct Row {
+#[derive(Debug)]
+pub struct Row {
     names: &'static [&'static str],
     place: Option<Place>,
     source: Option<Source>,
@@ -124,20 +125,32 @@ impl Row {
         Self { bits, ..self }
     }
 
-    fn has(&self, name: &str, form: Form) -> bool {
-        self.place.is_none_or(|place| place == form.place)
+    /// The timing of a form, if the row has it.
+    #[must_use]
+    pub fn timing(&self, form: Form) -> Option<Timing> {
+        let has = self.place.is_none_or(|place| place == form.place)
             && self.source.is_none_or(|source| source == form.source)
-            && (self.bits == 0 || self.bits == form.bits)
-            && self.names.contains(&name)
+            && (self.bits == 0 || self.bits == form.bits);
+        has.then_some(self.timing)
+    }
+
+    #[cfg(test)]
+    fn has(&self, name: &str, form: Form) -> bool {
+        self.names.contains(&name) && self.timing(form).is_some()
     }
 }
 
-/// The timing of an operation in one of its forms, by the operation's mnemonic, capitalised, without a
-/// condition or the size of a string's elements; `None` if the processor does not have it.
-///
-/// It is looked up from the beginning of the tables: once for an instruction that is translated.
+/// The rows of an operation, by its mnemonic, capitalised, without a condition or the size of a string's
+/// elements; none if the processor does not have it. The first of them that has a form has its timing.
+#[must_use]
+pub fn rows_of(name: &str) -> Vec<&'static Row> {
+    let rows = general::ROWS.iter().chain(mmx::ROWS).chain(x87::ROWS);
+    rows.filter(|row| row.names.contains(&name)).collect()
+}
+
+/// The timing of an operation in one of its forms, by its mnemonic as [`rows_of`] has it; `None` if the
+/// processor does not have it.
 #[must_use]
 pub fn timing(name: &str, form: Form) -> Option<Timing> {
-    let rows = general::ROWS.iter().chain(mmx::ROWS).chain(x87::ROWS);
-    rows.into_iter().find(|row| row.has(name, form)).map(|row| row.timing)
+    rows_of(name).into_iter().find_map(|row| row.timing(form))
 }
