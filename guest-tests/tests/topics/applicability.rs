@@ -84,6 +84,8 @@ const EXCEPTIONS: &[Exception] = &[
     not("p55c", P6_FAMILY, "CESR is P55C's"),
     not("p55c", &["k7", "k8", "knc"], "CESR is P55C's"),
     not("p6", &["p55c", "k7", "k8", "knc"], "one enable bit and signed writes are P6's"),
+    not("pairing", P6_FAMILY, "no two pipes in order"),
+    not("pairing", &["k7", "k8", "knc"], "no two pipes in order"),
     not("pmi", &["p55c"], NO_INT),
     not(
         "pmi::two_overflows_are_two_interrupts",

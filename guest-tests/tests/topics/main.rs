@@ -57,6 +57,7 @@ files!(
     overflow,
     p55c,
     p6,
+    pairing,
     pmi,
     pmi_in_halt,
     pmi_priority,

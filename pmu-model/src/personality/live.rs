@@ -13,7 +13,7 @@ pub enum Tier {
     /// The instruction set, and nothing of what is behind it: caches, TLBs, predictors and pipeline are
     /// not there, and the signals that need them wait for a tier that has them.
     InstructionSet,
-    /// Caches, TLBs and branch predictors as well, and the bus and memory behind them.
+    /// Caches, TLBs and branch predictors as well, the bus and memory behind them, and the pipeline.
     Microarchitecture,
 }
 
@@ -31,13 +31,17 @@ impl LiveSignals {
     /// Where these fire beside those of the instruction set once there are models.
     pub(super) const fn with_models(models: &[Signal]) -> Self {
         let instruction_set = SignalSet::of(INSTRUCTION_SET_SIGNALS);
-        let mut microarchitecture = instruction_set;
+        Self { instruction_set, microarchitecture: instruction_set }.and(models)
+    }
+
+    /// The same where further models fire these.
+    pub(super) const fn and(mut self, models: &[Signal]) -> Self {
         let mut n = 0;
         while n < models.len() {
-            microarchitecture.insert(models[n]);
+            self.microarchitecture.insert(models[n]);
             n += 1;
         }
-        Self { instruction_set, microarchitecture }
+        self
     }
 
     /// Of what models fire, that which the events of a table select: the rest is on other parts.
@@ -372,4 +376,28 @@ pub(super) const MODELS: &[Signal] = &[
     BusHit,
     BusHitm,
     BusSnoopStall,
+];
+
+/// What the model of an in-order pipeline with two pipes fires.
+pub(super) const IN_ORDER_PIPELINE: &[Signal] = &[
+    PairV,
+    PairVMem,
+    L1dBankConflict,
+    MmxPipeU,
+    MmxPipeV,
+    FlushMispredictWb,
+    StallIfetch,
+    StallAgi,
+    StallFpu,
+    StallLoadMiss,
+    StallLoadMissMmx,
+    StallStoreBufferFull,
+    StallStoreBufferFullMmx,
+    StallStoreEmLine,
+    StallStoreEmLineMmx,
+    StallDtlbMiss,
+    StallD1FifoEmpty,
+    StallD1OneInFifo,
+    StallMmxMultiply,
+    StallMmxStoreData,
 ];

@@ -5,7 +5,7 @@
 //! rely on decides: reserved bits of CESR are ignored and read as zero, a counter takes all of its 40
 //! bits.
 
-use super::live::MODELS;
+use super::live::{IN_ORDER_PIPELINE, MODELS};
 use super::p55c_events::EVENTS;
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, index_by_code,
@@ -33,7 +33,7 @@ pub(super) static P55C: Personality = Personality {
     init: InitRule::Keeps,
     northbridge: None,
     mask_must_be_named: &[],
-    live: LiveSignals::with_models(MODELS).selected_by(EVENTS),
+    live: LiveSignals::with_models(MODELS).and(IN_ORDER_PIPELINE).selected_by(EVENTS),
     events: EVENTS,
     by_code: &BY_CODE,
 };

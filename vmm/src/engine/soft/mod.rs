@@ -316,12 +316,14 @@ impl Soft {
             self.recording = Some(recording);
             outcome
         } else if let Some(mut modelling) = models {
-            modelling.begin(running.vcpu);
+            let Running { vcpu, siblings, board, ram } = running;
+            modelling.begin(vcpu);
+            let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
             let Modelling { observer, mut translations, signals } = modelling;
             let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| act.act(cpu, cx, &mut translations);
             let (outcome, observer) = observed(running, demand, limit, pending, observer, act);
             let mut modelling = Modelling { observer, translations, signals };
-            modelling.end();
+            modelling.end(vcpu);
             self.modelling = Some(modelling);
             outcome
         } else if demand.counting {
@@ -453,7 +455,7 @@ impl Recording {
         let Recorded { mut recorder, models } = observer;
         recorder.end(&vcpu.cpu, &vcpu.pmu, vcpu.pmu.programmings() != before);
         let mut modelling = Modelling { observer: models, translations: of_models, signals };
-        modelling.end();
+        modelling.end(vcpu);
         (outcome, Self { recorder, translations, modelled }, modelling)
     }
 }

@@ -9,7 +9,10 @@ use pmu_model::{Pmu, Signal, SignalSet, Tier};
 use uarch::cache::{Hint, Kind, MemoryType};
 use uarch::system::{self, DataAccess, PageTables, System};
 use uarch::tlb::{Page, PageSize};
-use uarch::{branch, part::Part};
+use uarch::{
+    branch,
+    part::{Part, Pipeline},
+};
 use x86_cpu::block::Translations;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::insn::Insn;
@@ -20,9 +23,11 @@ use x86_cpu::watch::{
     AccessKind, ExecutionContext, Fetch, Transfer, TransferKind, Watch, Watching,
 };
 
+mod in_order;
 #[allow(dead_code, reason = "the engine does not time by pipelines yet")]
 mod out_of_order;
 
+use self::in_order::InOrder;
 use super::vcpu::Vcpu;
 use crate::boot::memory::RamLayout;
 use crate::platform::{MemoryTypes, PageAttributes};
@@ -58,8 +63,9 @@ pub(super) struct Model {
 }
 
 /// What is known of a processor.
-#[derive(Clone)]
 struct Processor {
+    /// Its pipeline, if that is modelled.
+    pipeline: Option<InOrder>,
     memory_types: MemoryTypes,
     /// [`crate::platform::MsrBank::writes`] when they were.
     as_of: u64,
@@ -80,7 +86,12 @@ impl Modelling {
         let regions = ram.regions();
         let ranges: Vec<_> =
             regions.iter().map(|&(start, bytes)| start.0..start.0 + bytes as u64).collect();
+        let pipeline = || match part.pipeline {
+            Pipeline::InOrder { parameters, rows_of } => Some(InOrder::new(parameters, rows_of)),
+            Pipeline::OutOfOrder(_) => None,
+        };
         let processor = |vcpu: &Vcpu| Processor {
+            pipeline: pipeline(),
             memory_types: MemoryTypes::new(&vcpu.bank),
             as_of: vcpu.bank.writes(),
             epochs: vcpu.cpu.translation_epochs(),
@@ -129,9 +140,12 @@ impl Modelling {
     }
 
     /// It has run, and what was demanded has been counted.
-    pub(super) fn end(&mut self) {
-        let Model { system, running, .. } = &mut *self.observer.watch;
+    pub(super) fn end(&mut self, vcpu: &Vcpu) {
+        let Model { system, running, processors, .. } = &mut *self.observer.watch;
         system.occurrences(*running).fired().fill(0);
+        if let Some(pipeline) = &mut processors[*running].pipeline {
+            pipeline.suspend(&vcpu.cpu);
+        }
     }
 }
 
@@ -151,7 +165,10 @@ impl Model {
             self.system.change_memory(vcpu.id, processor.paging);
         }
         self.notice_cache_disable(&vcpu.cpu);
-        self.system.set_time(vcpu.id, vcpu.cpu.time);
+        if let Some(pipeline) = &mut self.processors[vcpu.id].pipeline {
+            pipeline.resume(&vcpu.cpu);
+        }
+        self.system.set_time(vcpu.id, self.time(&vcpu.cpu));
         let occurrences = self.system.occurrences(vcpu.id);
         occurrences.clear_budgets();
         for signal in &vcpu.pmu.demand().signals.intersection(signals) {
@@ -159,6 +176,13 @@ impl Model {
                 occurrences.add_to_budget(counter, vcpu.pmu.headroom_of(counter), signal);
             }
         }
+    }
+
+    /// The time for the models: of the pipeline, or else of the machine.
+    #[inline(always)]
+    fn time(&self, cpu: &Cpu) -> u64 {
+        let pipeline = &self.processors[self.running].pipeline;
+        pipeline.as_ref().map_or(cpu.time, InOrder::time)
     }
 
     /// CR0.CD may have changed.
@@ -243,13 +267,24 @@ impl Watch for Box<Model> {
     #[inline(always)]
     fn entered(&mut self, cpu: &Cpu, fetch: &Fetch) {
         self.notice_translations(cpu);
+        let running = self.running;
+        let time = self.time(cpu);
         let Fetch { linear, physical, second_page, len } = *fetch;
         let fetch = system::Fetch { linear, physical, second_page, bytes: len.into() };
-        self.is_fetched = self.system.fetch_at_once(self.running, cpu.time, &fetch);
+        self.is_fetched = self.system.fetch_at_once(running, time, &fetch);
     }
 
     #[inline(always)]
     fn begins(&mut self, cpu: &Cpu, ram: &Ram, fetch: impl FnOnce() -> Fetch) -> bool {
+        let Model { processors, running, is_fetched, .. } = &mut **self;
+        if let Some(pipeline) = &mut processors[*running].pipeline {
+            let fetch = fetch();
+            pipeline.begins(cpu, ram, &fetch);
+            if !*is_fetched {
+                self.fetch(cpu, ram, &fetch);
+            }
+            return true;
+        }
         if self.is_fetched {
             return false;
         }
@@ -284,7 +319,11 @@ impl Watch for Box<Model> {
         };
         let tables = Tables { cpu, ram, of: &processors[*running] };
         let access = DataAccess { linear, physical, second_page, bytes, elements, operation, kind };
-        system.access(*running, &tables, &access);
+        let cycles = system.access(*running, &tables, &access);
+        if let Some(pipeline) = &mut processors[*running].pipeline {
+            pipeline.accessed(cpu, &access, cycles);
+            system.set_time(*running, pipeline.time());
+        }
     }
 
     fn walked(&mut self, walk: &Walk) {
@@ -314,7 +353,20 @@ impl Watch for Box<Model> {
         };
         let last = next.wrapping_sub(1);
         let running = self.running;
-        self.system.transfer(running, &branch::Transfer { from, last, next, to, kind, taken });
+        let transfer = branch::Transfer { from, last, next, to, kind, taken };
+        let outcome = self.system.transfer(running, &transfer);
+        if let Some(pipeline) = &mut self.processors[running].pipeline {
+            pipeline.branched(taken, outcome);
+        }
+    }
+
+    #[inline(always)]
+    fn retired(&mut self, cpu: &Cpu, _: &Ram, insn: &Insn) -> bool {
+        let Model { system, processors, running, .. } = &mut **self;
+        let Some(pipeline) = &mut processors[*running].pipeline else { return false };
+        pipeline.retired(cpu, insn, system.occurrences(*running));
+        system.set_time(*running, pipeline.time());
+        true
     }
 
     fn serialised(&mut self, cpu: &Cpu, insn: &Insn) {
@@ -338,6 +390,9 @@ impl Watch for Box<Model> {
     fn delivered(&mut self, _: Delivery, from: u64, to: u64) {
         let running = self.running;
         self.system.interrupted(running, from, to);
+        if let Some(pipeline) = &mut self.processors[running].pipeline {
+            pipeline.delivered();
+        }
     }
 
     fn changed(&mut self, now: &ExecutionContext) {
@@ -369,7 +424,11 @@ impl Model {
         let tables = Tables { cpu, ram, of: &processors[*running] };
         let Fetch { linear, physical, second_page, len } = *fetch;
         let fetch = system::Fetch { linear, physical, second_page, bytes: len.into() };
-        system.fetch(*running, &tables, &fetch);
+        let cycles = system.fetch(*running, &tables, &fetch);
+        if let Some(pipeline) = &mut processors[*running].pipeline {
+            pipeline.fetched(cycles);
+            system.set_time(*running, pipeline.time());
+        }
     }
 }
 
