@@ -9,8 +9,6 @@ use iced_x86::code_asm::{dword_ptr, ecx};
 topics!(they_count_nothing);
 
 const P55C: &[(&str, Event)] = &[
-    ("data_tlb_miss", event(0x02)),
-    ("agi_stall", event(0x1F)),
     ("bus_ownership_latency", event(0x2A)),
     ("reserved", event(0x10)),
     ("last", event(0x3F)),
