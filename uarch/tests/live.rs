@@ -238,6 +238,30 @@ fn selected(personality: &'static Personality) -> SignalSet {
     selected
 }
 
+/// What the pipeline of a Pentium fires, which [`System`] has not: the tests of
+/// `uarch/src/pipeline/in_order` compare each with an oracle.
+const OF_IN_ORDER_PIPELINES: &[&str] = &[
+    "mmx_pipe_u",
+    "mmx_pipe_v",
+    "pair_v",
+    "pair_v_mem",
+    "flush_mispredict_wb",
+    "l1d_bank_conflict",
+    "stall_agi",
+    "stall_fpu",
+    "stall_load_miss",
+    "stall_load_miss_mmx",
+    "stall_store_buffer_full",
+    "stall_store_buffer_full_mmx",
+    "stall_store_em_line",
+    "stall_store_em_line_mmx",
+    "stall_dtlb_miss",
+    "stall_d1_fifo_empty",
+    "stall_d1_one_in_fifo",
+    "stall_mmx_multiply",
+    "stall_mmx_store_data",
+];
+
 #[test]
 fn what_the_models_fire_is_what_is_live() {
     for (name, part) in PARTS {
@@ -246,7 +270,8 @@ fn what_the_models_fire_is_what_is_live() {
         let models = live.without(personality.live.of(Tier::InstructionSet));
         let fired = fired(part).intersection(&selected(personality));
         let names = |set: SignalSet| set.iter().map(Signal::name).collect::<Vec<_>>();
-        assert_eq!(names(models.without(&fired)), [""; 0], "{name}: live and not fired");
+        let unfired: &[&str] = if name == "p55c" { OF_IN_ORDER_PIPELINES } else { &[] };
+        assert_eq!(names(models.without(&fired)), unfired, "{name}: live and not fired");
         assert_eq!(names(fired.without(&models)), [""; 0], "{name}: fired and not live");
     }
 }

@@ -109,7 +109,8 @@ const EDI: u8 = gpr::RDI;
 #[test]
 fn clocks_pipes_and_addresses() {
     use MemoryUse::{Load, Modify, None, Store};
-    let rows: &[(&[u8], u16, Pairing, &[u8], MemoryUse)] = &[
+    type Row = (&'static [u8], u16, Pairing, &'static [u8], MemoryUse);
+    let rows: &[Row] = &[
         (&[0x89, 0xc8], 1, UV, &[], None),                  // MOV EAX, ECX
         (&[0x8b, 0x04, 0x8b], 1, UV, &[EBX, ECX], Load),    // MOV EAX, [EBX+ECX*4]
         (&[0x89, 0x43, 8], 1, UV, &[EBX], Store),           // MOV [EBX+8], EAX
