@@ -68,6 +68,7 @@ impl Slow {
             });
             if operation != Operation::Load && self.0.caches.take_code_written(processor) {
                 self.0.occurrences[processor].fire(Signal::FlushSmc, 1);
+                self.0.processors[processor].redirected = true;
             }
         }
     }
