@@ -5,7 +5,6 @@
 //! Events that wait for a model are listed, and no mistake. The result is `docs/event-walk.md`;
 //! `VPMU_BLESS=1 cargo test --release -p guest-tests --test event_walk` writes it.
 
-mod exceptions;
 mod expectations;
 mod page;
 mod programs;
