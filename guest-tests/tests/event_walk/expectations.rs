@@ -56,11 +56,19 @@ const SCALE: &str = "32 additions, MOV, XOR, XOR, WRMSR";
 const FETCHED: &str = "75 bytes in windows of 16: 5, or 6 if the first is not aligned";
 const MASKED: &str = "interrupts are disabled throughout";
 
+const PAIRS: &str = "16 pairs of additions, MOV with XOR";
+const STARTS: &str =
+    "fetch begins anew behind the WRMSR that enables the counter: at most each window";
+
 /// What the control program moves: nothing else.
 pub(crate) const CONTROL: &[Expectation] = &[
     exactly(P55C, "INSTRUCTIONS_EXECUTED", "control", 36, SCALE),
     exactly(P55C, "NUMBER_OF_CYCLES_NOT_IN_HLT_STATE", "control", 36, SCALE),
     between(P55C, "CODE_READ", "control", (5, 6), FETCHED),
+    // Intel 241428 (Pentium Processor Family Developer's Manual), "Pairing": two simple instructions, of which
+    // the second neither reads nor writes what the first writes. WRMSR is not simple.
+    exactly(P55C, "INSTRUCTIONS_EXECUTED_IN_THE_V_PIPE_PARALLELISM_PAIRING", "control", 17, PAIRS),
+    between(P55C, "D1_STARVATION_AND_FIFO_IS_EMPTY", "control", (0, 6), STARTS),
     exactly(P6, "INST_RETIRED", "control", 36, SCALE),
     exactly(P6, "CPU_CLK_UNHALTED", "control", 36, SCALE),
     exactly(P6, "CYCLES_INT_MASKED", "control", 36, MASKED),
@@ -88,6 +96,7 @@ const ACROSS: &str = "4 loads and 4 stores of bytes 6 to 9";
 const SEGMENTS: &str = "4 rounds";
 const INTERRUPTS: &str = "8 interrupts";
 const PENDING: &str = "8 times four NOP and STI";
+const MATCHES: &str = "4 stores of the four bytes";
 const PORTS: &str = "8 OUT, 8 IN";
 const UNCACHED: &str = "16 loads, 16 stores, each on its own";
 const NEXT_STORE: &str = "16 stores, each to the next instruction, which has been fetched";
@@ -247,6 +256,18 @@ pub(crate) const EXPECTATIONS: &[Expectation] = &[
     exactly(P55C, "LOCKED_BUS_CYCLE", "locks", 20, "20 LOCK INC"),
     exactly(P55C, "HARDWARE_INTERRUPTS", "interrupts", 8, INTERRUPTS),
     exactly(P55C, "FLOPS", "x87", 4, "4 FADD"),
+    exactly(P55C, "BREAKPOINT_MATCH_ON_DR0_REGISTER", "breakpoints", 4, MATCHES),
+    exactly(P55C, "BREAKPOINT_MATCH_ON_DR1_REGISTER", "breakpoints", 4, MATCHES),
+    exactly(P55C, "BREAKPOINT_MATCH_ON_DR2_REGISTER", "breakpoints", 4, MATCHES),
+    exactly(P55C, "BREAKPOINT_MATCH_ON_DR3_REGISTER", "breakpoints", 4, MATCHES),
+    exactly(P55C, "NUMBER_OF_CYCLES_NOT_IN_HLT_STATE", "loads", 262, "a clock each"),
+    between(
+        P55C,
+        "INSTRUCTIONS_EXECUTED_IN_THE_V_PIPE_PARALLELISM_PAIRING",
+        "loads",
+        (128, 130),
+        "64 times MOV with ADD and DEC with JNZ; MOV with MOV; at the end MOV with XOR",
+    ),
     exactly(P55C, "EMMS_INSTRUCTIONS_EXECUTED", "MMX", 1, "EMMS"),
     exactly(
         P55C,
@@ -256,6 +277,14 @@ pub(crate) const EXPECTATIONS: &[Expectation] = &[
         "there and back",
     ),
     exactly(P55C, "SATURATING_MMX_INSTRUCTIONS_EXECUTED", "MMX", 2, "PADDUSB, PACKSSWB"),
+    exactly(P55C, "SATURATIONS_PERFORMED", "MMX", 1, "PADDUSB of 255 and 255"),
+    between(
+        P55C,
+        "MOVD_MOVQ_STORE_STALL_DUE_TO_PREVIOUS_OPERATION",
+        "MMX sums stored",
+        (16 - 6, 16),
+        "16 MOVQ, each right behind its sum: a clock, unless one of 6 lines of code comes then",
+    ),
     exactly(P55C, "MMX_INSTRUCTION_DATA_READS", "MMX", 2, "2 MOVQ"),
     exactly(P55C, "MMX_INSTRUCTION_DATA_WRITES", "MMX", 1, "MOVQ"),
     between(
@@ -265,7 +294,7 @@ pub(crate) const EXPECTATIONS: &[Expectation] = &[
         (2, 3),
         "2 MOVQ, one of them across two lines",
     ),
-    exactly(P55C, "MMX_INSTRUCTION_DATA_WRITE_MISSES", "MMX", 1, "MOVQ"),
+    exactly(P55C, "MMX_INSTRUCTION_DATA_WRITE_MISSES", "MMX stores missed", 32, ONE_EACH),
     exactly(
         P55C,
         "MISALIGNED_DATA_MEMORY_REFERENCE_ON_MMX_INSTRUCTION",
@@ -356,6 +385,17 @@ pub(crate) const EXPECTATIONS: &[Expectation] = &[
     ),
     exactly(K8, "PIPELINE_RESTART_DUE_TO_SELF_MODIFYING_CODE", "changed code", 16, NEXT_STORE),
     exactly(K7, "STORES_TO_ACTIVE_INSTRUCTION_STREAM", "changed code", 16, NEXT_STORE),
+    exactly(K7, "BREAKPOINT_MATCHES_FOR_DR0", "breakpoints", 4, MATCHES),
+    exactly(K7, "BREAKPOINT_MATCHES_FOR_DR1", "breakpoints", 4, MATCHES),
+    exactly(K7, "BREAKPOINT_MATCHES_FOR_DR2", "breakpoints", 4, MATCHES),
+    exactly(K7, "BREAKPOINT_MATCHES_FOR_DR3", "breakpoints", 4, MATCHES),
+    exactly(K8, "DR0_BREAKPOINT_MATCHES", "breakpoints", 4, MATCHES),
+    exactly(K8, "DR1_BREAKPOINT_MATCHES", "breakpoints", 4, MATCHES),
+    exactly(K8, "DR2_BREAKPOINT_MATCHES", "breakpoints", 4, MATCHES),
+    exactly(K8, "DR3_BREAKPOINT_MATCHES", "breakpoints", 4, MATCHES),
+    exactly(K7, "CPU_CLK_UNHALTED", "loads", 262, "a clock each"),
+    exactly(K8, "CPU_CLOCKS_NOT_HALTED", "loads", 262, "a clock each"),
+    exactly(AMD, "INTERRUPTS_MASKED_CYCLES", "loads", 262, MASKED),
     exactly(AMD, "INTERRUPTS_TAKEN", "interrupts", 8, INTERRUPTS),
     exactly(AMD, "INTERRUPTS_MASKED_CYCLES_WITH_INTERRUPT_PENDING", "interrupts", 40, PENDING),
     exactly(AMD, "SEGMENT_REGISTER_LOADS.ES", "segments", 4, SEGMENTS),

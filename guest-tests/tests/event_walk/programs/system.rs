@@ -58,6 +58,42 @@ pub(super) const PROGRAMS: &[Program] = &[
         ..Program::new("MMX", "MMX instructions of each kind, and x87 before and behind", mmx)
     },
     Program {
+        runs_on: |part| part.mmx,
+        prepare: |g| {
+            empty_caches(g)?;
+            g.mov(eax, dword_ptr(SCRATCH))
+        },
+        ..Program::new("MMX sums stored", "16 times a sum, stored to a line that was read", |g| {
+            for _ in 0..16 {
+                g.paddb(mm0, mm1)?;
+                g.movq(qword_ptr(SCRATCH), mm0)?;
+            }
+            g.emms()
+        })
+    },
+    Program {
+        runs_on: |part| part.mmx,
+        prepare: empty_caches,
+        ..Program::new("MMX stores missed", "32 MMX stores to lines that no cache has", |g| {
+            for n in 0..32 {
+                g.movq(qword_ptr(SCRATCH + 64 * n), mm0)?;
+            }
+            g.emms()
+        })
+    },
+    Program {
+        runs_on: |part| part.mmx,
+        prepare: |g| {
+            empty_caches(g)?;
+            g.mov(eax, dword_ptr(SCRATCH))
+        },
+        ..Program::new(
+            "MMX stores",
+            "16 times two MMX stores: to a line that no cache has, and to one that was read",
+            mmx_stores,
+        )
+    },
+    Program {
         runs_on: |part| part.sse,
         set_up: |g| g.set_cr4(1 << 9),
         ..Program::new("SSE", "4 packed and 4 scalar SSE computations, and a comparison", |g| {
@@ -178,4 +214,12 @@ fn mmx(g: &mut Guest) -> Result {
     g.emms()?;
     g.fld1()?;
     g.fstp(st0)
+}
+
+fn mmx_stores(g: &mut Guest) -> Result {
+    for n in 0..16 {
+        g.movq(qword_ptr(SCRATCH + 0x1000 + 64 * n), mm0)?;
+        g.movq(qword_ptr(SCRATCH), mm0)?;
+    }
+    g.emms()
 }
