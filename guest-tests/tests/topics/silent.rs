@@ -14,7 +14,6 @@ const P55C: &[(&str, Event)] = &[
     ("last", event(0x3F)),
 ];
 const P6: &[(&str, Event)] = &[
-    ("dcu_lines_in", event(0x45)),
     ("uops_retired", event(0xC2)),
     ("bus_bnr_drv", event(0x61)),
     ("div", Event { code: 0x13, counter: 1 }),
@@ -22,16 +21,12 @@ const P6: &[(&str, Event)] = &[
 ];
 const K7: &[(&str, Event)] = &[
     ("ecc_errors", event(0x0774)),
-    ("l1d_accesses", event(0x40)),
     ("dispatch_stalls", event(0xD1)),
     ("k8_l2_requests", event(0x077D)),
     ("reserved", event(0xFFAA)),
 ];
 const K8: &[(&str, Event)] = &[
-    ("dram_accesses", event(0x07E0)),
     ("hypertransport", event(0x0FF6)),
-    ("l1d_accesses", event(0x40)),
-    ("l2_misses", event(0x077E)),
     ("dispatch_stalls", event(0xD1)),
     ("reserved", event(0xFFAA)),
 ];
