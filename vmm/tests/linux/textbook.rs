@@ -104,17 +104,17 @@ fn measure(
 }
 
 /// By rows each line is missed once, by columns each word: a column has 256 lines, of which a set holds 2
-/// (K8) or 4 (P6), and they come to no more than 8 sets. Filling the matrix misses nothing, since the kernel
-/// has just cleared each page when it is filled. The kernel leaves some misses to the program besides,
-/// where it had the cache for itself.
+/// (K8) or 4 (P6), and they come to no more than 8 sets. Filling the matrix misses little, since the kernel
+/// has just cleared each page when it is filled: what its page fault needed on the way back, about 8 of a
+/// page's 128 lines in the 16 KiB of a P6. So a tenth more at most.
 fn rows_and_columns() -> Verdict {
     for (cpu, line) in [("k8", 64), ("p6", 32)] {
         let programs = [sum(true).expect("it assembles"), sum(false).expect("it assembles")];
         let [rows, columns] = measure(cpu, "L1-dcache-load-misses", &programs)?;
         let lines = u64::from(MATRIX) / line;
         let words = u64::from(ROWS * COLUMNS);
-        assert!((lines..lines * 21 / 20).contains(&rows), "{cpu}: {rows} misses by rows");
-        assert!((words..words * 21 / 20).contains(&columns), "{cpu}: {columns} by columns");
+        assert!((lines..lines * 11 / 10).contains(&rows), "{cpu}: {rows} misses by rows");
+        assert!((words..words * 11 / 10).contains(&columns), "{cpu}: {columns} by columns");
     }
     Ok(())
 }
