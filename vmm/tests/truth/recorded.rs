@@ -33,7 +33,7 @@ fn what_is_wrong_with_a_recorded_file_is_one_line() -> Verdict {
     let damaged = path("recorded-damaged");
     for (bytes, expected) in [
         (&bytes[..bytes.len() / 2], "is a truncated truth file: "),
-        (&other, "is a truth file of version 9; expected version 1\n"),
+        (&other, "is a truth file of version 9; expected version 2\n"),
     ] {
         std::fs::write(&damaged, bytes).expect("a file");
         let (text, error, status) = vpmu_truth(&damaged, "--json");
