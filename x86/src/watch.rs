@@ -54,6 +54,8 @@ pub trait Watch {
     /// This instruction, the one that retired last, serialises: nothing behind it begins before all before it is
     /// finished.
     fn serialised(&mut self, _cpu: &Cpu, _insn: &Insn) {}
+    /// SFENCE or MFENCE retired: the stores before it are finished before one behind it.
+    fn fenced(&mut self) {}
     /// An exception or interrupt was delivered, from the linear address of the interrupted program to
     /// that of the handler.
     fn delivered(&mut self, _delivery: Delivery, _from: u64, _to: u64) {}
@@ -416,6 +418,10 @@ impl<W: Watch> Observer for Watching<W> {
             len: u16::try_from(block.bytes()).unwrap_or(u16::MAX),
         };
         self.watch.entered(cpu, &self.entered);
+        if W::MODELS {
+            // What the fetch of the block did ends the run behind its first instruction.
+            self.spent = self.watch.is_spent();
+        }
         self.taken = self.counting.committed().taken;
     }
 
@@ -432,14 +438,18 @@ impl<W: Watch> Observer for Watching<W> {
     fn retired(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn) {
         self.report_fetch(insn);
         let traits = TRAITS[insn.op as usize];
-        if traits != 0 || self.has_pending() {
+        if traits & (TOUCHES | TRANSFERS) != 0 || self.has_pending() {
             self.report_effects(cpu, ram, block, insn, traits);
         }
         if self.watch.retired(cpu, ram, insn) {
             self.spent = self.watch.is_spent();
         }
-        if traits & SERIALISES != 0 {
-            self.watch.serialised(cpu, insn);
+        if traits & (SERIALISES | FENCES) != 0 {
+            if traits & SERIALISES != 0 {
+                self.watch.serialised(cpu, insn);
+            } else {
+                self.watch.fenced();
+            }
             self.spent = self.watch.is_spent();
         }
     }
@@ -486,6 +496,8 @@ const TOUCHES: u8 = 1 << 0;
 const TRANSFERS: u8 = 1 << 1;
 /// It serialises.
 const SERIALISES: u8 = 1 << 2;
+/// Stores behind it wait for those before it: SFENCE and MFENCE.
+const FENCES: u8 = 1 << 3;
 
 /// What an operation has to report beside its accesses: nothing, for most.
 static TRAITS: [u8; Operation::ALL.len()] = {
@@ -501,6 +513,9 @@ static TRAITS: [u8; Operation::ALL.len()] = {
         }
         if op.is_serialising() {
             traits[n] |= SERIALISES;
+        }
+        if matches!(op, Operation::Sfence | Operation::Mfence) {
+            traits[n] |= FENCES;
         }
         n += 1;
     }

@@ -9,7 +9,7 @@ use x86_cpu::{
     ram::Ram,
     run::Exit,
     timing::Budget,
-    watch::{AccessKind, Watch, Watching},
+    watch::{AccessKind, Fetch, Watch, Watching},
 };
 
 use crate::machine::*;
@@ -158,4 +158,46 @@ fn a_repeated_instruction_ends_between_iterations() {
     let at = CODE + program.len() as u64 - 3;
     assert!(!halted);
     assert_eq!(place, (at, 2, 64, place.3, DATA + 32 + 33, 3));
+}
+
+/// Counts the blocks that are entered.
+#[derive(Default)]
+struct Entries([u64; 1]);
+
+impl Watch for Entries {
+    const MODELS: bool = true;
+
+    fn entered(&mut self, _: &Cpu, _: &Fetch) {
+        self.0[0] += 1;
+    }
+    fn modelled(&mut self) -> &mut [u64] {
+        &mut self.0
+    }
+    fn is_spent(&self) -> bool {
+        self.0[0] >= 2
+    }
+}
+
+/// What the fetch of a block does belongs to its first instruction: of JMP and three NOPs behind it, the
+/// run ends behind the first NOP.
+#[test]
+fn a_fetch_ends_the_run_behind_the_first_instruction() {
+    let mut a = CodeAssembler::new(64).unwrap();
+    let mut over = a.create_label();
+    a.jmp(over).unwrap();
+    a.int3().unwrap();
+    a.set_label(&mut over).unwrap();
+    a.nop().unwrap();
+    a.nop().unwrap();
+    a.nop().unwrap();
+    a.hlt().unwrap();
+    let mut m = Machine::long();
+    m.write(CODE, &a.assemble(CODE).unwrap());
+    m.cpu.rip = CODE;
+    let mut translations = Translations::new();
+    let observer = Watching::new(Entries::default());
+    let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer };
+    let exit = m.cpu.run(&mut context, &mut translations, Budget::until(u64::MAX));
+    // JMP is two bytes, INT3 and NOP one each.
+    assert_eq!((exit, m.cpu.retired(), m.cpu.rip), (Exit::Leave, 2, CODE + 4));
 }

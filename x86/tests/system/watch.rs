@@ -29,6 +29,7 @@ struct Log {
     transfers: Vec<Transfer>,
     retired: Vec<Operation>,
     serialised: u32,
+    fenced: u32,
     deliveries: Vec<(Delivery, u64, u64)>,
     changes: Vec<ExecutionContext>,
 }
@@ -55,6 +56,9 @@ impl Watch for Log {
     }
     fn serialised(&mut self, _: &Cpu, _: &Insn) {
         self.serialised += 1;
+    }
+    fn fenced(&mut self) {
+        self.fenced += 1;
     }
     fn delivered(&mut self, delivery: Delivery, from: u64, to: u64) {
         self.deliveries.push((delivery, from, to));
@@ -354,4 +358,15 @@ fn it_counts_what_counting_counts() {
     let log = watch(&mut machine(), program);
     let stores = log.accesses.iter().filter(|(a, _)| a.direction == Direction::Store).count();
     assert_eq!((stores as u64, log.transfers.len() as u64), (m.facts.stores, m.facts.branches));
+}
+
+/// LFENCE orders loads alone.
+#[test]
+fn fences_of_stores_are_told() {
+    let log = watch(&mut machine(), |a| {
+        a.sfence()?;
+        a.lfence()?;
+        a.mfence()
+    });
+    assert_eq!((log.fenced, log.serialised), (2, 0));
 }
