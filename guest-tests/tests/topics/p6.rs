@@ -1,13 +1,19 @@
 //! What only P6 has: one enable bit for both counters, event 2Eh that counts nothing without a unit
 //! mask, and counters that take 32 bits and extend the sign (SDM Vol. 3, "PerfEvtSel0 and
-//! PerfEvtSel1 MSRs" and "PerfCtr0 and PerfCtr1 MSRs"; Intel MMX Technology manual, table 6-2).
+//! PerfEvtSel1 MSRs" and "PerfCtr0 and PerfCtr1 MSRs"; Intel MMX Technology manual, table 6-2); and a
+//! local APIC whose registers are not on the bus.
 
 use guest_tests::msr::{EN, OS, P6_EVT_SEL0, P6_EVT_SEL1};
 use guest_tests::part::event;
 use guest_tests::{Guest, Part, Result, SCRATCH, run};
-use iced_x86::code_asm::{dword_ptr, ecx};
+use iced_x86::code_asm::{dword_ptr, ecx, edi};
 
-topics!(one_enable_bit, event_2eh_without_a_unit_mask, writes_extend_the_sign);
+topics!(
+    one_enable_bit,
+    event_2eh_without_a_unit_mask,
+    writes_extend_the_sign,
+    the_local_apic_is_not_on_the_bus,
+);
 
 const INSTRUCTIONS: u64 = 0xC0;
 
@@ -113,5 +119,26 @@ fn writes_extend_the_sign(part: &'static Part) -> Result {
             outcome.expect(&[(&format!("{register}.{value:x}"), held)]);
         }
     }
+    Ok(())
+}
+
+/// Writes of uncacheable memory are partial writes on the bus, event 6Ah. The registers of the I/O APIC are
+/// such memory; "the APIC handles all memory accesses to addresses within the 4-KByte APIC register space
+/// internally and no external bus cycles are produced" (SDM Vol. 3, "Local APIC Block Diagram").
+fn the_local_apic_is_not_on_the_bus(part: &'static Part) -> Result {
+    const TASK_PRIORITY: i32 = 0x80;
+    const IO_APIC: u32 = 0xFEC0_0000;
+    let writes = event(0x6A);
+    let image = Guest::assemble(part, |g| {
+        g.count("local", writes, OS, |g| {
+            (0..4).try_for_each(|_| g.write_lapic(TASK_PRIORITY, 0))
+        })?;
+        g.count("other", writes, OS, |g| {
+            g.mov(edi, IO_APIC)?;
+            g.xor(ecx, ecx)?;
+            (0..4).try_for_each(|_| g.mov(dword_ptr(edi), ecx))
+        })
+    })?;
+    run(part, &image).expect(&[("local", 0), ("other", 4)]);
     Ok(())
 }

@@ -70,6 +70,7 @@ pub static K7: Platform = Platform {
     alignment: AlignmentRule::Quadword,
     apic_version: 0x10,
     max_lvt: 4,
+    local_apic_on_bus: true,
     apic_base_msr: true,
     // The 100 MHz clock of the front-side bus.
     apic_timer_hz: 100_000_000,

@@ -30,6 +30,7 @@ pub static K8: Platform = Platform {
     alignment: AlignmentRule::Quadword,
     apic_version: 0x10,
     max_lvt: 4,
+    local_apic_on_bus: true,
     apic_base_msr: true,
     // The HyperTransport base clock.
     apic_timer_hz: 200_000_000,

@@ -51,6 +51,7 @@ pub static KNC: Platform = Platform {
     // No document or boot log that says more than that it is an integrated one.
     apic_version: 0x10,
     max_lvt: 4,
+    local_apic_on_bus: true,
     apic_base_msr: true,
     // No source gives the clock of the timer.
     apic_timer_hz: 100_000_000,

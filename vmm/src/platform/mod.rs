@@ -63,6 +63,12 @@ pub struct Platform {
     pub apic_version: u8,
     /// The "max LVT entry" field of that register.
     pub max_lvt: u8,
+    /// Whether accesses to the local APIC's registers are seen on the bus. "For P6 family, Pentium 4, and
+    /// Intel Xeon processors, the APIC handles all memory accesses to addresses within the 4-KByte APIC
+    /// register space internally and no external bus cycles are produced. For the Pentium processors with
+    /// an on-chip APIC, bus cycles are produced" (Intel SDM volume 3A, "Local APIC Block Diagram"). For
+    /// AMD's parts, not sourced.
+    pub local_apic_on_bus: bool,
     /// Whether the local APIC has its base address in MSR 1Bh; else it is at FEE0_0000h for good.
     pub apic_base_msr: bool,
     /// Clock in Hz that the local APIC's timer divides.

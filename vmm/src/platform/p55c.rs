@@ -38,6 +38,7 @@ pub static P55C: Platform = Platform {
     alignment: AlignmentRule::Pentium,
     apic_version: 0x10,
     max_lvt: 3,
+    local_apic_on_bus: true,
     apic_base_msr: false,
     // The bus: a third of the clock.
     apic_timer_hz: 66_666_667,

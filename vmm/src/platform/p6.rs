@@ -40,6 +40,7 @@ pub static P6: Platform = Platform {
     alignment: AlignmentRule::Quadword,
     apic_version: 0x11,
     max_lvt: 4,
+    local_apic_on_bus: false,
     apic_base_msr: true,
     // The bus.
     apic_timer_hz: 133_333_333,

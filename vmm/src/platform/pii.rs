@@ -31,6 +31,7 @@ pub static PII: Platform = Platform {
     alignment: AlignmentRule::Quadword,
     apic_version: 0x11,
     max_lvt: 4,
+    local_apic_on_bus: false,
     apic_base_msr: true,
     // The bus.
     apic_timer_hz: 100_000_000,

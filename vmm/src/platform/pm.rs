@@ -38,6 +38,7 @@ pub static PM: Platform = Platform {
     alignment: AlignmentRule::Quadword,
     apic_version: 0x14,
     max_lvt: 5,
+    local_apic_on_bus: false,
     apic_base_msr: true,
     // The bus: 100 MHz, four transfers a clock.
     apic_timer_hz: 100_000_000,

@@ -27,6 +27,7 @@ pub static PPRO: Platform = Platform {
     alignment: AlignmentRule::Quadword,
     apic_version: 0x11,
     max_lvt: 4,
+    local_apic_on_bus: false,
     apic_base_msr: true,
     // The bus: a third of the clock.
     apic_timer_hz: 66_666_667,

@@ -317,7 +317,7 @@ impl Soft {
             outcome
         } else if let Some(mut modelling) = models {
             let Running { vcpu, siblings, board, ram } = running;
-            modelling.begin(vcpu);
+            modelling.begin(vcpu, board);
             let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
             let Modelling { observer, mut translations, signals } = modelling;
             let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| act.act(cpu, cx, &mut translations);
@@ -443,7 +443,7 @@ impl Recording {
     ) -> (A::Outcome, Self, Modelling) {
         let Self { mut recorder, translations, mut modelled } = self;
         let Running { vcpu, siblings, board, ram } = running;
-        modelling.begin(vcpu);
+        modelling.begin(vcpu, board);
         modelling.log(vcpu.id, recorder.signals());
         recorder.begin(vcpu.id, &vcpu.cpu, true);
         let before = vcpu.pmu.programmings();

@@ -30,6 +30,7 @@ mod out_of_order;
 use self::in_order::InOrder;
 use super::vcpu::Vcpu;
 use crate::boot::memory::RamLayout;
+use crate::engine::Board;
 use crate::platform::{MemoryTypes, PageAttributes};
 
 /// In a page-table entry: PWT, PCD, and the PAT bit of a small and of a large page.
@@ -60,6 +61,9 @@ pub(super) struct Model {
     running: usize,
     /// The instructions of the running block have been fetched, all at once.
     is_fetched: bool,
+    /// Guest-physical address of the page of the running processor's local APIC, if accesses to it stay
+    /// in the processor.
+    internal_page: Option<u64>,
 }
 
 /// What is known of a processor.
@@ -103,6 +107,7 @@ impl Modelling {
             processors: vcpus.iter().map(processor).collect(),
             running: 0,
             is_fetched: false,
+            internal_page: None,
         };
         let live = vcpus.first().map(|vcpu| &vcpu.pmu.personality().live);
         let signals = live.map_or(SignalSet::EMPTY, |live| {
@@ -121,8 +126,11 @@ impl Modelling {
     }
 
     /// A processor is about to run.
-    pub(super) fn begin(&mut self, vcpu: &Vcpu) {
+    pub(super) fn begin(&mut self, vcpu: &Vcpu, board: &Board) {
         self.observer.restart();
+        let local_apic = board.chipset.irq.lapic(vcpu.id).page();
+        self.observer.watch.internal_page =
+            local_apic.filter(|_| !board.platform.local_apic_on_bus);
         self.observer.watch.begin(vcpu, &self.signals);
     }
 
@@ -294,12 +302,16 @@ impl Watch for Box<Model> {
 
     #[inline]
     fn accessed(&mut self, cpu: &Cpu, ram: &Ram, access: &Access, kind: AccessKind) {
-        let Model { system, processors, running, .. } = &mut **self;
+        let Model { system, processors, running, internal_page, .. } = &mut **self;
         let Access { linear, physical, second_page, bytes, elements, direction, target } = *access;
-        if target == Target::Port {
-            let write = direction == Direction::Store;
-            system.access_port(*running, physical as u16, bytes, write);
-            return;
+        match target {
+            Target::Port => {
+                let write = direction == Direction::Store;
+                system.access_port(*running, physical as u16, bytes, write);
+                return;
+            }
+            Target::Mmio if *internal_page == Some(physical & !0xfff) => return,
+            Target::Mmio | Target::Memory => {}
         }
         let operation = match direction {
             Direction::Load => system::Operation::Load,
@@ -385,6 +397,11 @@ impl Watch for Box<Model> {
             }
             _ => {}
         }
+    }
+
+    fn fenced(&mut self) {
+        let running = self.running;
+        self.system.serialise(running);
     }
 
     fn delivered(&mut self, _: Delivery, from: u64, to: u64) {
