@@ -107,8 +107,9 @@ impl Outside<'_, '_> {
             }
             stretch.cycles = stretch.cycles.min(1);
             let levels = self.demand.signals.iter().filter(|signal| signal.is_level());
-            let mut levels: Vec<_> =
-                levels.map(|signal| (signal, stretch.cut_to_one(signal))).collect();
+            let rests = levels.map(|signal| (signal, stretch.cut_to_one(signal)));
+            // Without a model there is none, and nothing is allocated.
+            let mut levels: Vec<_> = rests.filter(|&(_, rest)| rest != 0).collect();
             pmis = pmis.with(self.count_at_once(stretch));
             // A state that a model says lasts for cycles is there in each of them, whatever the clock.
             while levels.iter().any(|&(_, rest)| rest != 0) {

@@ -5,9 +5,9 @@
 //!
 //! The clock of the pipeline is its own: caches and bus are asked by it, but the machine's time goes on as
 //! if there were no pipeline. It stands still while the processor is halted or nothing is told of it, so that
-//! what is counted does not depend on how long that was. What is not modelled: operands on which clocks depend, the waits of a repeated
-//! instruction that is interrupted, and where fetch loses cycles to entries of the target buffer that are of
-//! no branch.
+//! what is counted does not depend on how long that was. What is not modelled: operands on which clocks
+//! depend, the waits of a repeated instruction that is interrupted, and where fetch loses cycles to entries of
+//! the target buffer that are of no branch.
 
 mod description;
 #[cfg(test)]
