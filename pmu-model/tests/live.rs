@@ -146,7 +146,9 @@ fn models_are_live_where_an_event_selects_them() {
         (Signal::HwPrefetchUp, &["pm"]),
         (Signal::NbRequestCpuToMem, &["k8"]),
         (Signal::SoftPrefetchT1, &["p6", "pm"]),
-        (Signal::UopRetired, &[]),
+        (Signal::UopRetired, &["ppro", "pii", "p6", "pm", "k7", "k8"]),
+        (Signal::UopEsp, &["pm"]),
+        (Signal::StallAgi, &["p55c"]),
     ] {
         for personality in Personality::ALL.iter().filter(|personality| personality.name != "knc") {
             let live = personality.live.of(Tier::Microarchitecture).contains(signal);

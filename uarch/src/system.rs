@@ -45,6 +45,8 @@ struct Processor {
     window_end: u64,
     /// A transfer was taken since.
     redirected: bool,
+    /// The running instruction has written to code that was fetched: what is behind it starts again.
+    restarts: bool,
     /// When the running instruction began, in cycles.
     time: u64,
 }
@@ -154,6 +156,7 @@ impl System {
             next: 0,
             window_end: 0,
             redirected: true,
+            restarts: false,
             time: 0,
         };
         Self {
@@ -388,7 +391,14 @@ impl System {
             self.occurrences[processor].fire(Signal::FlushSmc, 1);
             // The pipeline restarts: what was fetched behind the instruction is fetched again.
             self.processors[processor].redirected = true;
+            self.processors[processor].restarts = true;
         }
+    }
+
+    /// Whether what is behind the running instruction starts again, since this was last asked for.
+    #[inline(always)]
+    pub fn take_restart(&mut self, processor: usize) -> bool {
+        std::mem::take(&mut self.processors[processor].restarts)
     }
 
     /// A port is accessed. Cycles until it has answered.

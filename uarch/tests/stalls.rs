@@ -48,6 +48,7 @@ const NORMAL: Execution = Execution {
     resync: false,
     float_exception: false,
     iterations: 0,
+    continued: false,
     segment: 0,
 };
 

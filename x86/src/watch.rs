@@ -29,12 +29,18 @@ pub trait Watch {
 
     /// A block is entered: straight-line code, of which every instruction is fetched unless an earlier
     /// one does not go on to it.
-    fn entered(&mut self, _cpu: &Cpu, _fetch: &Fetch) {}
+    fn entered(&mut self, _cpu: &Cpu, _block: &impl Code, _fetch: &Fetch) {}
     /// An instruction begins, of which nothing more may come: it may fault, or stop and begin again.
     /// Whether it did anything of which [`Watch::is_spent`] may tell. What is fetched is computed where it
     /// is asked for.
     #[inline(always)]
-    fn begins(&mut self, _cpu: &Cpu, _ram: &Ram, _fetch: impl FnOnce() -> Fetch) -> bool {
+    fn begins(
+        &mut self,
+        _cpu: &Cpu,
+        _ram: &Ram,
+        _insn: &Insn,
+        _fetch: impl FnOnce() -> Fetch,
+    ) -> bool {
         false
     }
     /// An instruction was fetched, which retires or stops after finished iterations.
@@ -44,6 +50,8 @@ pub trait Watch {
     /// The processor walked the page tables, because its software TLB had no entry. The TLB of a
     /// modelled processor has other misses: its model asks [`Cpu::look_up`] what a walk would read.
     fn walked(&mut self, _walk: &Walk) {}
+    /// Iterations of a repeated instruction are finished, and their accesses have been told.
+    fn iterated(&mut self, _insn: &Insn) {}
     /// A control transfer retired.
     fn branched(&mut self, _transfer: &Transfer) {}
     /// An instruction retired. Whether that did anything of which [`Watch::is_spent`] may tell.
@@ -417,7 +425,7 @@ impl<W: Watch> Observer for Watching<W> {
             second_page: block.second_page(),
             len: u16::try_from(block.bytes()).unwrap_or(u16::MAX),
         };
-        self.watch.entered(cpu, &self.entered);
+        self.watch.entered(cpu, block, &self.entered);
         if W::MODELS {
             // What the fetch of the block did ends the run behind its first instruction.
             self.spent = self.watch.is_spent();
@@ -429,7 +437,7 @@ impl<W: Watch> Observer for Watching<W> {
     fn begins(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {
         self.fetched = false;
         let entered = self.entered;
-        if self.watch.begins(cpu, ram, || entered.instruction(insn)) {
+        if self.watch.begins(cpu, ram, insn, || entered.instruction(insn)) {
             self.spent = self.watch.is_spent();
         }
     }
@@ -482,6 +490,8 @@ impl<W: Watch> Observer for Watching<W> {
         self.report_fetch(insn);
         self.fetched = true;
         self.report(cpu, ram, |access| kind(insn, access.direction, Class::NONE));
+        self.watch.iterated(insn);
+        self.spent = self.watch.is_spent();
     }
 
     fn roll_back(&mut self, mark: Mark) {

@@ -5,7 +5,7 @@
 //! Linux) knows 48. A reserved event code counts nothing.
 
 use super::k7_events::EVENTS;
-use super::live::MODELS;
+use super::live::{MODELS, OUT_OF_ORDER_PIPELINE};
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, amd,
     index_by_code,
@@ -32,7 +32,7 @@ pub(super) static K7: Personality = Personality {
     init: InitRule::Keeps,
     northbridge: None,
     mask_must_be_named: &[],
-    live: LiveSignals::with_models(MODELS).selected_by(EVENTS),
+    live: LiveSignals::with_models(MODELS).and(OUT_OF_ORDER_PIPELINE).selected_by(EVENTS),
     events: EVENTS,
     by_code: &BY_CODE,
 };

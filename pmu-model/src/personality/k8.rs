@@ -6,7 +6,7 @@
 //! event code counts nothing.
 
 use super::k8_events::EVENTS;
-use super::live::MODELS;
+use super::live::{MODELS, OUT_OF_ORDER_PIPELINE};
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Northbridge, Personality, PmiRule, Programming,
     amd, index_by_code,
@@ -33,7 +33,7 @@ pub(super) static K8: Personality = Personality {
     init: InitRule::Keeps,
     northbridge: Some(Northbridge { first: 0xE0, last: 0xFF, cores_per_node: 1 }),
     mask_must_be_named: &[],
-    live: LiveSignals::with_models(MODELS).selected_by(EVENTS),
+    live: LiveSignals::with_models(MODELS).and(OUT_OF_ORDER_PIPELINE).selected_by(EVENTS),
     events: EVENTS,
     by_code: &BY_CODE,
 };

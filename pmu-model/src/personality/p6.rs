@@ -8,7 +8,7 @@
 //! - `EN` of `PerfEvtSel1` can be written and read, and does nothing.
 //! - An event on a counter that cannot count it counts nothing.
 
-use super::live::MODELS;
+use super::live::{MODELS, OUT_OF_ORDER_PIPELINE};
 use super::p6_events::{PII as PII_EVENTS, PIII as PIII_EVENTS, PPRO as PPRO_EVENTS};
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, index_by_code,
@@ -36,7 +36,7 @@ pub(super) static PPRO: Personality = Personality {
     init: InitRule::Keeps,
     northbridge: None,
     mask_must_be_named: &[0x28, 0x29, 0x2A, 0x2E],
-    live: LiveSignals::with_models(MODELS).selected_by(&PPRO_EVENTS),
+    live: LiveSignals::with_models(MODELS).and(OUT_OF_ORDER_PIPELINE).selected_by(&PPRO_EVENTS),
     events: &PPRO_EVENTS,
     by_code: &PPRO_BY_CODE,
 };
@@ -46,7 +46,7 @@ pub(super) static PII: Personality = Personality {
     name: "pii",
     part: "Intel Pentium II (family 6 models 3, 5, 6)",
     mask_must_be_named: &[0x28, 0x29, 0x2A, 0x2E, 0xB3, 0xCC, 0xD4, 0xD5],
-    live: LiveSignals::with_models(MODELS).selected_by(&PII_EVENTS),
+    live: LiveSignals::with_models(MODELS).and(OUT_OF_ORDER_PIPELINE).selected_by(&PII_EVENTS),
     events: &PII_EVENTS,
     by_code: &PII_BY_CODE,
     ..PPRO
@@ -57,7 +57,7 @@ pub(super) static PIII: Personality = Personality {
     name: "p6",
     part: "Intel Pentium III (family 6 models 7, 8, 10, 11)",
     mask_must_be_named: &[0x07, 0x28, 0x29, 0x2A, 0x2E, 0x4B, 0xB3, 0xCC, 0xD4, 0xD5, 0xD8, 0xD9],
-    live: LiveSignals::with_models(MODELS).selected_by(&PIII_EVENTS),
+    live: LiveSignals::with_models(MODELS).and(OUT_OF_ORDER_PIPELINE).selected_by(&PIII_EVENTS),
     events: &PIII_EVENTS,
     by_code: &PIII_BY_CODE,
     ..PPRO

@@ -73,6 +73,8 @@ const K8_CORE: Core = Core {
     forwarding: StoreForwarding { granule_shift: 2, aligned: true, low_byte: true },
     // Not sourced: as long as a load takes.
     forward_delay: 3,
+    // One at least: OG8 5.2 page 95.
+    misaligned: 1,
     redirect: AMD_REDIRECT,
     // Not sourced.
     decode_redirect: 4,
@@ -147,6 +149,8 @@ const P6_CORE: Core = Core {
     forwarding: StoreForwarding { granule_shift: 0, aligned: false, low_byte: false },
     // Not sourced.
     forward_delay: 3,
+    // Not sourced.
+    misaligned: 6,
     // 10 cycles at least: Fog 22.2.2 has 10 to 20. See `AMD_REDIRECT` for the stages.
     redirect: 10 + 1 - 1 - 1 - 2,
     // Not sourced.

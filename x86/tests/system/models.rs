@@ -3,7 +3,7 @@
 
 use iced_x86::code_asm::*;
 use x86_cpu::{
-    block::Translations,
+    block::{Code, Translations},
     cpu::Cpu,
     observe::{Access, Cx},
     ram::Ram,
@@ -167,7 +167,7 @@ struct Entries([u64; 1]);
 impl Watch for Entries {
     const MODELS: bool = true;
 
-    fn entered(&mut self, _: &Cpu, _: &Fetch) {
+    fn entered(&mut self, _: &Cpu, _: &impl Code, _: &Fetch) {
         self.0[0] += 1;
     }
     fn modelled(&mut self) -> &mut [u64] {

@@ -3,7 +3,7 @@
 
 use iced_x86::{IcedError, code_asm::*};
 use x86_cpu::{
-    block::Translations,
+    block::{Code, Translations},
     cpu::Cpu,
     insn::Insn,
     observe::{Access, Cx, Delivery, Direction, Target, Walk},
@@ -35,7 +35,7 @@ struct Log {
 }
 
 impl Watch for Log {
-    fn entered(&mut self, _: &Cpu, fetch: &Fetch) {
+    fn entered(&mut self, _: &Cpu, _: &impl Code, fetch: &Fetch) {
         self.entries.push(*fetch);
     }
     fn fetched(&mut self, fetch: &Fetch) {

@@ -30,6 +30,8 @@ pub struct Core {
     pub forwarding: StoreForwarding,
     /// Cycles after a store has its data until a load that it is forwarded to has it.
     pub forward_delay: u8,
+    /// Cycles that a misaligned access takes more.
+    pub misaligned: u8,
     /// Cycles from the execution of a mispredicted branch until the first window of the right path is
     /// there.
     pub redirect: u8,

@@ -46,7 +46,9 @@ impl Pipeline {
             self.note_parts(instruction, flow.retired);
         }
         occurrences.fire(Signal::UopRetired, total as u64);
-        occurrences.fire(Signal::InsnDecoded, 1);
+        if !execution.continued {
+            occurrences.fire(Signal::InsnDecoded, 1);
+        }
         if row.behaviour != 0 || execution.resync {
             self.finish_specially(row, flow, occurrences);
         }
@@ -97,6 +99,9 @@ impl Pipeline {
         if is(behaviour::SERIALISES) {
             self.hold = flow.retired + 1;
             self.hold_for = Hold::Serialisation;
+        }
+        if flow.execution.resync {
+            occurrences.fire(Signal::FlushResync, 1);
         }
         if is(behaviour::FAR) || flow.execution.resync {
             self.hold = flow.retired + 1;

@@ -188,6 +188,8 @@ pub struct Execution {
     pub float_exception: bool,
     /// Iterations of a REP.
     pub iterations: u32,
+    /// They are further ones of an instruction that has begun: what it executes once has been executed.
+    pub continued: bool,
     /// The segment register that it loads, by the numbers of the encoding.
     pub segment: u8,
 }

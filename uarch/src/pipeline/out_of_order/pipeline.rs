@@ -123,6 +123,13 @@ impl Pipeline {
         self.retirement.last
     }
 
+    /// The cycle of the last dispatch: about when the next instruction can access memory.
+    #[inline(always)]
+    #[must_use]
+    pub fn dispatched(&self) -> u64 {
+        self.dispatched
+    }
+
     /// The last cycles in which macro-operations retired, with how many, that come behind the first
     /// `seen` ones; and how many there have been in all, to be `seen` the next time. The cycle of the
     /// last retirement comes only when it is over. 64 are remembered.
@@ -171,7 +178,14 @@ impl Pipeline {
         let row = instruction.row;
         let fetched = self.fetch(instruction, execution, occurrences);
         let extra = self.synchronise_stack(instruction, occurrences);
-        let total = extra + row.macro_ops() + row.each.len() * execution.iterations as usize;
+        let (once, steps) = match execution.continued {
+            true => (&[][..], 0),
+            false => (row.operations, row.steps),
+        };
+        let total = extra
+            + once.len()
+            + usize::from(steps)
+            + row.each.len() * execution.iterations as usize;
         let decoded = match self.core.decoders {
             Decoders::Lines { double } => {
                 let decode = match row.decode {
@@ -223,7 +237,7 @@ impl Pipeline {
             flow.sources = flow.sources.max(flow.pointer);
             (fresh, earliest) = (false, 0);
         }
-        for operation in row.operations {
+        for operation in once {
             self.macro_op(operation, fresh, earliest, &mut flow, occurrences);
             (fresh, earliest) = (false, 0);
         }
@@ -234,13 +248,15 @@ impl Pipeline {
                     (fresh, earliest) = (false, 0);
                 }
             }
-            for _ in 0..row.steps {
+            for _ in 0..steps {
                 let step = self.core.table.step;
                 self.another_op(&step, fresh, earliest, &mut flow, occurrences);
                 (fresh, earliest) = (false, 0);
             }
         }
-        self.finish(instruction, destinations, &flow, total, occurrences);
+        if total > 0 || !execution.continued {
+            self.finish(instruction, destinations, &flow, total, occurrences);
+        }
         flow.retired
     }
 

@@ -152,7 +152,7 @@ impl Execution {
     #[inline(always)]
     pub(super) fn is_plain(&self) -> bool {
         self.fetch_delay | self.fill_wait | self.iterations == 0
-            && !(self.locked | self.resync | self.float_exception)
+            && !(self.locked | self.resync | self.float_exception | self.continued)
     }
 }
 

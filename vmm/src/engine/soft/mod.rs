@@ -33,7 +33,7 @@ use x86_cpu::ram::Ram;
 use x86_cpu::run::Exit;
 use x86_cpu::timing::{Budget, CycleCosts};
 
-use self::model::Modelling;
+use self::model::{Cache, Modelling};
 use self::outside::Outside;
 use self::recorded::Recorded;
 pub(crate) use self::stretch::fact;
@@ -317,7 +317,7 @@ impl Soft {
             outcome
         } else if let Some(mut modelling) = models {
             let Running { vcpu, siblings, board, ram } = running;
-            modelling.begin(vcpu, board);
+            modelling.begin(vcpu, board, Cache::Models);
             let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
             let Modelling { observer, mut translations, signals } = modelling;
             let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| act.act(cpu, cx, &mut translations);
@@ -443,7 +443,7 @@ impl Recording {
     ) -> (A::Outcome, Self, Modelling) {
         let Self { mut recorder, translations, mut modelled } = self;
         let Running { vcpu, siblings, board, ram } = running;
-        modelling.begin(vcpu, board);
+        modelling.begin(vcpu, board, Cache::Recorded);
         modelling.log(vcpu.id, recorder.signals());
         recorder.begin(vcpu.id, &vcpu.cpu, true);
         let before = vcpu.pmu.programmings();

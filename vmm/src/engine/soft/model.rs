@@ -9,11 +9,8 @@ use pmu_model::{Pmu, Signal, SignalSet, Tier};
 use uarch::cache::{Hint, Kind, MemoryType};
 use uarch::system::{self, DataAccess, PageTables, System};
 use uarch::tlb::{Page, PageSize};
-use uarch::{
-    branch,
-    part::{Part, Pipeline},
-};
-use x86_cpu::block::Translations;
+use uarch::{branch, part::Part};
+use x86_cpu::block::{Code, Translations};
 use x86_cpu::cpu::Cpu;
 use x86_cpu::insn::Insn;
 use x86_cpu::observe::{Access, Delivery, Direction, Target, Walk, WalkedEntry};
@@ -24,10 +21,11 @@ use x86_cpu::watch::{
 };
 
 mod in_order;
-#[allow(dead_code, reason = "the engine does not time by pipelines yet")]
 mod out_of_order;
+mod pipeline;
 
-use self::in_order::InOrder;
+pub(super) use self::pipeline::Cache;
+use self::pipeline::{Descriptions, Pipeline};
 use super::vcpu::Vcpu;
 use crate::boot::memory::RamLayout;
 use crate::engine::Board;
@@ -59,6 +57,9 @@ pub(super) struct Model {
     processors: Vec<Processor>,
     /// The one that runs.
     running: usize,
+    /// Pipelines are told what is executed.
+    times: bool,
+    descriptions: Descriptions,
     /// The instructions of the running block have been fetched, all at once.
     is_fetched: bool,
     /// Guest-physical address of the page of the running processor's local APIC, if accesses to it stay
@@ -68,8 +69,9 @@ pub(super) struct Model {
 
 /// What is known of a processor.
 struct Processor {
-    /// Its pipeline, if that is modelled.
-    pipeline: Option<InOrder>,
+    pipeline: Pipeline,
+    /// By how many cycles the clock of its models is ahead of virtual time, while no pipeline has it.
+    ahead: u64,
     memory_types: MemoryTypes,
     /// [`crate::platform::MsrBank::writes`] when they were.
     as_of: u64,
@@ -90,12 +92,9 @@ impl Modelling {
         let regions = ram.regions();
         let ranges: Vec<_> =
             regions.iter().map(|&(start, bytes)| start.0..start.0 + bytes as u64).collect();
-        let pipeline = || match part.pipeline {
-            Pipeline::InOrder { parameters, rows_of } => Some(InOrder::new(parameters, rows_of)),
-            Pipeline::OutOfOrder(_) => None,
-        };
         let processor = |vcpu: &Vcpu| Processor {
-            pipeline: pipeline(),
+            pipeline: Pipeline::new(&part.pipeline),
+            ahead: 0,
             memory_types: MemoryTypes::new(&vcpu.bank),
             as_of: vcpu.bank.writes(),
             epochs: vcpu.cpu.translation_epochs(),
@@ -106,6 +105,8 @@ impl Modelling {
             system: System::new(part, vcpus.len(), &ranges),
             processors: vcpus.iter().map(processor).collect(),
             running: 0,
+            times: true,
+            descriptions: Descriptions::new(&part.pipeline),
             is_fetched: false,
             internal_page: None,
         };
@@ -126,7 +127,9 @@ impl Modelling {
     }
 
     /// A processor is about to run.
-    pub(super) fn begin(&mut self, vcpu: &Vcpu, board: &Board) {
+    /// `translations` are the blocks that it executes.
+    pub(super) fn begin(&mut self, vcpu: &Vcpu, board: &Board, translations: Cache) {
+        self.observer.watch.descriptions.choose(translations as usize);
         self.observer.restart();
         let local_apic = board.chipset.irq.lapic(vcpu.id).page();
         self.observer.watch.internal_page =
@@ -151,9 +154,7 @@ impl Modelling {
     pub(super) fn end(&mut self, vcpu: &Vcpu) {
         let Model { system, running, processors, .. } = &mut *self.observer.watch;
         system.occurrences(*running).fired().fill(0);
-        if let Some(pipeline) = &mut processors[*running].pipeline {
-            pipeline.suspend(&vcpu.cpu);
-        }
+        processors[*running].pipeline.suspend(&vcpu.cpu);
     }
 }
 
@@ -173,9 +174,7 @@ impl Model {
             self.system.change_memory(vcpu.id, processor.paging);
         }
         self.notice_cache_disable(&vcpu.cpu);
-        if let Some(pipeline) = &mut self.processors[vcpu.id].pipeline {
-            pipeline.resume(&vcpu.cpu);
-        }
+        self.processors[vcpu.id].pipeline.resume(&vcpu.cpu);
         self.system.set_time(vcpu.id, self.time(&vcpu.cpu));
         let occurrences = self.system.occurrences(vcpu.id);
         occurrences.clear_budgets();
@@ -186,11 +185,11 @@ impl Model {
         }
     }
 
-    /// The time for the models: of the pipeline, or else of the machine.
+    /// The clock of the running processor's models: of its pipeline, or else virtual time.
     #[inline(always)]
     fn time(&self, cpu: &Cpu) -> u64 {
-        let pipeline = &self.processors[self.running].pipeline;
-        pipeline.as_ref().map_or(cpu.time, InOrder::time)
+        let processor = &self.processors[self.running];
+        if self.times { processor.pipeline.time() } else { cpu.time + processor.ahead }
     }
 
     /// CR0.CD may have changed.
@@ -273,8 +272,11 @@ impl Watch for Box<Model> {
     const MODELS: bool = true;
 
     #[inline(always)]
-    fn entered(&mut self, cpu: &Cpu, fetch: &Fetch) {
+    fn entered(&mut self, cpu: &Cpu, block: &impl Code, fetch: &Fetch) {
         self.notice_translations(cpu);
+        if self.times {
+            self.descriptions.entered(cpu, block);
+        }
         let running = self.running;
         let time = self.time(cpu);
         let Fetch { linear, physical, second_page, len } = *fetch;
@@ -283,14 +285,9 @@ impl Watch for Box<Model> {
     }
 
     #[inline(always)]
-    fn begins(&mut self, cpu: &Cpu, ram: &Ram, fetch: impl FnOnce() -> Fetch) -> bool {
-        let Model { processors, running, is_fetched, .. } = &mut **self;
-        if let Some(pipeline) = &mut processors[*running].pipeline {
-            let fetch = fetch();
-            pipeline.begins(cpu, ram, &fetch);
-            if !*is_fetched {
-                self.fetch(cpu, ram, &fetch);
-            }
+    fn begins(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn, fetch: impl FnOnce() -> Fetch) -> bool {
+        if self.times {
+            self.begins_in_pipeline(cpu, ram, insn, &fetch());
             return true;
         }
         if self.is_fetched {
@@ -302,7 +299,7 @@ impl Watch for Box<Model> {
 
     #[inline]
     fn accessed(&mut self, cpu: &Cpu, ram: &Ram, access: &Access, kind: AccessKind) {
-        let Model { system, processors, running, internal_page, .. } = &mut **self;
+        let Model { system, processors, running, times, internal_page, .. } = &mut **self;
         let Access { linear, physical, second_page, bytes, elements, direction, target } = *access;
         match target {
             Target::Port => {
@@ -332,7 +329,8 @@ impl Watch for Box<Model> {
         let tables = Tables { cpu, ram, of: &processors[*running] };
         let access = DataAccess { linear, physical, second_page, bytes, elements, operation, kind };
         let cycles = system.access(*running, &tables, &access);
-        if let Some(pipeline) = &mut processors[*running].pipeline {
+        if *times {
+            let pipeline = &mut processors[*running].pipeline;
             pipeline.accessed(cpu, &access, cycles);
             system.set_time(*running, pipeline.time());
         }
@@ -367,16 +365,29 @@ impl Watch for Box<Model> {
         let running = self.running;
         let transfer = branch::Transfer { from, last, next, to, kind, taken };
         let outcome = self.system.transfer(running, &transfer);
-        if let Some(pipeline) = &mut self.processors[running].pipeline {
-            pipeline.branched(taken, outcome);
+        if self.times {
+            self.processors[running].pipeline.branched(taken, outcome);
+        }
+    }
+
+    fn iterated(&mut self, insn: &Insn) {
+        if self.times {
+            let Model { system, processors, running, descriptions, .. } = &mut **self;
+            let pipeline = &mut processors[*running].pipeline;
+            pipeline.iterated(descriptions, insn, system.occurrences(*running));
+            system.set_time(*running, pipeline.time());
         }
     }
 
     #[inline(always)]
     fn retired(&mut self, cpu: &Cpu, _: &Ram, insn: &Insn) -> bool {
-        let Model { system, processors, running, .. } = &mut **self;
-        let Some(pipeline) = &mut processors[*running].pipeline else { return false };
-        pipeline.retired(cpu, insn, system.occurrences(*running));
+        let Model { system, processors, running, times, descriptions, .. } = &mut **self;
+        if !*times {
+            return false;
+        }
+        let restart = system.take_restart(*running);
+        let pipeline = &mut processors[*running].pipeline;
+        pipeline.retired(descriptions, cpu, insn, restart, system.occurrences(*running));
         system.set_time(*running, pipeline.time());
         true
     }
@@ -407,8 +418,10 @@ impl Watch for Box<Model> {
     fn delivered(&mut self, _: Delivery, from: u64, to: u64) {
         let running = self.running;
         self.system.interrupted(running, from, to);
-        if let Some(pipeline) = &mut self.processors[running].pipeline {
-            pipeline.delivered();
+        if self.times {
+            let Model { system, processors, descriptions, .. } = &mut **self;
+            let pipeline = &mut processors[running].pipeline;
+            pipeline.delivered(descriptions, system.occurrences(running));
         }
     }
 
@@ -437,14 +450,25 @@ impl Model {
     /// Fetches an instruction.
     #[inline(never)]
     fn fetch(&mut self, cpu: &Cpu, ram: &Ram, fetch: &Fetch) {
-        let Self { system, processors, running, .. } = self;
+        let Self { system, processors, running, times, .. } = self;
         let tables = Tables { cpu, ram, of: &processors[*running] };
         let Fetch { linear, physical, second_page, len } = *fetch;
         let fetch = system::Fetch { linear, physical, second_page, bytes: len.into() };
         let cycles = system.fetch(*running, &tables, &fetch);
-        if let Some(pipeline) = &mut processors[*running].pipeline {
+        if *times {
+            let pipeline = &mut processors[*running].pipeline;
             pipeline.fetched(cycles);
             system.set_time(*running, pipeline.time());
+        }
+    }
+
+    /// An instruction begins, of which the pipeline is told.
+    #[inline(never)]
+    fn begins_in_pipeline(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn, fetch: &Fetch) {
+        let pipeline = &mut self.processors[self.running].pipeline;
+        pipeline.begins(&self.descriptions, cpu, ram, insn, fetch);
+        if !self.is_fetched {
+            self.fetch(cpu, ram, fetch);
         }
     }
 }

@@ -2,14 +2,13 @@
 
 use uarch::part::pipelines::{K8, P6, PM};
 use uarch::pipeline::out_of_order::table::Decode;
-use uarch::pipeline::out_of_order::{Core, Execution, Forwarding, registers};
+use uarch::pipeline::out_of_order::{Core, registers};
 use x86_cpu::effects::Mode;
 use x86_cpu::features::Features;
 use x86_cpu::insn::Insn;
 use x86_cpu::mode::CodeSize;
-use x86_cpu::observe::{Access, Direction, Target};
 
-use super::super::{Accesses, Blocks, Preparation, Registers, operands};
+use super::super::{Blocks, Preparation, Registers, operands};
 
 const EAX: Registers = 1 << 0;
 const ECX: Registers = 1 << 1;
@@ -292,43 +291,6 @@ fn locks_and_segments() {
     }
 }
 
-/// MOV [1000h], AH; MOV [1008h], ECX; MOV EAX, [1008h]; MOV AL, [1000h]; ADD [1008h], EAX, which loads before
-/// it stores; MOV EAX, [1008h]: AMD 25112 section 5.5.
-#[test]
-fn loads_behind_stores() {
-    use Forwarding::{Blocked, From, None};
-    let preparation = Preparation::new(&K8);
-    let mut accesses = Accesses::new(&K8);
-    let access = |linear, bytes, direction| Access {
-        linear,
-        physical: linear,
-        second_page: Option::None,
-        bytes,
-        elements: 1,
-        direction,
-        target: Target::Memory,
-    };
-    for (bytes, access, expected) in [
-        (&[0x88, 0x25, 0, 0x10, 0, 0][..], access(0x1000, 1, Direction::Store), None),
-        (&[0x89, 0x0d, 8, 0x10, 0, 0], access(0x1008, 4, Direction::Store), None),
-        (&[0x8b, 0x05, 8, 0x10, 0, 0], access(0x1008, 4, Direction::Load), From(0)),
-        (&[0x8a, 0x05, 0, 0x10, 0, 0], access(0x1000, 1, Direction::Load), Blocked(1)),
-        (&[0x01, 0x05, 8, 0x10, 0, 0], access(0x1008, 4, Direction::Modify), From(0)),
-        (&[0x8b, 0x05, 8, 0x10, 0, 0], access(0x1008, 4, Direction::Load), From(0)),
-        (&[0x8a, 0x05, 0, 0x10, 0, 0], access(0x1000, 1, Direction::Load), Blocked(2)),
-    ] {
-        let mode = Mode::new(CodeSize::Bits32);
-        let (insn, class) = Insn::decode(Features::K8, mode, bytes).expect("whole");
-        let prepared = preparation.prepare(&insn, class, mode);
-        let mut execution = Execution::default();
-        accesses.begin(&prepared, 0);
-        accesses.note(&prepared, &access, &mut execution);
-        assert_eq!(execution.forwarding, expected, "{bytes:02x?}");
-        let loads = access.direction != Direction::Store;
-        assert_eq!(execution.load_address, if loads { access.linear } else { 0 });
-    }
-}
-
 /// A block is prepared when it is executed first, and again when another has its place.
 #[test]
 fn blocks_are_prepared_once() {
@@ -336,11 +298,11 @@ fn blocks_are_prepared_once() {
     let (insn, mode) = decode(CodeSize::Bits32, &[0x90]);
     let (mut blocks, mut times) = (Blocks::default(), 0);
     for (place, serial, expected) in [(3, 1, 1), (3, 1, 1), (0, 2, 2), (3, 1, 2), (3, 5, 3)] {
-        let prepared = blocks.get(place, serial, || {
+        blocks.note(place, serial, || {
             times += 1;
             [preparation.prepare(&insn, x86_cpu::class::Class::NONE, mode)].into()
         });
-        assert_eq!(prepared.len(), 1);
+        assert!(blocks.instruction(place, 0).is_some() && blocks.instruction(place, 1).is_none());
         assert_eq!(times, expected, "{place} {serial}");
     }
 }
