@@ -9,7 +9,7 @@ use vpmu::boot::memory::RamLayout;
 use vpmu::boot::{self, Payload};
 use vpmu::config::{Boot, Config, CycleCosts, Limits};
 use vpmu::console::Console;
-use vpmu::engine::soft::Vcpu;
+use vpmu::engine::soft::{Timing, Vcpu, Warm};
 use vpmu::engine::{EngineKind, IrqchipKind};
 use vpmu::machine::{End, Machine};
 use vpmu::program::Image;
@@ -36,6 +36,8 @@ pub struct Engine {
     pub irqchip: IrqchipKind,
     /// What execution takes in cycles.
     pub cycle_costs: CycleCosts,
+    /// Whose clock virtual time is, where the part's pipeline is modelled.
+    pub timing: Timing,
     /// Whether all that is executed is recorded, and the record checked.
     pub records: bool,
 }
@@ -61,10 +63,14 @@ impl Engine {
         kind: EngineKind::Soft,
         irqchip: IrqchipKind::User,
         cycle_costs: CycleCosts::FLAT,
+        timing: Timing::Auto,
         records: false,
     };
     /// The software engine with other cycle costs: what is not counted in cycles is the same.
     pub const PRICED: Self = Self { name: "priced", cycle_costs: PRICED, ..Self::SOFT };
+    /// The software engine with the pipelines' clock while anything is counted: what is not counted in
+    /// cycles is the same.
+    pub const TIMED: Self = Self { name: "timed", timing: Timing::Model, ..Self::SOFT };
     /// The software engine with the truth recorder: the guest sees no
     /// difference, and what was recorded is what was counted.
     pub const RECORDED: Self = Self { name: "recorded", records: true, ..Self::SOFT };
@@ -74,8 +80,14 @@ impl Engine {
     pub const KVM_IRQCHIP: Self =
         Self { name: "kvm_irqchip", irqchip: IrqchipKind::Kernel, ..Self::KVM };
     /// All of them.
-    pub const ALL: [&'static Self; 5] =
-        [&Self::SOFT, &Self::PRICED, &Self::RECORDED, &Self::KVM, &Self::KVM_IRQCHIP];
+    pub const ALL: [&'static Self; 6] = [
+        &Self::SOFT,
+        &Self::PRICED,
+        &Self::TIMED,
+        &Self::RECORDED,
+        &Self::KVM,
+        &Self::KVM_IRQCHIP,
+    ];
 }
 
 impl PartialEq for Engine {
@@ -119,6 +131,10 @@ pub struct Options {
     pub no_cache: bool,
     /// Whether the software engine records what was executed.
     pub recorded: bool,
+    /// Whose clock virtual time is; that of the thread's engine if nothing is said.
+    pub timing: Option<Timing>,
+    /// When the models are told of execution.
+    pub warm: Warm,
 }
 
 impl Options {
@@ -131,6 +147,8 @@ impl Options {
         test_device: false,
         no_cache: false,
         recorded: false,
+        timing: None,
+        warm: Warm::Counting,
     };
 }
 
@@ -196,13 +214,17 @@ pub fn run(part: &Part, image: &Image) -> Outcome {
 /// If it does not end by exiting with code 0 or by switching off.
 #[must_use]
 pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
-    let &Engine { kind: engine, irqchip, cycle_costs, records, .. } = ENGINE.get();
+    let &Engine { kind: engine, irqchip, cycle_costs, timing, records, .. } = ENGINE.get();
     let payload = Payload::Flat {
         image: boot::Image { name: "guest".into(), bytes: image.bytes.clone() },
         address: image.load_address,
     };
     let ram = RamLayout::new(options.memory, None).expect("memory");
+    let known = Config::new(part.name, ram, payload).expect("a known processor");
+    let is_modelled = known.platform.models.is_some();
     let config = Config {
+        timing: if is_modelled { options.timing.unwrap_or(timing) } else { Timing::Auto },
+        warm: options.warm,
         cpus: options.cpus,
         boot: options.boot,
         skid: options.skid,
@@ -215,7 +237,7 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
             EngineKind::Soft => Limits { timeout: None, instructions: Some(MAX_INSTRUCTIONS) },
             _ => Limits { timeout: Some(MAX_TIME), instructions: None },
         },
-        ..Config::new(part.name, ram, payload).expect("a known processor")
+        ..known
     };
     let mut machine = Machine::new(&config).expect("a machine");
     if records || options.recorded {

@@ -21,6 +21,8 @@ pub const INV: u64 = 1 << 23;
 pub const CMASK_1: u64 = 1 << 24;
 /// Counter mask of two.
 pub const CMASK_2: u64 = 2 << 24;
+/// Counter mask 3.
+pub const CMASK_3: u64 = 3 << 24;
 /// P55C: count clocks and not occurrences. In no register: this is the tests' own place for it.
 pub const CLOCKS: u64 = 1 << 32;
 

@@ -42,8 +42,8 @@ pub use event::{
 pub use evtsel::Evtsel;
 pub use nearest::nearest;
 pub use personality::{
-    EnableRule, InitRule, LiveSignals, MAX_COUNTERS, Northbridge, Personality, PmiRule,
-    Programming, Tier,
+    CYCLE_DEPENDENT, EnableRule, InitRule, LiveSignals, MAX_COUNTERS, Northbridge, Personality,
+    PmiRule, Programming, Tier,
 };
 pub use pmi::Pmis;
 pub use pmu::{GpFault, MsrAccess, Pmu, RdpmcCaller, Reset};

@@ -367,6 +367,14 @@ impl Pmu {
         overflow.pmis
     }
 
+    /// Has the counters that compare the occurrences of each cycle ([`Demand::per_cycle`]) take one, at
+    /// privilege level `cpl`. The others are left alone: [`Pmu::advance`] is for them.
+    pub fn compare(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
+        let mut overflow = self.overflow();
+        self.compare_cycle(counts, self.running_at(cpl), &mut overflow);
+        overflow.pmis
+    }
+
     /// Adds a batch of another hardware thread of the same core, at its privilege level `cpl`. Counters
     /// in thread count mode and those of events without a thread context take part.
     ///

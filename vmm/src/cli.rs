@@ -14,6 +14,7 @@ use crate::boot::{Image, Kernel, LinuxEntry, Module, Payload, Room};
 use crate::config::{Boot, Config, CycleCosts, Limits};
 use crate::console::{Console, print, print_last};
 use crate::devices::rtc;
+use crate::engine::soft::{Timing, Warm};
 use crate::engine::{Count, EngineKind, IrqchipKind};
 use crate::error::{Error, Result, status};
 use crate::file;
@@ -147,6 +148,13 @@ struct MachineArgs {
     /// and nothing can be stale.
     #[arg(long)]
     no_cache: bool,
+    /// Whose clock virtual time is on the software engine: of the modelled pipeline, or flat, one cycle an
+    /// instruction; by default the pipeline's while a counter counts what depends on it.
+    #[arg(long, value_enum, default_value = "auto", value_name = "auto|model|flat")]
+    timing: Clocks,
+    /// Whether the modelled caches, TLBs and predictors also see what runs while nothing is counted.
+    #[arg(long, value_enum, default_value = "counting", value_name = "counting|always")]
+    warm: Warmth,
     /// Add the device that kernel test suites expect of a PC: interrupt lines at ports 2000h to 2017h,
     /// echo and flush ports at E0h and E4h, memory at FF000000h.
     #[arg(long)]
@@ -239,6 +247,45 @@ impl From<InstructionSet> for Isa {
         match set {
             InstructionSet::Strict => Self::Strict,
             InstructionSet::Distro => Self::Distro,
+        }
+    }
+}
+
+/// As [`Timing`].
+#[derive(Clone, Copy, ValueEnum)]
+enum Clocks {
+    /// The pipeline's while a counter, or --truth, counts what depends on it, else flat.
+    Auto,
+    /// The pipeline's while anything is counted.
+    Model,
+    /// One cycle for each instruction.
+    Flat,
+}
+
+impl From<Clocks> for Timing {
+    fn from(clocks: Clocks) -> Self {
+        match clocks {
+            Clocks::Auto => Self::Auto,
+            Clocks::Model => Self::Model,
+            Clocks::Flat => Self::Flat,
+        }
+    }
+}
+
+/// As [`Warm`].
+#[derive(Clone, Copy, ValueEnum)]
+enum Warmth {
+    /// While a counter, or --truth, counts what they tell.
+    Counting,
+    /// Always.
+    Always,
+}
+
+impl From<Warmth> for Warm {
+    fn from(warmth: Warmth) -> Self {
+        match warmth {
+            Warmth::Counting => Self::Counting,
+            Warmth::Always => Self::Always,
         }
     }
 }
@@ -552,6 +599,8 @@ fn run(
         hypervisor_bit: args.hypervisor_bit,
         no_cache: args.no_cache,
         cycle_costs: CycleCosts::FLAT,
+        timing: args.timing.into(),
+        warm: args.warm.into(),
         test_device: args.test_device,
         irqchip: args.irqchip.into(),
         limits: Limits {

@@ -9,6 +9,7 @@ pub use x86_cpu::timing::CycleCosts;
 use crate::boot::memory::{RamLayout, host_memory, parse_size};
 use crate::boot::{Image, Payload, Room};
 use crate::devices::rtc;
+use crate::engine::soft::{Timing, Warm};
 use crate::engine::{Count, EngineKind, IrqchipKind};
 use crate::error::{Error, Result};
 use crate::input::Script;
@@ -69,6 +70,10 @@ pub struct Config {
     pub no_cache: bool,
     /// What execution on the software engine takes in cycles.
     pub cycle_costs: CycleCosts,
+    /// Whose clock virtual time is, on the software engine.
+    pub timing: Timing,
+    /// When the models of the micro-architecture are told of execution.
+    pub warm: Warm,
     /// Whether there is the device that kernel test suites expect.
     pub test_device: bool,
     /// Where the interrupt controllers are, if KVM executes it.
@@ -102,6 +107,8 @@ impl Config {
             hypervisor_bit: false,
             no_cache: false,
             cycle_costs: CycleCosts::FLAT,
+            timing: Timing::Auto,
+            warm: Warm::Counting,
             test_device: false,
             irqchip: IrqchipKind::User,
             limits: Limits::default(),

@@ -25,7 +25,7 @@ use crate::devices::acpi_pm::{PM_TIMER_HZ, TimerWidth};
 use crate::devices::rate::Rate;
 use crate::devices::{Chipset, ChipsetConfig, ChipsetEvent};
 use crate::engine::kvm::Kvm;
-use crate::engine::soft::{Soft, Vcpu};
+use crate::engine::soft::{Soft, Timing, Vcpu, Warm};
 use crate::engine::{Board, Choice, Count};
 use crate::error::{Error, Result, status};
 use crate::input::Script;
@@ -160,6 +160,8 @@ pub struct Machine {
     choice: Choice,
     count: Count,
     clock_hz: u64,
+    /// Whose clock virtual time is, and when the models are told of execution; `None` without models.
+    timing: Option<(Timing, Warm)>,
     /// Where virtual time ends, and the run with it.
     pub(crate) end_of_time: u64,
     signature: u32,
@@ -198,6 +200,14 @@ impl Machine {
         if entry.efer & efer::LME != 0 && !platform.features.long_mode {
             return Err(Error::Usage(format!(
                 "the payload is 64-bit code, which {} cannot run; see --isa distro",
+                platform.name
+            )));
+        }
+        if platform.models.is_none()
+            && (config.timing == Timing::Model || config.warm == Warm::Always)
+        {
+            return Err(Error::Usage(format!(
+                "--timing model and --warm always: the micro-architecture of {} is not modelled",
                 platform.name
             )));
         }
@@ -250,7 +260,11 @@ impl Machine {
         let mut soft = Soft::new(config.ram.size(), config.cycle_costs);
         if let Some(part) = platform.models {
             soft.model(part, &vcpus, &config.ram);
+            // On KVM the host's clock keeps the time.
+            soft.set_timing(kvm.as_ref().map_or(config.timing, |_| Timing::Flat), config.warm);
         }
+        let is_modelled = kvm.is_none() && platform.models.is_some();
+        let timing = is_modelled.then_some((config.timing, config.warm));
         Ok(Self {
             board: Board::new(chipset, platform, config.skid),
             soft,
@@ -260,6 +274,7 @@ impl Machine {
             choice,
             count: config.count,
             clock_hz: config.clock_hz,
+            timing,
             end_of_time: end_of_time(config.clock_hz, local_apic.timer_hz),
             signature,
             now: 0,
@@ -292,6 +307,13 @@ impl Machine {
     #[must_use]
     pub fn clock_hz(&self) -> u64 {
         self.clock_hz
+    }
+
+    /// Whose clock virtual time is, and when the models are told of execution; `None` without models,
+    /// and on KVM.
+    #[must_use]
+    pub fn timing(&self) -> Option<(Timing, Warm)> {
+        self.timing
     }
 
     /// Which engine runs it, and why that one.

@@ -28,6 +28,12 @@ pub struct Summary {
     pub engine_reason: String,
     /// What the counters counted by.
     pub counting: Count,
+    /// Whose clock virtual time is on the software engine: `auto`, `model` or `flat`; none without models.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timing: Option<&'static str>,
+    /// When the models of the micro-architecture are told of execution: `counting` or `always`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warm: Option<&'static str>,
     /// How the run ended, in one word.
     pub end: &'static str,
     /// Exit status that stands for it.
@@ -144,6 +150,8 @@ impl Summary {
             engine: machine.choice().engine,
             engine_reason: machine.choice().reason.clone(),
             counting: machine.count(),
+            timing: machine.timing().map(|(timing, _)| timing.name()),
+            warm: machine.timing().map(|(_, warm)| warm.name()),
             end: end.name(),
             status: end.status(),
             clock_hz: machine.clock_hz(),
@@ -188,6 +196,11 @@ impl Summary {
             Count::Host => text
                 .push_str("counting: host (by the host's counters, while the guest runs on KVM)\n"),
             Count::Off => text.push_str("counting: off (all counters stood still)\n"),
+        }
+        if let (Some(timing), Some(warm)) = (self.timing, self.warm)
+            && (timing, warm) != ("auto", "counting")
+        {
+            let _ = writeln!(text, "timing: {timing}, warm: {warm}");
         }
         let TranslatedSummary { blocks, overwritten } = self.translated;
         let _ = writeln!(

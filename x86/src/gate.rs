@@ -165,6 +165,7 @@ impl Cpu {
             };
             let vector = event.vector();
             cx.observer.delivered(self, cx.ram, Delivery { vector, interrupt, code_bytes });
+            self.pass_modelled(cx);
         }
         if event == Event::Nmi {
             self.nmi_blocked = true;

@@ -158,6 +158,19 @@ pub trait Observer: Sized {
         }
     }
 
+    /// Whether it tells how much time passes ([`Observer::take_cycles`]).
+    #[inline(always)]
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
+    /// Cycles that have passed since this was last asked for, beyond those of [`crate::timing::CycleCosts`]:
+    /// of the instruction that retired last, of an iteration of a repeated one, or of a delivery.
+    #[inline(always)]
+    fn take_cycles(&mut self) -> u64 {
+        0
+    }
+
     /// A block is finished.
     #[inline(always)]
     fn block_finished(&mut self) {

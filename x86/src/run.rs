@@ -374,8 +374,11 @@ impl Cpu {
             if O::FOLLOWS {
                 cx.observer.retired(self, cx.ram, block, &op.insn);
             }
-            if O::MODELS && cx.observer.is_spent() {
-                self.leave = true;
+            if O::MODELS {
+                self.pass_modelled(cx);
+                if cx.observer.is_spent() || self.time >= self.deadline {
+                    self.leave = true;
+                }
             }
             if self.leave {
                 self.finish_first(cx, block, usize::from(op.insn.index) + 1);
@@ -388,6 +391,14 @@ impl Cpu {
             self.finish_first(cx, block, ops.len());
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Lets the cycles pass that a model tells.
+    #[inline(always)]
+    pub(crate) fn pass_modelled<O: Observer>(&mut self, cx: &mut Cx<'_, O>) {
+        if O::MODELS {
+            self.time += cx.observer.take_cycles();
+        }
     }
 
     /// The block retired.
@@ -452,6 +463,7 @@ impl Cpu {
             if O::FOLLOWS {
                 cx.observer.retired(self, cx.ram, block, insn);
             }
+            self.pass_modelled(cx);
             self.finish_first(cx, block, at + 1);
         } else {
             if O::FOLLOWS {

@@ -20,6 +20,9 @@ impl CycleCosts {
     /// One cycle for each instruction, each further iteration and each delivery: a clock that keeps
     /// time for devices, and no model of a processor.
     pub const FLAT: Self = Self { instruction: |_| 1, taken: 0, iteration: 1, delivery: 1 };
+
+    /// None: a model of the pipeline tells what has passed ([`crate::observe::Observer::take_cycles`]).
+    pub const MODELLED: Self = Self { instruction: |_| 0, taken: 0, iteration: 0, delivery: 0 };
 }
 
 /// How far a run goes: up to whichever bound comes first, between two instructions or between two

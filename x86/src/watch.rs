@@ -70,6 +70,15 @@ pub trait Watch {
     /// What follows runs in another context than what went before.
     fn changed(&mut self, _now: &ExecutionContext) {}
 
+    /// See [`Observer::keeps_time`].
+    fn keeps_time(&self) -> bool {
+        false
+    }
+    /// See [`Observer::take_cycles`].
+    #[inline(always)]
+    fn take_cycles(&mut self) -> u64 {
+        0
+    }
     /// Occurrences that it has counted, by numbers of its own.
     fn modelled(&mut self) -> &mut [u64] {
         &mut []
@@ -409,6 +418,15 @@ impl<W: Watch> Observer for Watching<W> {
     #[inline(always)]
     fn is_spent(&self) -> bool {
         self.spent
+    }
+
+    fn keeps_time(&self) -> bool {
+        self.watch.keeps_time()
+    }
+
+    #[inline(always)]
+    fn take_cycles(&mut self) -> u64 {
+        self.watch.take_cycles()
     }
 
     #[inline]

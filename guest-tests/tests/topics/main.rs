@@ -70,6 +70,7 @@ files!(
     test_device,
     there_and_back,
     threads,
+    timing,
     transfers,
     truth,
 );

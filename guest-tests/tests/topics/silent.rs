@@ -14,20 +14,16 @@ const P55C: &[(&str, Event)] = &[
     ("last", event(0x3F)),
 ];
 const P6: &[(&str, Event)] = &[
-    ("uops_retired", event(0xC2)),
     ("bus_bnr_drv", event(0x61)),
-    ("div", Event { code: 0x13, counter: 1 }),
     ("reserved", event(0xFFFF)),
 ];
 const K7: &[(&str, Event)] = &[
     ("ecc_errors", event(0x0774)),
-    ("dispatch_stalls", event(0xD1)),
     ("k8_l2_requests", event(0x077D)),
     ("reserved", event(0xFFAA)),
 ];
 const K8: &[(&str, Event)] = &[
     ("hypertransport", event(0x0FF6)),
-    ("dispatch_stalls", event(0xD1)),
     ("reserved", event(0xFFAA)),
 ];
 const KNC: &[(&str, Event)] = &[

@@ -378,6 +378,41 @@ pub(super) const MODELS: &[Signal] = &[
     BusSnoopStall,
 ];
 
+/// What depends on how long execution takes, beside what pipelines fire: how often it occurs is known only
+/// where a pipeline keeps the time of the models.
+const TIMED: &[Signal] = &[
+    BusBusy,
+    BusDrdy,
+    BusDrdyAny,
+    BusLock,
+    BusLockAny,
+    MissOutstandingBus,
+    MissOutstandingL1d,
+    L2BusBusy,
+    L2BusBusyRead,
+    StallL2FillWait,
+    DramPageHit,
+    DramPageMiss,
+    DramPageConflict,
+    DramPageTableOverflow,
+];
+
+/// The signals of whatever personality that pipelines fire, or that depend on the time that they keep.
+pub const CYCLE_DEPENDENT: SignalSet = {
+    let mut set = SignalSet::of(TIMED);
+    let pipelines = [IN_ORDER_PIPELINE, OUT_OF_ORDER_PIPELINE];
+    let mut of = 0;
+    while of < pipelines.len() {
+        let mut n = 0;
+        while n < pipelines[of].len() {
+            set.insert(pipelines[of][n]);
+            n += 1;
+        }
+        of += 1;
+    }
+    set
+};
+
 /// What the model of an in-order pipeline with two pipes fires.
 pub(super) const IN_ORDER_PIPELINE: &[Signal] = &[
     PairV,

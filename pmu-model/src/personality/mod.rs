@@ -19,7 +19,7 @@ mod pm_events;
 mod rows;
 
 pub(crate) use self::live::NEVER;
-pub use self::live::{LiveSignals, Tier};
+pub use self::live::{CYCLE_DEPENDENT, LiveSignals, Tier};
 use crate::event::EventDef;
 use crate::register::{PerfctrWrite, Register, RegisterKind};
 

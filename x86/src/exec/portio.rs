@@ -215,6 +215,7 @@ fn ins<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> 
             return Ok(());
         }
         cx.observer.commit(cpu, cx.ram, insn);
+        cpu.pass_modelled(cx);
     }
 }
 
@@ -234,5 +235,6 @@ fn outs<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) ->
             return Ok(());
         }
         cx.observer.commit(cpu, cx.ram, insn);
+        cpu.pass_modelled(cx);
     }
 }

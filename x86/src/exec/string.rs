@@ -310,6 +310,7 @@ fn repeated<O: Observer, P: StringOperation, T: Word, const WHILE_EQUAL: bool>(
             }
         }
         cx.observer.commit(cpu, cx.ram, insn);
+        cpu.pass_modelled(cx);
         if O::MODELS && cx.observer.is_spent() {
             cpu.leave = true;
         }

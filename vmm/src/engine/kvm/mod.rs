@@ -52,6 +52,7 @@ use self::slots::Slot;
 use self::state::Support;
 use self::vcpu::Thread;
 use self::world::{Shared, World};
+use super::soft::{Timing, Warm};
 use super::{ASKED_FOR, Choice, Count, EngineKind, IrqchipKind};
 use crate::boot::Payload;
 use crate::config::Config;
@@ -151,6 +152,11 @@ impl Kvm {
     ) -> Result<Self> {
         if config.limits.instructions.is_some() {
             let text = "KVM cannot count all instructions: --max-instructions needs --engine soft";
+            return Err(Error::Usage(text.into()));
+        }
+        if config.timing == Timing::Model || config.warm == Warm::Always {
+            let text = "on KVM the host's clock keeps the time, and models see what is counted: \
+                        --timing model and --warm always need --engine soft";
             return Err(Error::Usage(text.into()));
         }
         let refused = |what: &str, e: &dyn std::fmt::Display| {

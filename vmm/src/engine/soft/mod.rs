@@ -14,13 +14,15 @@
 //!   while CPL = 3 are user-mode accesses" (Intel SDM volume 3A, "Determination of Access Rights"),
 //!   which would fault on it.
 //! * Each retired instruction, each further iteration of a REP and each delivered exception or
-//!   interrupt takes cycles: one with [`CycleCosts::FLAT`]. Cycles in which the processor is halted
-//!   are not counted.
+//!   interrupt takes cycles: one with [`CycleCosts::FLAT`]; where a pipeline keeps the time ([`Timing`]),
+//!   those until it has retired. Cycles in which the processor is halted are not counted.
 
+mod cycles;
 mod model;
 mod outside;
 mod recorded;
 mod stretch;
+mod timing;
 mod vcpu;
 
 use pmu_model::{Demand, Pmis, Pmu, Tier};
@@ -33,17 +35,18 @@ use x86_cpu::ram::Ram;
 use x86_cpu::run::Exit;
 use x86_cpu::timing::{Budget, CycleCosts};
 
-use self::model::{Cache, Modelling};
+use self::model::{Cache, Detail, Modelling};
 use self::outside::Outside;
 use self::recorded::Recorded;
 pub(crate) use self::stretch::fact;
+pub use self::timing::{Timing, Warm};
 pub use self::vcpu::Vcpu;
 use self::vcpu::{Siblings, headroom};
 use super::{Board, Limit, Outcome};
 use crate::boot::memory::RamLayout;
 use crate::irq::Pending;
 use crate::stop::Stop;
-use crate::truth::record::Recorder;
+use crate::truth::record::{Blocks, Recorder};
 
 /// The most cycles between two checks whether the run is to end. A whole slice may take tenths of a
 /// second where each instruction takes a microsecond of the host's time or is translated anew.
@@ -61,8 +64,12 @@ pub struct Soft {
     counting: Translations<Counting>,
     /// The models of micro-architecture, if the processor has any.
     modelling: Option<Modelling>,
-    /// A counter of a processor that does not run counts what the models tell.
-    others_demand_models: bool,
+    /// Whose clock virtual time is, and when the models are warm.
+    timing: Timing,
+    warm: Warm,
+    /// What the processors that do not run ask for of the models, and whether one of them counts.
+    others: Detail,
+    others_count: bool,
     /// The recorder of everything that is executed, and the code translated for it; `None` while
     /// nothing is recorded.
     recording: Option<Recording>,
@@ -92,11 +99,20 @@ impl Soft {
             plain: Translations::with_budget(budget).with_cycle_costs(cycle_costs),
             counting: Translations::with_budget(budget).with_cycle_costs(cycle_costs),
             modelling: None,
-            others_demand_models: false,
+            timing: Timing::Auto,
+            warm: Warm::Counting,
+            others: Detail::default(),
+            others_count: false,
             recording: None,
             translated_for_recordings: Translated::default(),
             stop: None,
         }
+    }
+
+    /// Has virtual time follow this clock, and the models be told of execution then.
+    pub fn set_timing(&mut self, timing: Timing, warm: Warm) {
+        self.timing = timing;
+        self.warm = warm;
     }
 
     /// Has the models of a part see what these processors, with `ram`, do while a counter counts what
@@ -108,16 +124,20 @@ impl Soft {
     /// Records all execution from now on.
     pub fn record(&mut self, recorder: Recorder) {
         let (recorder, translations) = (Box::new(recorder), self.counting.empty());
-        self.recording =
-            Some(Recording { recorder, translations, modelled: self.counting.empty() });
+        self.recording = Some(Recording {
+            recorder,
+            translations,
+            modelled: self.counting.empty(),
+            timed: model::timed(&self.counting),
+        });
     }
 
     /// Ends the recording and gives back the recorder; `None` if nothing was recorded.
     pub fn recorded(&mut self) -> Option<Recorder> {
-        let Recording { recorder, translations, modelled } = self.recording.take()?;
-        let translated = translations.translated() + modelled.translated();
+        let recording = self.recording.take()?;
+        let translated = recording.translated();
         self.translated_for_recordings = self.translated_for_recordings + translated;
-        Some(*recorder)
+        Some(*recording.recorder)
     }
 
     /// Has each run from now on end early when `stop` is requested.
@@ -153,12 +173,12 @@ impl Soft {
     /// of them it dropped because code was overwritten.
     #[must_use]
     pub fn translated(&self) -> Translated {
-        let recording = self
-            .recording
-            .as_ref()
-            .map(|recording| recording.translations.translated() + recording.modelled.translated());
+        let recording = self.recording.as_ref().map(Recording::translated);
         let recordings = self.translated_for_recordings + recording.unwrap_or_default();
-        let modelled = self.modelling.as_ref().map(|modelling| modelling.translations.translated());
+        let modelled = self
+            .modelling
+            .as_ref()
+            .map(|modelling| modelling.translations.translated() + modelling.timed.translated());
         let modelled = modelled.unwrap_or_default();
         self.plain.translated() + self.counting.translated() + modelled + recordings
     }
@@ -170,10 +190,12 @@ impl Soft {
         self.counting.forget();
         if let Some(modelling) = &mut self.modelling {
             modelling.translations.forget();
+            modelling.timed.forget();
         }
         if let Some(recording) = &mut self.recording {
             recording.translations.forget();
             recording.modelled.forget();
+            recording.timed.forget();
         }
     }
 
@@ -188,10 +210,12 @@ impl Soft {
     ) -> Outcome {
         let threads_per_core = usize::from(board.platform.threads_per_core);
         // What one processor does moves lines in the caches of all.
-        let others = vcpus.iter().filter(|vcpu| vcpu.id != id);
-        self.others_demand_models = self.modelling.as_ref().is_some_and(|modelling| {
-            others.into_iter().any(|vcpu| modelling.is_demanded(&vcpu.pmu))
+        let others = || vcpus.iter().filter(|vcpu| vcpu.id != id);
+        self.others = self.modelling.as_ref().map_or(Detail::default(), |modelling| {
+            let asked = others().map(|vcpu| modelling.asked_by(&vcpu.pmu));
+            asked.fold(Detail::default(), Detail::with)
         });
+        self.others_count = others().any(Vcpu::has_counters_enabled);
         let Some((vcpu, mut siblings)) = Siblings::split(vcpus, id, threads_per_core) else {
             return Outcome::Complete;
         };
@@ -302,12 +326,12 @@ impl Soft {
         pending: Pending,
         act: A,
     ) -> A::Outcome {
-        let models = self.take_models(&running.vcpu.pmu);
+        let models = self.take_models(&running.vcpu.pmu, demand);
         if let Some(recording) = self.recording.take() {
             let (outcome, recording) = match models {
-                Some(modelling) => {
+                Some(models) => {
                     let (outcome, recording, modelling) =
-                        recording.modelled(running, demand, limit, pending, modelling, act);
+                        recording.modelled(running, demand, limit, pending, models, act);
                     self.modelling = Some(modelling);
                     (outcome, recording)
                 }
@@ -315,14 +339,16 @@ impl Soft {
             };
             self.recording = Some(recording);
             outcome
-        } else if let Some(mut modelling) = models {
+        } else if let Some((mut modelling, detail)) = models {
             let Running { vcpu, siblings, board, ram } = running;
-            modelling.begin(vcpu, board, Cache::Models);
+            let cache = if detail.keeps_time { Cache::Timed } else { Cache::Models };
+            modelling.begin(vcpu, board, detail, cache);
             let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
-            let Modelling { observer, mut translations, signals } = modelling;
-            let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| act.act(cpu, cx, &mut translations);
+            let Modelling { observer, mut translations, mut timed, signals } = modelling;
+            let blocks = if detail.keeps_time { &mut timed } else { &mut translations };
+            let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| act.act(cpu, cx, blocks);
             let (outcome, observer) = observed(running, demand, limit, pending, observer, act);
-            let mut modelling = Modelling { observer, translations, signals };
+            let mut modelling = Modelling { observer, translations, timed, signals };
             modelling.end(vcpu);
             self.modelling = Some(modelling);
             outcome
@@ -335,16 +361,22 @@ impl Soft {
         }
     }
 
-    /// The models, if a counter or the recorder counts what they tell: a counter of `pmu` or of another
-    /// processor.
-    fn take_models(&mut self, pmu: &Pmu) -> Option<Modelling> {
-        let recorder = self.recording.as_ref().map(|recording| &recording.recorder);
-        let others = self.others_demand_models;
-        self.modelling.take_if(|modelling| {
-            others
-                || modelling.is_demanded(pmu)
-                || recorder.is_some_and(|recorder| modelling.fires_any(recorder.asked_for()))
-        })
+    /// The models, if what is about to run is told to any, and to which.
+    fn take_models(&mut self, pmu: &Pmu, demand: &Demand) -> Option<(Modelling, Detail)> {
+        let modelling = self.modelling.as_ref()?;
+        let mut detail = self.others.with(modelling.asked_by(pmu));
+        let counts = demand.counting || self.others_count;
+        if let Some(Recording { recorder, .. }) = &self.recording {
+            detail = detail.with(modelling.asked_for(recorder.asked_for()));
+        }
+        let is_warm = self.warm == Warm::Always;
+        detail.models |= is_warm;
+        if self.timing == Timing::Model && (counts || is_warm) {
+            detail = Detail { models: true, pipelines: true, keeps_time: true };
+        }
+        detail.keeps_time = detail.pipelines && self.timing != Timing::Flat;
+        let is_told = detail.models;
+        Some((self.modelling.take_if(|_| is_told)?, detail))
     }
 }
 
@@ -408,9 +440,16 @@ struct Recording {
     recorder: Box<Recorder>,
     translations: Translations<Box<Recorder>>,
     modelled: Translations<Recorded>,
+    /// The same as the last where pipelines keep the time.
+    timed: Translations<Recorded>,
 }
 
 impl Recording {
+    fn translated(&self) -> Translated {
+        let Self { translations, modelled, timed, .. } = self;
+        translations.translated() + modelled.translated() + timed.translated()
+    }
+
     /// Does `act` with a processor as [`observed`] does, and records it.
     fn recorded<A: Act>(
         self,
@@ -420,15 +459,15 @@ impl Recording {
         pending: Pending,
         act: A,
     ) -> (A::Outcome, Self) {
-        let Self { mut recorder, mut translations, modelled } = self;
+        let Self { mut recorder, mut translations, modelled, timed } = self;
         let Running { vcpu, siblings, board, ram } = running;
-        recorder.begin(vcpu.id, &vcpu.cpu, false);
+        recorder.begin(vcpu.id, &vcpu.cpu, Blocks::Alone);
         let before = vcpu.pmu.programmings();
         let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
         let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| act.act(cpu, cx, &mut translations);
         let (outcome, mut recorder) = observed(running, demand, limit, pending, recorder, act);
         recorder.end(&vcpu.cpu, &vcpu.pmu, vcpu.pmu.programmings() != before);
-        (outcome, Self { recorder, translations, modelled })
+        (outcome, Self { recorder, translations, modelled, timed })
     }
 
     /// The same, and has the models see it.
@@ -438,25 +477,31 @@ impl Recording {
         demand: &Demand,
         limit: Budget,
         pending: Pending,
-        mut modelling: Modelling,
+        (mut modelling, detail): (Modelling, Detail),
         act: A,
     ) -> (A::Outcome, Self, Modelling) {
-        let Self { mut recorder, translations, mut modelled } = self;
+        let Self { mut recorder, translations, mut modelled, mut timed } = self;
         let Running { vcpu, siblings, board, ram } = running;
-        modelling.begin(vcpu, board, Cache::Recorded);
+        let (cache, blocks, of_both) = match detail.keeps_time {
+            true => (Cache::RecordedAndTimed, Blocks::Timed, &mut timed),
+            false => (Cache::Recorded, Blocks::Modelled, &mut modelled),
+        };
+        modelling.begin(vcpu, board, detail, cache);
         modelling.log(vcpu.id, recorder.signals());
-        recorder.begin(vcpu.id, &vcpu.cpu, true);
+        recorder.begin(vcpu.id, &vcpu.cpu, blocks);
         let before = vcpu.pmu.programmings();
         let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
-        let Modelling { observer: models, translations: of_models, signals } = modelling;
+        let Modelling { observer: models, translations: of_models, timed: timed_alone, signals } =
+            modelling;
         let observer = Recorded { recorder, models };
-        let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| act.act(cpu, cx, &mut modelled);
+        let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| act.act(cpu, cx, of_both);
         let (outcome, observer) = observed(running, demand, limit, pending, observer, act);
         let Recorded { mut recorder, models } = observer;
         recorder.end(&vcpu.cpu, &vcpu.pmu, vcpu.pmu.programmings() != before);
-        let mut modelling = Modelling { observer: models, translations: of_models, signals };
+        let mut modelling =
+            Modelling { observer: models, translations: of_models, timed: timed_alone, signals };
         modelling.end(vcpu);
-        (outcome, Self { recorder, translations, modelled }, modelling)
+        (outcome, Self { recorder, translations, modelled, timed }, modelling)
     }
 }
 
@@ -482,6 +527,8 @@ fn observed<O: Observer, T>(
         shared,
         siblings,
         demand: *demand,
+        keeps_time: observer.keeps_time(),
+        cycles: &mut vcpu.cycles,
         limit: limit.until,
         retire_limit: vcpu.cpu.retired().saturating_add(limit.steps),
         counts: &mut vcpu.counts,

@@ -5,7 +5,7 @@
 //! facts of the same stretch. How often a cache misses nobody knows before, so the counters of such
 //! signals have budgets there: the run ends behind the instruction that uses one up.
 
-use pmu_model::{Pmu, Signal, SignalSet, Tier};
+use pmu_model::{CYCLE_DEPENDENT, Pmu, Signal, SignalSet, Tier};
 use uarch::cache::{Hint, Kind, MemoryType};
 use uarch::system::{self, DataAccess, PageTables, System};
 use uarch::tlb::{Page, PageSize};
@@ -16,6 +16,7 @@ use x86_cpu::insn::Insn;
 use x86_cpu::observe::{Access, Delivery, Direction, Target, Walk, WalkedEntry};
 use x86_cpu::operation::Operation;
 use x86_cpu::ram::Ram;
+use x86_cpu::timing::CycleCosts;
 use x86_cpu::watch::{
     AccessKind, ExecutionContext, Fetch, Transfer, TransferKind, Watch, Watching,
 };
@@ -47,8 +48,32 @@ pub(super) struct Modelling {
     /// What is told of execution.
     pub(super) observer: ModelObserver,
     pub(super) translations: Translations<ModelObserver>,
+    /// The same code where pipelines keep the time.
+    pub(super) timed: Translations<ModelObserver>,
     /// The signals that they fire.
     pub(super) signals: SignalSet,
+}
+
+/// Which models are told what is executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Detail {
+    /// Any are: caches, TLBs, predictors, bus and memory.
+    pub(super) models: bool,
+    /// Pipelines are as well.
+    pub(super) pipelines: bool,
+    /// Virtual time is that of the pipelines.
+    pub(super) keeps_time: bool,
+}
+
+impl Detail {
+    /// What `self` or `other` is about.
+    pub(super) fn with(self, other: Self) -> Self {
+        Self {
+            models: self.models || other.models,
+            pipelines: self.pipelines || other.pipelines,
+            keeps_time: self.keeps_time || other.keeps_time,
+        }
+    }
 }
 
 /// What hands execution to the models.
@@ -57,8 +82,11 @@ pub(super) struct Model {
     processors: Vec<Processor>,
     /// The one that runs.
     running: usize,
-    /// Pipelines are told what is executed.
+    /// Pipelines are told what is executed, and virtual time is that of the running one.
     times: bool,
+    keeps_time: bool,
+    /// The running pipeline's clock when virtual time was last told.
+    told: u64,
     descriptions: Descriptions,
     /// The instructions of the running block have been fetched, all at once.
     is_fetched: bool,
@@ -70,7 +98,9 @@ pub(super) struct Model {
 /// What is known of a processor.
 struct Processor {
     pipeline: Pipeline,
-    /// By how many cycles the clock of its models is ahead of virtual time, while no pipeline has it.
+    /// The clock of its models when they were last told of it.
+    clock: u64,
+    /// By how much that is ahead of virtual time, but where a pipeline runs by a clock of its own.
     ahead: u64,
     memory_types: MemoryTypes,
     /// [`crate::platform::MsrBank::writes`] when they were.
@@ -94,6 +124,7 @@ impl Modelling {
             regions.iter().map(|&(start, bytes)| start.0..start.0 + bytes as u64).collect();
         let processor = |vcpu: &Vcpu| Processor {
             pipeline: Pipeline::new(&part.pipeline),
+            clock: 0,
             ahead: 0,
             memory_types: MemoryTypes::new(&vcpu.bank),
             as_of: vcpu.bank.writes(),
@@ -105,7 +136,9 @@ impl Modelling {
             system: System::new(part, vcpus.len(), &ranges),
             processors: vcpus.iter().map(processor).collect(),
             running: 0,
-            times: true,
+            times: false,
+            keeps_time: false,
+            told: 0,
             descriptions: Descriptions::new(&part.pipeline),
             is_fetched: false,
             internal_page: None,
@@ -117,19 +150,35 @@ impl Modelling {
         Self {
             observer: Watching::new(Box::new(model)),
             translations: translations.empty(),
+            timed: timed(translations),
             signals,
         }
     }
 
-    /// Whether a counter counts what the models tell.
-    pub(super) fn is_demanded(&self, pmu: &Pmu) -> bool {
-        !pmu.demand().signals.intersection(&self.signals).is_empty()
+    /// What the counters of a processor ask for.
+    pub(super) fn asked_by(&self, pmu: &Pmu) -> Detail {
+        let signals = pmu.demand().signals.intersection(&self.signals);
+        let pipelines = !signals.intersection(&CYCLE_DEPENDENT).is_empty();
+        Detail { models: !signals.is_empty(), pipelines, keeps_time: false }
     }
 
-    /// A processor is about to run.
-    /// `translations` are the blocks that it executes.
-    pub(super) fn begin(&mut self, vcpu: &Vcpu, board: &Board, translations: Cache) {
-        self.observer.watch.descriptions.choose(translations as usize);
+    /// What asks for these signals.
+    pub(super) fn asked_for(&self, signals: impl Iterator<Item = Signal>) -> Detail {
+        signals.filter(|&signal| self.signals.contains(signal)).fold(
+            Detail::default(),
+            |detail, signal| Detail {
+                models: true,
+                pipelines: detail.pipelines || CYCLE_DEPENDENT.contains(signal),
+                keeps_time: false,
+            },
+        )
+    }
+
+    /// A processor is about to run blocks of a cache of translations.
+    pub(super) fn begin(&mut self, vcpu: &Vcpu, board: &Board, detail: Detail, cache: Cache) {
+        self.observer.watch.descriptions.choose(cache as usize);
+        self.observer.watch.times = detail.pipelines;
+        self.observer.watch.keeps_time = detail.keeps_time;
         self.observer.restart();
         let local_apic = board.chipset.irq.lapic(vcpu.id).page();
         self.observer.watch.internal_page =
@@ -145,16 +194,17 @@ impl Modelling {
             .for_each(|signal| occurrences.log(signal));
     }
 
-    /// Whether they fire one of these signals.
-    pub(super) fn fires_any(&self, mut signals: impl Iterator<Item = Signal>) -> bool {
-        signals.any(|signal| self.signals.contains(signal))
-    }
-
     /// It has run, and what was demanded has been counted.
     pub(super) fn end(&mut self, vcpu: &Vcpu) {
-        let Model { system, running, processors, .. } = &mut *self.observer.watch;
+        let Model { system, running, processors, times, .. } = &mut *self.observer.watch;
         system.occurrences(*running).fired().fill(0);
-        processors[*running].pipeline.suspend(&vcpu.cpu);
+        let processor = &mut processors[*running];
+        if *times {
+            processor.pipeline.suspend(&vcpu.cpu);
+            processor.clock = processor.pipeline.clock();
+        } else {
+            processor.clock = vcpu.cpu.time + processor.ahead;
+        }
     }
 }
 
@@ -174,7 +224,7 @@ impl Model {
             self.system.change_memory(vcpu.id, processor.paging);
         }
         self.notice_cache_disable(&vcpu.cpu);
-        self.processors[vcpu.id].pipeline.resume(&vcpu.cpu);
+        self.set_clock(&vcpu.cpu);
         self.system.set_time(vcpu.id, self.time(&vcpu.cpu));
         let occurrences = self.system.occurrences(vcpu.id);
         occurrences.clear_budgets();
@@ -185,7 +235,24 @@ impl Model {
         }
     }
 
-    /// The clock of the running processor's models: of its pipeline, or else virtual time.
+    /// The clock of the running processor's models never goes back, whatever keeps it: virtual time; or that
+    /// of the pipeline, which follows it; or the pipeline's own, which stands still while the processor is
+    /// halted or the pipeline is not told of it, so that what is counted does not depend on how long that was.
+    fn set_clock(&mut self, cpu: &Cpu) {
+        let processor = &mut self.processors[self.running];
+        let Processor { pipeline, clock, ahead, .. } = processor;
+        if self.keeps_time || !self.times {
+            *ahead = (*ahead).max(clock.saturating_sub(cpu.time));
+        }
+        if self.times {
+            pipeline.resume(cpu);
+            let virtual_time = if self.keeps_time { cpu.time + *ahead } else { 0 };
+            pipeline.idle_until(virtual_time.max(*clock));
+            self.told = pipeline.clock();
+        }
+    }
+
+    /// The same while it runs.
     #[inline(always)]
     fn time(&self, cpu: &Cpu) -> u64 {
         let processor = &self.processors[self.running];
@@ -214,6 +281,11 @@ impl Model {
             self.system.flush_tlbs(self.running, keep_global);
         }
     }
+}
+
+/// A cache of translations of the size of another one, where pipelines keep the time.
+pub(super) fn timed<O, P>(translations: &Translations<O>) -> Translations<P> {
+    translations.empty().with_cycle_costs(CycleCosts::MODELLED)
 }
 
 /// The page tables of a processor, for the models.
@@ -390,6 +462,21 @@ impl Watch for Box<Model> {
         pipeline.retired(descriptions, cpu, insn, restart, system.occurrences(*running));
         system.set_time(*running, pipeline.time());
         true
+    }
+
+    fn keeps_time(&self) -> bool {
+        self.keeps_time
+    }
+
+    #[inline(always)]
+    fn take_cycles(&mut self) -> u64 {
+        if !self.keeps_time {
+            return 0;
+        }
+        let clock = self.processors[self.running].pipeline.clock();
+        let cycles = clock.saturating_sub(self.told);
+        self.told += cycles;
+        cycles
     }
 
     fn serialised(&mut self, cpu: &Cpu, insn: &Insn) {

@@ -7,6 +7,7 @@ use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Uncounted};
 use x86_cpu::observe::{Facts, Observed};
 use x86_cpu::timing::Budget;
 
+use super::cycles::Cycles;
 use super::stretch::{CountingContext, Stretch};
 use super::vcpu::{Siblings, headroom};
 use crate::engine::Board;
@@ -25,6 +26,10 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) demand: Demand,
     /// Counters of siblings take some of them.
     pub(super) shared: bool,
+    /// A pipeline keeps the time, so that several instructions may retire in one cycle.
+    pub(super) keeps_time: bool,
+    /// The running cycle, for counters that compare the occurrences of each.
+    pub(super) cycles: &'a mut Cycles,
     /// Virtual time at which the run ends, whatever the counters are set to.
     pub(super) limit: u64,
     /// Number of retired instructions at which the run ends, whatever the counters are set to.
@@ -62,6 +67,9 @@ impl Outside<'_, '_> {
             let cycles = ends.saturating_sub(self.counted_time);
             let mut stretch = Stretch { observed, instructions: 1, cycles, context };
             self.overflowed = self.count(&mut stretch);
+            if self.keeps_time {
+                self.overflowed = self.overflowed.with(self.cycles.end(self.pmu));
+            }
             self.counted_time = ends;
             self.counted_instructions += 1;
         }
@@ -95,6 +103,9 @@ impl Outside<'_, '_> {
         if !self.demand.per_cycle && !self.shared {
             return self.pmu.advance_by(stretch.context.cpl, |signal| stretch.take(signal));
         }
+        if self.demand.per_cycle && self.keeps_time {
+            return self.count_cycles(stretch);
+        }
         if self.demand.per_cycle {
             let mut pmis = Pmis::NONE;
             // An instruction that takes several cycles does what it does in the last of them.
@@ -122,6 +133,16 @@ impl Outside<'_, '_> {
             return pmis;
         }
         self.count_at_once(stretch)
+    }
+
+    /// Adds a stretch of one instruction to the PMU, whose counters compare the occurrences of each cycle.
+    fn count_cycles(&mut self, stretch: &mut Stretch<'_>) -> Pmis {
+        stretch.fill(self.counts, &self.demand.signals);
+        let cpl = stretch.context.cpl;
+        let added = self.pmu.advance(self.counts, cpl);
+        let compared = self.cycles.pass(self.pmu, cpl, stretch.cycles, self.counts);
+        self.counts.clear();
+        added.with(compared)
     }
 
     /// Adds a stretch to the PMU: as one cycle if a counter with a threshold, edge detection or

@@ -41,6 +41,15 @@ impl Observer for Recorded {
         self.models.is_spent()
     }
 
+    fn keeps_time(&self) -> bool {
+        self.models.keeps_time()
+    }
+
+    #[inline(always)]
+    fn take_cycles(&mut self) -> u64 {
+        std::mem::take(&mut self.recorder.told)
+    }
+
     fn entered(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code) {
         self.models.entered(cpu, ram, block);
         self.recorder.entered(cpu, ram, block);
@@ -54,6 +63,7 @@ impl Observer for Recorded {
     #[inline(always)]
     fn retired(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn) {
         self.models.retired(cpu, ram, block, insn);
+        self.recorder.told += self.models.take_cycles();
         for (signal, n) in self.models.watch.log() {
             self.recorder.fired(insn, signal, n);
         }
@@ -79,6 +89,7 @@ impl Observer for Recorded {
 
     fn delivered(&mut self, cpu: &Cpu, ram: &Ram, delivery: Delivery) {
         self.models.delivered(cpu, ram, delivery);
+        self.recorder.told += self.models.take_cycles();
         for (signal, n) in self.models.watch.log() {
             self.recorder.fired_by_delivery(signal, n);
         }
@@ -103,6 +114,7 @@ impl Observer for Recorded {
 
     fn commit(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {
         self.models.commit(cpu, ram, insn);
+        self.recorder.told += self.models.take_cycles();
         self.recorder.commit(cpu, ram, insn);
     }
 

@@ -7,6 +7,7 @@ use x86_cpu::cpu::Cpu;
 use x86_cpu::observe::Accesses;
 use x86_cpu::timing::Budget;
 
+use super::cycles::Cycles;
 use super::stretch::{CountingContext, MATCH, Most, most_per_step};
 use crate::engine::Board;
 use crate::irq::Pending;
@@ -38,6 +39,8 @@ pub struct Vcpu {
     pub(super) inner: Accesses,
     /// A buffer that is reused from one stretch to the next; empty between uses.
     pub(super) counts: SignalCounts,
+    /// The running cycle, while a counter compares the occurrences of each and a pipeline keeps the time.
+    pub(super) cycles: Cycles,
 }
 
 impl Vcpu {
@@ -56,6 +59,7 @@ impl Vcpu {
             late: VecDeque::new(),
             inner: Accesses::default(),
             counts: SignalCounts::new(),
+            cycles: Cycles::new(),
         }
     }
 

@@ -20,6 +20,7 @@ use x86_cpu::observe::{Accesses, Counting, Facts};
 use self::columns::Column;
 use self::contexts::{ContextId, Contexts};
 use self::modelled::Modelled;
+pub(crate) use self::records::Blocks;
 use self::records::{Records, Where};
 use self::rows::Sums;
 use self::shares::{Common, Shares};
@@ -58,6 +59,8 @@ pub struct Recorder {
     /// The sums that contexts share out among them, and what they were at the last change of context.
     instructions: u64,
     cycles: u64,
+    /// Cycles that models have told of the running instruction or delivery, and that have not passed yet.
+    pub(crate) told: u64,
     shares: Shares,
     /// Since contexts were last given the other signals, one of them may have been fired.
     rare: bool,
@@ -188,6 +191,7 @@ impl Recorder {
             running: Running::default(),
             instructions: 0,
             cycles: 0,
+            told: 0,
             inner: Vec::new(),
             entered_with: Accesses::default(),
         };
@@ -208,10 +212,9 @@ impl Recorder {
         self.columns.iter().flat_map(|column| column.signals.iter().copied())
     }
 
-    /// Processor `vcpu` goes on, in blocks translated for the recorder alone or, if it is `modelled`, for
-    /// it and the models.
-    pub(crate) fn begin(&mut self, vcpu: usize, cpu: &Cpu, modelled: bool) {
-        self.records.modelled_blocks = modelled;
+    /// Processor `vcpu` goes on, in these blocks.
+    pub(crate) fn begin(&mut self, vcpu: usize, cpu: &Cpu, blocks: Blocks) {
+        self.records.blocks = blocks;
         self.lent = Facts::default();
         self.seen_by_lender = *self.counting.complete();
         if self.inner.len() <= vcpu {
@@ -234,6 +237,12 @@ impl Recorder {
         if programmed {
             self.add_programmed(pmu);
         }
+    }
+
+    /// The time at the end of what has just been executed.
+    #[inline(always)]
+    fn time(&self, cpu: &Cpu) -> u64 {
+        cpu.time + self.told
     }
 
     /// Time passed beyond what instructions and deliveries took: what the last instruction waited for.

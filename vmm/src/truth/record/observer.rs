@@ -138,8 +138,9 @@ impl Observer for Box<Recorder> {
         let mut facts = now.since(&self.running.facts);
         self.running.facts = now;
         facts.inner = Accesses::default();
-        let cycles = cpu.time - self.running.time;
-        self.running.time = cpu.time;
+        let time = self.time(cpu);
+        let cycles = time - self.running.time;
+        self.running.time = time;
         let Running { linear: site, bits, .. } = self.running;
         let delivered = self.deliveries.entry((self.here.place, site, bits)).or_default();
         delivered.facts.add(&facts);
@@ -150,7 +151,7 @@ impl Observer for Box<Recorder> {
         let from_user = self.here.place.cpl == 3 && cpu.cpl() != 3;
         let at = cpu.stack_linear().wrapping_add(u64::from(code_bytes));
         let slot = Some(self.slot(cpu.cpl(), at));
-        self.share_out(cpu.time);
+        self.share_out(time);
         self.context(site);
         self.update_here(cpu);
         self.running.is_near = false;
@@ -187,8 +188,9 @@ impl Recorder {
             }
             self.running.mark = recent;
         }
-        if cpu.time != self.running.time {
-            self.pass_in(self.running.cell(insn), cpu.time);
+        let time = self.time(cpu);
+        if time != self.running.time {
+            self.pass_in(self.running.cell(insn), time);
         }
     }
 

@@ -32,6 +32,8 @@ struct Key {
     linear: u64,
     bits: u8,
     code: Box<[u8]>,
+    /// Its instructions take no time of their own.
+    timed: bool,
     /// Number of instructions: a block may end before its bytes would make it.
     len: u8,
 }
@@ -85,11 +87,26 @@ pub(super) struct Records {
     pub(super) full: bool,
     /// What models told, by cell.
     pub(super) modelled: BTreeMap<usize, Modelled>,
-    /// The blocks are of the cache of those that models see.
-    pub(super) modelled_blocks: bool,
-    /// By the block's place in its cache, of which there are two: which block, where it was executed, and
-    /// its record.
-    known: [Vec<Known>; 2],
+    /// Which blocks are executed.
+    pub(super) blocks: Blocks,
+    /// By the block's place in its cache: which block, where it was executed, and its record.
+    known: [Vec<Known>; Blocks::CACHES],
+}
+
+/// Translated for whom blocks are, each in a cache of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Blocks {
+    /// The recorder alone.
+    #[default]
+    Alone,
+    /// The recorder and the models.
+    Modelled,
+    /// The same, where the models' pipelines keep the time.
+    Timed,
+}
+
+impl Blocks {
+    const CACHES: usize = 3;
 }
 
 #[derive(Clone, Copy, Default)]
@@ -111,7 +128,7 @@ impl Records {
         linear: u64,
         (number, place): (u32, &Where),
     ) -> u32 {
-        let known = &self.known[usize::from(self.modelled_blocks)];
+        let known = &self.known[self.blocks as usize];
         if let Some(known) = known.get(block.place())
             && known.serial == block.serial()
             && known.linear == linear
@@ -134,7 +151,7 @@ impl Records {
     ) -> u32 {
         let linear = cpu.linear_rip();
         let record = self.record(cpu, ram, block, place, linear);
-        let known = &mut self.known[usize::from(self.modelled_blocks)];
+        let known = &mut self.known[self.blocks as usize];
         if known.len() <= block.place() {
             known.resize(block.place() + 1, Known::default());
         }
@@ -153,7 +170,8 @@ impl Records {
     ) -> u32 {
         let len = u8::try_from(block.len()).unwrap_or(u8::MAX);
         let code = if block.is_of_device() { Box::default() } else { code_of(ram, block) };
-        let key = Key { place, linear, bits: cpu.code_size().bits(), code, len };
+        let timed = self.blocks == Blocks::Timed;
+        let key = Key { place, linear, bits: cpu.code_size().bits(), code, timed, len };
         if let Some(&record) = self.index.get(&key) {
             return record;
         }

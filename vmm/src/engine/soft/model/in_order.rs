@@ -3,9 +3,7 @@
 //! [`InOrder`] collects what happens to an instruction while it executes, and tells the pipeline when it
 //! has retired. What can be told beforehand is in `description.rs`.
 //!
-//! The clock of the pipeline is its own: caches and bus are asked by it, but the machine's time goes on as
-//! if there were no pipeline. It stands still while the processor is halted or nothing is told of it, so that
-//! what is counted does not depend on how long that was. What is not modelled: operands on which clocks
+//! Caches and bus are asked by the clock of the pipeline. What is not modelled: operands on which clocks
 //! depend, the waits of a repeated instruction that is interrupted, and where fetch loses cycles to entries of
 //! the target buffer that are of no branch.
 
@@ -106,6 +104,20 @@ impl InOrder {
     /// The clock by which the running instruction asks caches and bus for something.
     pub(super) fn time(&self) -> u64 {
         self.pipeline.clock() + self.running.waited
+    }
+
+    /// The clock of what has been executed; each element that the running instruction has accessed so far
+    /// took one cycle.
+    pub(super) fn clock(&self) -> u64 {
+        self.time() + self.running.elements
+    }
+
+    /// Nothing is executed until a clock, if that is to come.
+    pub(super) fn idle_until(&mut self, clock: u64) {
+        if clock > self.pipeline.clock() {
+            self.pipeline.idle(clock - self.pipeline.clock());
+            self.running.clear();
+        }
     }
 
     /// An instruction begins.

@@ -5,8 +5,7 @@
 //! it has retired.
 //!
 //! The clock of the pipeline is that of retirement. Caches and bus are asked by the cycle of the last
-//! dispatch, so that misses of instructions that wait for nothing of each other overlap there as well. It
-//! stands still while the processor is halted or nothing is told of it, as that of an in-order pipeline does.
+//! dispatch, so that misses of instructions that wait for nothing of each other overlap there as well.
 
 mod description;
 #[cfg(test)]
@@ -29,7 +28,7 @@ use self::description::{Blocks, Preparation};
 const ITERATIONS_AT_ONCE: u64 = 64;
 
 /// Caches of translations whose blocks are told apart.
-pub(super) const CACHES: usize = 2;
+pub(super) const CACHES: usize = 4;
 
 /// What the pipelines of a machine know of instructions before they execute.
 pub(super) struct Descriptions {
@@ -140,6 +139,20 @@ impl OutOfOrder {
     #[inline(always)]
     pub(super) fn time(&self) -> u64 {
         self.pipeline.dispatched()
+    }
+
+    /// The cycle of the last retirement.
+    #[inline(always)]
+    pub(super) fn clock(&self) -> u64 {
+        self.pipeline.now()
+    }
+
+    /// Nothing is executed until a cycle, if that is to come.
+    pub(super) fn idle_until(&mut self, cycle: u64) {
+        if cycle > self.clock() {
+            self.pipeline.idle_until(cycle);
+            self.clear();
+        }
     }
 
     /// An instruction begins, at a linear address.

@@ -27,8 +27,12 @@ pub(super) enum Pipeline {
 pub(in crate::engine::soft) enum Cache {
     /// Those of the models.
     Models,
+    /// Those of the models where pipelines keep the time.
+    Timed,
     /// Those of the recorder with the models.
     Recorded,
+    /// The same where pipelines keep the time.
+    RecordedAndTimed,
 }
 
 /// What the pipelines of a machine know of instructions before they execute; those in order find it by the
@@ -94,6 +98,23 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.time(),
             Self::OutOfOrder(pipeline) => pipeline.time(),
+        }
+    }
+
+    /// The clock of what has been executed.
+    #[inline(always)]
+    pub(super) fn clock(&self) -> u64 {
+        match self {
+            Self::InOrder(pipeline) => pipeline.clock(),
+            Self::OutOfOrder(pipeline) => pipeline.clock(),
+        }
+    }
+
+    /// Nothing is executed until a cycle, if that is to come.
+    pub(super) fn idle_until(&mut self, cycle: u64) {
+        match self {
+            Self::InOrder(pipeline) => pipeline.idle_until(cycle),
+            Self::OutOfOrder(pipeline) => pipeline.idle_until(cycle),
         }
     }
 

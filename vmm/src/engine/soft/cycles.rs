@@ -1,0 +1,149 @@
+//! What occurs in each cycle, for counters that compare it, where a pipeline keeps the time: several
+//! instructions may retire in one cycle, and one may take many.
+
+use pmu_model::{Pmis, Pmu, SignalCounts};
+
+/// The occurrences of the running cycle, and of those before it that have no cycle yet.
+///
+/// A level, a state that lasts for cycles, is there once in each, from the first cycle that an instruction
+/// takes; what happens at an instant does so in the last ones, no more at once than the processor can
+/// report. What does not fit into the cycles of its own instruction is of the next ones.
+#[derive(Clone, Debug)]
+pub(super) struct Cycles {
+    running: SignalCounts,
+    /// There is a running cycle.
+    begun: bool,
+    left: SignalCounts,
+    /// The privilege level of them.
+    cpl: u8,
+}
+
+impl Cycles {
+    pub(super) const fn new() -> Self {
+        Self { running: SignalCounts::new(), begun: false, left: SignalCounts::new(), cpl: 0 }
+    }
+
+    /// So many cycles pass, at the last of which an instruction retires that did this.
+    pub(super) fn pass(
+        &mut self,
+        pmu: &mut Pmu,
+        cpl: u8,
+        cycles: u64,
+        counts: &SignalCounts,
+    ) -> Pmis {
+        let mut pmis = Pmis::NONE;
+        if cpl != self.cpl {
+            pmis = self.end(pmu);
+            self.cpl = cpl;
+        }
+        self.left.add_all(counts);
+        for to_come in (0..cycles).rev() {
+            if self.begun {
+                pmis = pmis.with(self.compare(pmu));
+            }
+            self.begun = true;
+            self.fill(pmu, to_come);
+        }
+        if cycles == 0 {
+            self.begun = true;
+            self.fill(pmu, 0);
+        }
+        pmis
+    }
+
+    /// What follows is counted otherwise: the running cycle is over, and what is left has cycles of its own.
+    pub(super) fn end(&mut self, pmu: &mut Pmu) -> Pmis {
+        let mut pmis = Pmis::NONE;
+        while self.begun {
+            pmis = pmis.with(self.compare(pmu));
+            self.begun = !self.left.is_empty();
+            self.fill(pmu, 0);
+        }
+        pmis
+    }
+
+    /// The running cycle is over.
+    fn compare(&mut self, pmu: &mut Pmu) -> Pmis {
+        let pmis = pmu.compare(&self.running, self.cpl);
+        self.running.clear();
+        pmis
+    }
+
+    /// Puts into the running cycle what belongs there, before so many cycles to come.
+    fn fill(&mut self, pmu: &Pmu, to_come: u64) {
+        let most = u64::from(pmu.personality().max_events_per_cycle);
+        let mut rest = SignalCounts::new();
+        for (signal, n) in self.left.iter() {
+            let room = if signal.is_level() { 1 } else { most };
+            let room = room.saturating_sub(self.running.get(signal));
+            let waits = if signal.is_level() { 0 } else { most.saturating_mul(to_come) };
+            let here = n.saturating_sub(waits).min(room);
+            self.running.add(signal, here);
+            rest.add(signal, n - here);
+        }
+        self.left = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmu_model::{MsrAccess, Personality, Signal, Tier};
+
+    use super::*;
+
+    /// K8: K8 BKDG "Performance Event-Select Registers": EN (22), USR and OS (16, 17), INV (23), EDGE (18),
+    /// CNT_MASK (31:24).
+    const ON: u64 = 1 << 22 | 3 << 16;
+    const EVNTSEL0: u32 = 0xC001_0000;
+    const PERFCTR0: u32 = 0xC001_0004;
+
+    fn counted(select: u64, instructions: &[(u64, Signal, u64)]) -> u64 {
+        let k8 = Personality::by_name("k8").unwrap();
+        let mut pmu = Pmu::new(k8, k8.live.of(Tier::Microarchitecture));
+        assert_eq!(pmu.write_msr(EVNTSEL0, select | ON), MsrAccess::Done(()));
+        let mut cycles = Cycles::new();
+        for &(takes, signal, n) in instructions {
+            let counts = [(signal, n)].into_iter().collect();
+            cycles.pass(&mut pmu, 0, takes, &counts);
+        }
+        cycles.end(&mut pmu);
+        let MsrAccess::Done(count) = pmu.read_msr(PERFCTR0) else { panic!("a counter of K8") };
+        count
+    }
+
+    /// C0h, RETIRED_INSTRUCTIONS. In cycles: two retire, one, none, none, one.
+    #[test]
+    fn instructions_that_retire_in_one_cycle_are_compared_together() {
+        let one = |takes| (takes, Signal::InsnRetired, 1);
+        let program = [one(1), one(0), one(1), one(3)];
+        assert_eq!(counted(0xC0 | 1 << 24, &program), 3);
+        assert_eq!(counted(0xC0 | 2 << 24, &program), 1);
+        assert_eq!(counted(0xC0 | 3 << 24, &program), 0);
+        // INV: fewer than one. EDGE: they begin twice.
+        assert_eq!(counted(0xC0 | 1 << 24 | 1 << 23, &program), 2);
+        assert_eq!(counted(0xC0 | 1 << 24 | 1 << 18, &program), 2);
+    }
+
+    /// C1h, RETIRED_UOPS: eight of one instruction retire in its last three cycles, 2, 3 and 3 (OG8 A.8:
+    /// three a cycle).
+    #[test]
+    fn no_more_retire_than_the_processor_can() {
+        let program = [(6, Signal::UopRetired, 8)];
+        assert_eq!(counted(0xC1 | 1 << 24, &program), 3);
+        assert_eq!(counted(0xC1 | 3 << 24, &program), 2);
+        // In one cycle there is room for three: the others are of cycles to come.
+        let program = [(1, Signal::UopRetired, 8), (5, Signal::UopRetired, 0)];
+        assert_eq!(counted(0xC1 | 3 << 24, &program), 2);
+        assert_eq!(counted(0xC1 | 1 << 24, &program), 3);
+    }
+
+    /// D1h, DISPATCH_STALLS: four cycles of ten, then two of one, of which one is of the next instruction.
+    #[test]
+    fn a_level_is_there_once_in_each_of_its_cycles() {
+        let stall = |takes, n| (takes, Signal::StallDispatchAny, n);
+        let program = [stall(10, 4), stall(1, 2), stall(3, 0)];
+        assert_eq!(counted(0xD1 | 1 << 24, &program), 6);
+        assert_eq!(counted(0xD1 | 2 << 24, &program), 0);
+        assert_eq!(counted(0xD1 | 1 << 24 | 1 << 18, &program), 2);
+    }
+}
