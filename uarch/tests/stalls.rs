@@ -5,7 +5,7 @@
 use pmu_model::Signal;
 use uarch::{
     occurrences::Occurrences,
-    part::pipelines::{K7, K8, P6},
+    part::pipelines::{K8, P6},
     pipeline::out_of_order::{
         Core, Execution, Instruction, Misprediction, Operands, Pipeline,
         table::{Form, Shape, Variant, Width},
@@ -41,7 +41,6 @@ const NORMAL: Execution = Execution {
     load_delay: 0,
     store_delay: 0,
     forwarding: uarch::pipeline::out_of_order::Forwarding::None,
-    fill_wait: 0,
     taken: false,
     misprediction: Misprediction::None,
     locked: false,
@@ -139,17 +138,6 @@ fn a_load_behind_a_store_of_unknown_address_is_blocked() {
     // The load has its data in 106 and retires in 107; the address of the store is issued in 106 and
     // known in 107, when the load can be issued: it has its data in 110 and retires in 111.
     assert_eq!((miss, blocked), (107, 111));
-}
-
-/// Cycles in which a fill waited for the L2 are counted once, however many fills waited.
-#[test]
-fn waits_for_the_l2_that_overlap_are_counted_once() {
-    let load = ("Mov", Form::RegMem, Execution { load_delay: 20, fill_wait: 10, ..NORMAL });
-    let fired = run(&K7, &[load, load]);
-    assert_eq!(fired(Signal::StallL2FillWait), 10);
-    let later = ("Mov", Form::RegMem, Execution { load_delay: 26, fill_wait: 10, ..NORMAL });
-    let fired = run(&K7, &[load, later]);
-    assert_eq!(fired(Signal::StallL2FillWait), 16);
 }
 
 /// A prefix that changes the length of what follows holds up the length decoder.

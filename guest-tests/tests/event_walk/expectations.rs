@@ -82,6 +82,7 @@ pub(crate) const CONTROL: &[Expectation] = &[
 
 const LOOP: &str = "MOV, MOV, 64 times MOV, ADD, DEC, JNZ, then four";
 const ONE_EACH: &str = "one a line";
+const L2_READ: &str = "2,048 lines of the L2; own code";
 const OWN: &str = "one a line, and own code";
 const CHAIN: &str = "64 jumps and a return, each in its line, and own code";
 const STAYS: &str = "48 lines of one set come twice; what its ways hold at the end has not left";
@@ -124,6 +125,16 @@ pub(crate) const EXPECTATIONS: &[Expectation] = &[
     // L2: 21h to 2Eh.
     exactly(P6_32, "L2_LD.E", "second level", 2048, "128 KiB, read before"),
     exactly(P6_32, "L2_LD.I", "loads", 64, ONE_EACH),
+    exactly(&["ppro", "p6"], "DCU_MISS_OUTSTANDING", "second level", 2048 * 5, "5 cycles a line"),
+    exactly(&["pii"], "DCU_MISS_OUTSTANDING", "second level", 2048 * 15, "15 cycles a line"),
+    exactly(PM, "DCU_MISS_OUTSTANDING", "second level", 2048 * 7, "7 cycles a line"),
+    between(&["ppro"], "L2_DBUS_BUSY", "loads", (64 * 4, 70 * 4), "32 bytes, 8 a clock; own code"),
+    between(&["pii"], "L2_DBUS_BUSY", "loads", (64 * 8, 70 * 8), "8 each second clock; own code"),
+    between(&["p6"], "L2_DBUS_BUSY", "loads", (64, 70), "32 bytes a clock; own code"),
+    between(&["ppro"], "L2_DBUS_BUSY_RD", "second level", (2048 * 4, 2054 * 4), L2_READ),
+    between(&["pii"], "L2_DBUS_BUSY_RD", "second level", (2048 * 8, 2054 * 8), L2_READ),
+    between(&["p6"], "L2_DBUS_BUSY_RD", "second level", (2048, 2054), L2_READ),
+    between(PM, "L2_DBUS_BUSY_RD", "second level", (2048 * 2, 2051 * 2), L2_READ),
     exactly(P6, "L2_LD.M", "read behind writes", 16, ONE_EACH),
     exactly(P6, "L2_ST.E", "written behind reads", 16, ONE_EACH),
     exactly(P6, "L2_ST.M", "second level, dirty", 2048, "128 KiB, written before"),
@@ -353,6 +364,14 @@ pub(crate) const EXPECTATIONS: &[Expectation] = &[
     exactly(K8, "DATA_CACHE_LINES_EVICTED.EXCLUSIVE", "second level", 2048, "128 KiB in 64 KiB"),
     exactly(K8, "DATA_CACHE_LINES_EVICTED.MODIFIED", "one set", 96 - 2, STAYS),
     exactly(K7, "DATA_CACHE_LINES_EVICTED.E", "second level", 2048, "128 KiB in 64 KiB"),
+    // A line takes 8 clocks up and its victim 8 down, and the next load is 4 clocks later.
+    between(
+        K7,
+        "CYCLES_THAT_AT_LEAST_ONE_FILL_REQUEST_WAITED_TO_USE_THE_L2",
+        "second level",
+        (2047 * 16 - 4, 2051 * 16 - 4),
+        "from the second load to the last transfer before the last load's; own code",
+    ),
     exactly(K7, "DATA_CACHE_LINES_EVICTED.M", "one set", 96 - 2, STAYS),
     exactly(K8, "L1_DTLB_MISS_AND_L2_DTLB_HIT", "pages again", 128, "64 pages twice: more than 32"),
     exactly(K7, "L1_DTLB_MISS_AND_L2_DTLB_HIT", "pages again", 128, "64 pages twice: more than 24"),

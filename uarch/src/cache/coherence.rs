@@ -6,6 +6,7 @@
 
 use super::geometry::{DeviceRead, Inclusion, Protocol, SharedWrite};
 use super::processor::NO_LINE;
+use super::second_level_bus::Transfer;
 use super::signals;
 use super::state::LineState;
 use super::{Caches, Context, MemoryType};
@@ -308,6 +309,9 @@ impl Caches {
         }
         if self.geometry.second_level.is_some() && (to_memory || probe == Probe::Flush) {
             occurrences.fire(Signal::L2EvictModified, 1);
+        }
+        if !data_dirty {
+            self.transfer(context, target, Transfer::Down);
         }
         if self.geometry.snooped_write_back || probe == Probe::Flush {
             self.write_back(context, target, line);

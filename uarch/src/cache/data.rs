@@ -8,6 +8,10 @@ use super::state::LineState;
 use super::{Access, Caches, Context, Kind, MemoryType};
 use pmu_model::Signal;
 
+/// Cycles that the count of outstanding misses lacks of each that the second level missed too (Intel SDM
+/// volume 3, "Performance-Monitoring Events", P6 family: 48h).
+const SECOND_LEVEL_MISS_LACKS: u64 = 2;
+
 impl Caches {
     /// A load that is not of one line of the data cache alone.
     #[inline(never)]
@@ -149,8 +153,9 @@ impl Caches {
             return self.upgrade(context, processor, line);
         };
         self.fire_upgrade_request(context, processor, slot, purpose);
-        let latency = self.own_in_second_level(context, processor, slot);
-        (LineState::Modified, geometry.latency + latency)
+        let latency = geometry.latency + self.own_in_second_level(context, processor, slot);
+        context.occurrences[processor].fire(Signal::MissOutstandingL1d, latency);
+        (LineState::Modified, latency)
     }
 
     /// Brings a line into the data cache; one that is to be used once is marked. Cycles.
@@ -175,11 +180,14 @@ impl Caches {
             granted.state = LineState::Shared;
             granted.came = LineState::Shared;
         }
-        let refill = match granted.source {
-            Source::SecondLevel => signals::L1D_REFILL_L2,
-            Source::System => signals::L1D_REFILL_SYSTEM,
+        let (refill, lacks) = match granted.source {
+            Source::SecondLevel => (signals::L1D_REFILL_L2, 0),
+            Source::System => (signals::L1D_REFILL_SYSTEM, SECOND_LEVEL_MISS_LACKS),
         };
-        refill.fire(&mut context.occurrences[processor], granted.came);
+        let occurrences = &mut context.occurrences[processor];
+        refill.fire(occurrences, granted.came);
+        let outstanding = granted.latency.saturating_sub(lacks);
+        occurrences.fire(Signal::MissOutstandingL1d, outstanding);
         let line = Line { number: line, state: granted.state, marked: once };
         let displaced = self.processors[processor].data.fill(line);
         self.processors[processor].forget_data();

@@ -78,6 +78,24 @@ pub struct SecondLevel {
     pub inclusion: Inclusion,
     /// Cycles that a hit in it takes beyond a first-level hit.
     pub latency: u64,
+    /// What lines go over to it and from it.
+    pub bus: SecondLevelBus,
+}
+
+/// The data bus between a processor and its second-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SecondLevelBus {
+    /// Bytes that it moves at once, a power of two.
+    pub width: u32,
+    /// Cycles of the processor that this takes.
+    pub period: u64,
+}
+
+impl SecondLevelBus {
+    /// Cycles of the processor that a line of so many bytes takes.
+    pub(super) const fn cycles(self, line: u32) -> u64 {
+        line.div_ceil(self.width) as u64 * self.period
+    }
 }
 
 /// What a second-level cache holds of the lines of the first-level caches.

@@ -7,7 +7,8 @@
 //!
 //! * [`array::LineArray`]: a set-associative array of lines and its replacement.
 //! * `data`, `fetch`: loads, stores, page walks; instruction fetches.
-//! * `second_level`: what the first level asks it for, and where victims go.
+//! * `second_level`: what the first level asks it for, and where victims go; `second_level_bus`: what they
+//!   go over.
 //! * `coherence`: probes and transactions.
 //! * `uncached`, `write_combining`: what goes past the caches.
 //! * `prefetch`, `stream`: prefetch instructions and the hardware prefetcher.
@@ -29,6 +30,7 @@ mod maintenance;
 mod prefetch;
 mod processor;
 mod second_level;
+mod second_level_bus;
 mod signals;
 mod state;
 mod stream;
@@ -38,8 +40,8 @@ mod write_combining;
 pub use self::access::{Access, Context, Fetch, Hint, Kind, MemoryType};
 pub use self::geometry::{
     ArrayGeometry, BoardCache, CacheGeometry, CodeAndData, DeviceRead, Inclusion, LockPolicy,
-    PrefetchInto, PrefetcherGeometry, Protocol, Replacement, SecondLevel, SharedWrite, WalkPath,
-    WriteCombiningGeometry,
+    PrefetchInto, PrefetcherGeometry, Protocol, Replacement, SecondLevel, SecondLevelBus,
+    SharedWrite, WalkPath, WriteCombiningGeometry,
 };
 pub use self::state::LineState;
 

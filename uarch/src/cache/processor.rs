@@ -2,6 +2,7 @@
 
 use super::array::LineArray;
 use super::geometry::CacheGeometry;
+use super::second_level_bus::Usage;
 use super::state::LineState;
 use super::stream::Streams;
 use super::write_combining::WriteCombining;
@@ -18,6 +19,8 @@ pub(super) struct Processor {
     pub(super) data: LineArray,
     /// The second-level cache.
     pub(super) second_level: Option<LineArray>,
+    /// The bus of the second level.
+    pub(super) second_level_bus: Usage,
     /// The write-combining buffers.
     pub(super) write_combining: WriteCombining,
     /// What the hardware prefetcher follows.
@@ -43,6 +46,7 @@ impl Processor {
             code: LineArray::new(&geometry.code),
             data: LineArray::new(&geometry.data),
             second_level: geometry.second_level.map(|second| LineArray::new(&second.array)),
+            second_level_bus: Usage::default(),
             write_combining: WriteCombining::new(geometry.write_combining.buffers),
             streams: Streams::new(geometry.prefetcher.map_or(0, |prefetcher| prefetcher.streams)),
             read: NO_LINE,

@@ -3,6 +3,7 @@
 use super::array::{Displaced, Line, LineArray};
 use super::coherence::{self, Want};
 use super::geometry::Inclusion;
+use super::second_level_bus::Transfer;
 use super::signals;
 use super::state::LineState;
 use super::{Caches, Context, MemoryType};
@@ -90,6 +91,9 @@ impl Caches {
             return Granted { state, came: state, source: Source::System, latency };
         };
         let found = self.ask_second_level(context, processor, line, purpose);
+        if found.is_some() {
+            self.transfer(context, processor, Transfer::Up);
+        }
         let mut granted = match (found, geometry.inclusion) {
             (Some(slot), Inclusion::Exclusive) => self.move_up(context, processor, slot, purpose),
             (Some(slot), Inclusion::Inclusive) => self.copy_up(context, processor, slot, purpose),
@@ -162,7 +166,7 @@ impl Caches {
         } else if purpose == Purpose::Code && state.is_dirty() {
             // The instruction cache cannot hold a dirty line. That it is written back first is not
             // sourced.
-            self.write_back_from_second_level(context, processor, line.number);
+            self.write_back_from_second_level(context, processor, line.number, false);
             state = if state.is_sole() { LineState::Exclusive } else { LineState::Shared };
         }
         Granted { state, came: line.state, source: Source::SecondLevel, latency }
@@ -220,6 +224,7 @@ impl Caches {
         let marked = filling == Filling::Prefetch;
         let displaced = second.fill(Line { number: line, state, marked });
         fire_fill(&mut context.occurrences[processor], state, filling);
+        self.transfer(context, processor, Transfer::Down);
         if let Displaced::Line(victim) = displaced {
             self.evict_from_second_level(context, processor, victim);
         }
@@ -232,16 +237,17 @@ impl Caches {
         processor: usize,
         mut victim: Line,
     ) {
-        if self.is_inclusive()
-            && let Some(state) = self.drop_first_level(context, processor, victim.number)
-            && state.is_dirty()
-        {
+        let is_newer_above = self.is_inclusive()
+            && self
+                .drop_first_level(context, processor, victim.number)
+                .is_some_and(LineState::is_dirty);
+        if is_newer_above {
             victim.state = LineState::Modified;
         }
         let occurrences = &mut context.occurrences[processor];
         coherence::fire_second_level_gone(occurrences, victim.state, victim.marked);
         if victim.state.is_dirty() {
-            self.write_back_from_second_level(context, processor, victim.number);
+            self.write_back_from_second_level(context, processor, victim.number, is_newer_above);
         }
     }
 
@@ -267,13 +273,17 @@ impl Caches {
         Some(state)
     }
 
-    /// A dirty line goes from the second level to memory.
+    /// A dirty line goes from the second level to memory; what is newer in the data cache, from there.
     pub(super) fn write_back_from_second_level(
         &mut self,
         context: &mut Context<'_>,
         processor: usize,
         line: u64,
+        is_newer_above: bool,
     ) {
+        if !is_newer_above {
+            self.transfer(context, processor, Transfer::Down);
+        }
         let occurrences = &mut context.occurrences[processor];
         occurrences.fire(Signal::L2EvictModified, 1);
         occurrences.fire(Signal::L2WriteFromL2, 1);
@@ -303,6 +313,7 @@ impl Caches {
                 {
                     second.set_state(slot, LineState::Modified);
                 }
+                self.transfer(context, processor, Transfer::Down);
             }
         }
     }

@@ -335,7 +335,7 @@ impl Caches {
         occurrences.fire(Signal::L2TagWrite, 1);
         super::coherence::fire_second_level_gone(occurrences, gone.state, gone.marked);
         if gone.state.is_dirty() {
-            self.write_back_from_second_level(context, processor, line);
+            self.write_back_from_second_level(context, processor, line, data_dirty);
         }
     }
 }

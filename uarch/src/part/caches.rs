@@ -5,8 +5,8 @@
 
 use crate::cache::{
     ArrayGeometry, BoardCache, CacheGeometry, CodeAndData, DeviceRead, Inclusion, LockPolicy,
-    PrefetchInto, PrefetcherGeometry, Protocol, Replacement, SecondLevel, SharedWrite, WalkPath,
-    WriteCombiningGeometry,
+    PrefetchInto, PrefetcherGeometry, Protocol, Replacement, SecondLevel, SecondLevelBus,
+    SharedWrite, WalkPath, WriteCombiningGeometry,
 };
 
 /// Cycles of a line from the board's cache of the Pentium with MMX: bursts of 3-1-1-1 bus clocks at 2.5
@@ -25,6 +25,19 @@ const PM_L2_LATENCY: u64 = 7;
 const K7_L2_LATENCY: u64 = 17;
 /// The same of the Athlon 64. Not sourced.
 const K8_L2_LATENCY: u64 = 9;
+/// The bus of the Pentium Pro to the L2 in its package: 64 bits at the processor's clock (Intel 242769,
+/// Pentium Pro Processor at 150 MHz to 200 MHz, "Introduction").
+const PPRO_L2_BUS: SecondLevelBus = SecondLevelBus { width: 8, period: 1 };
+/// That of the Pentium II: 64 bits at half of it (dumps of the part say both).
+const PII_L2_BUS: SecondLevelBus = SecondLevelBus { width: 8, period: 2 };
+/// That of the Pentium III with the L2 on the die: 256 bits (Intel 245264, "Advanced Transfer Cache").
+const P6_L2_BUS: SecondLevelBus = SecondLevelBus { width: 32, period: 1 };
+/// That of the Pentium M, taken over from the Pentium III. Not sourced.
+const PM_L2_BUS: SecondLevelBus = P6_L2_BUS;
+/// That of the Athlon: 64 bits, and ECC (pages of the part, not at first hand).
+const K7_L2_BUS: SecondLevelBus = SecondLevelBus { width: 8, period: 1 };
+/// That of the Athlon 64: 128 bits (pages of the part, not at first hand).
+const K8_L2_BUS: SecondLevelBus = SecondLevelBus { width: 16, period: 1 };
 /// Write-combining buffers of the Pentium Pro and the Pentium II. Not sourced.
 const PPRO_WRITE_COMBINING_BUFFERS: usize = 1;
 /// Those of the Pentium III, which its fill buffers serve as. Not sourced.
@@ -101,6 +114,7 @@ pub static PPRO: CacheGeometry = CacheGeometry {
         array: intel(2048, 4),
         inclusion: Inclusion::Inclusive,
         latency: PPRO_L2_LATENCY,
+        bus: PPRO_L2_BUS,
     }),
     board: None,
     write_allocate: true,
@@ -123,6 +137,7 @@ pub static PII: CacheGeometry = CacheGeometry {
         array: intel(4096, 4),
         inclusion: Inclusion::Inclusive,
         latency: PII_L2_LATENCY,
+        bus: PII_L2_BUS,
     }),
     ..PPRO
 };
@@ -133,6 +148,7 @@ pub static P6: CacheGeometry = CacheGeometry {
         array: intel(1024, 8),
         inclusion: Inclusion::Inclusive,
         latency: P6_L2_LATENCY,
+        bus: P6_L2_BUS,
     }),
     // Intel 245127 (Architecture Optimization Reference Manual), "Prefetch and Cacheability Instructions".
     outer_prefetch: PrefetchInto::SecondLevel,
@@ -150,6 +166,7 @@ pub static PM: CacheGeometry = CacheGeometry {
         array: intel(4096, 8),
         inclusion: Inclusion::Inclusive,
         latency: PM_L2_LATENCY,
+        bus: PM_L2_BUS,
     }),
     write_combining: WriteCombiningGeometry { buffers: PM_WRITE_COMBINING_BUFFERS, partial: 8 },
     prefetcher: Some(PrefetcherGeometry { streams: STREAMS, for_ownership: false }),
@@ -168,6 +185,7 @@ pub static K7: CacheGeometry = CacheGeometry {
         array: amd(256, 16),
         inclusion: Inclusion::Exclusive,
         latency: K7_L2_LATENCY,
+        bus: K7_L2_BUS,
     }),
     board: None,
     protocol: Protocol::Moesi,
@@ -201,6 +219,7 @@ pub static K8: CacheGeometry = CacheGeometry {
         array: amd(1024, 16),
         inclusion: Inclusion::Exclusive,
         latency: K8_L2_LATENCY,
+        bus: K8_L2_BUS,
     }),
     // AMD BKDG, event 81h: each miss is one refill.
     next_line_fetch: false,

@@ -3,7 +3,9 @@
 mod generated;
 mod memory_types;
 mod oracle;
+mod outstanding;
 mod prefetching;
+mod second_level_bus;
 mod sharing;
 mod sizes;
 
@@ -29,6 +31,8 @@ struct Machine {
     caches: Caches,
     occurrences: Vec<Occurrences>,
     bus: Bus,
+    /// When operations begin, in cycles.
+    time: u64,
 }
 
 impl Machine {
@@ -37,13 +41,14 @@ impl Machine {
             caches: Caches::new(geometry, processors),
             occurrences: vec![Occurrences::default(); processors],
             bus: Bus::default(),
+            time: 0,
         }
     }
 
     /// Performs an operation.
     fn run<T>(&mut self, operation: impl FnOnce(&mut Caches, &mut Context<'_>) -> T) -> T {
         let occurrences = &mut self.occurrences;
-        let mut context = Context { occurrences, bus: &mut self.bus, time: 0 };
+        let mut context = Context { occurrences, bus: &mut self.bus, time: self.time };
         operation(&mut self.caches, &mut context)
     }
 

@@ -67,14 +67,6 @@ impl Pipeline {
         if self.core.fuses {
             count_fused(row, execution, occurrences);
         }
-        if execution.fill_wait > 0 {
-            let end = flow.complete;
-            let begin = (end.saturating_sub(u64::from(execution.fill_wait))).max(self.fill_wait);
-            if end > begin {
-                occurrences.fire(Signal::StallL2FillWait, end - begin);
-                self.fill_wait = end;
-            }
-        }
     }
 
     /// Notes which registers were written in part.

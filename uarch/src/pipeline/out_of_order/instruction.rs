@@ -174,8 +174,6 @@ pub struct Execution {
     pub store_delay: u32,
     /// Whether the load was forwarded from a store.
     pub forwarding: Forwarding,
-    /// Cycles that its fill requests waited for the L2.
-    pub fill_wait: u32,
     /// It is a branch that changed the flow.
     pub taken: bool,
     /// Whether it was predicted rightly.

@@ -58,8 +58,6 @@ pub struct Pipeline {
     /// When the last segment load is complete, and when that of each segment register retires.
     pub(super) segment: u64,
     pub(super) segments: [u64; 8],
-    /// Until when a fill waits for the L2.
-    pub(super) fill_wait: u64,
 }
 
 /// What the operations of an instruction have in common while it goes through.
@@ -113,7 +111,6 @@ impl Pipeline {
             hold_for: Hold::Misprediction,
             segment: 0,
             segments: [0; 8],
-            fill_wait: 0,
         }
     }
 

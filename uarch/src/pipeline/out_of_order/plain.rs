@@ -151,7 +151,7 @@ impl Execution {
     /// Whether nothing happened but loads, stores and a branch.
     #[inline(always)]
     pub(super) fn is_plain(&self) -> bool {
-        self.fetch_delay | self.fill_wait | self.iterations == 0
+        self.fetch_delay | self.iterations == 0
             && !(self.locked | self.resync | self.float_exception | self.continued)
     }
 }

@@ -47,6 +47,9 @@ impl Oracle {
             let to_memory = (mesi && ask != Ask::Device) || ask == Ask::Flush;
             let second_level = self.g.second_level.is_some();
             self.n(q, "l2_evict_modified", u64::from(to_memory && second_level));
+            if !in_data {
+                self.carry(q, false);
+            }
             if self.g.snooped_write_back || ask == Ask::Flush {
                 self.send_line_back(q, line);
             } else {

@@ -149,7 +149,7 @@ impl Oracle {
             self.one(p, "l2_tag_write");
             self.second_gone(p, gone, above);
             if above || dirty(gone.state) {
-                self.second_back(p, line);
+                self.second_back(p, line, above);
             }
         } else if above {
             self.send_line_back(p, line);

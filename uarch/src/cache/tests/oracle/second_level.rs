@@ -39,6 +39,7 @@ impl Oracle {
     pub(super) fn second_insert(&mut self, p: usize, line: u64, state: LineState, from: char) {
         let Some(second) = self.cores[p].second.as_mut() else { return };
         let gone = second.insert(line, state, from == 'p');
+        self.carry(p, false);
         self.one(p, "l2_fill");
         self.one(p, "l2_tag_write");
         self.n(p, "l2_fill_modified", u64::from(state == M));
@@ -52,11 +53,22 @@ impl Oracle {
         let above = self.inclusive() && self.first_drop(p, gone.number);
         self.second_gone(p, gone, above);
         if above || dirty(gone.state) {
-            self.second_back(p, gone.number);
+            self.second_back(p, gone.number, above);
         }
     }
 
-    pub(super) fn second_back(&mut self, p: usize, line: u64) {
+    /// Over the second level's bus goes a line.
+    pub(super) fn carry(&mut self, p: usize, up: bool) {
+        let Some(second) = self.g.second_level else { return };
+        let cycles = self.bytes() / u64::from(second.bus.width) * second.bus.period;
+        self.n(p, "l2_bus_busy", cycles);
+        self.n(p, "l2_bus_busy_read", if up { cycles } else { 0 });
+    }
+
+    pub(super) fn second_back(&mut self, p: usize, line: u64, above: bool) {
+        if !above {
+            self.carry(p, false);
+        }
         self.one(p, "l2_evict_modified");
         self.one(p, "l2_write_from_l2");
         self.send_line_back(p, line);
@@ -90,6 +102,7 @@ impl Oracle {
             }
             return (state, state, false);
         };
+        self.carry(p, true);
         if self.exclusive() {
             self.cores[p].second.as_mut().unwrap().remove(line, false);
             self.one(p, "l2_tag_write");
@@ -100,7 +113,7 @@ impl Oracle {
                 }
                 M
             } else if who == Who::Code && dirty(found.state) {
-                self.second_back(p, line);
+                self.second_back(p, line, false);
                 if found.state == M { E } else { S }
             } else {
                 found.state
@@ -137,6 +150,7 @@ impl Oracle {
         } else if self.inclusive() {
             self.one(p, "l2_tag_write");
             self.one(p, "l2_write_from_l1d");
+            self.carry(p, false);
             self.cores[p].second.as_mut().unwrap().set(line.number, M);
         } else {
             self.send_line_back(p, line.number);
