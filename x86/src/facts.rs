@@ -1,6 +1,7 @@
 //! The architectural facts of an instruction stream, counted.
 
 use crate::class::{Class, ClassCount};
+use crate::float_cases::{FloatCases, FloatUnit};
 
 /// Kinds of control transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +117,15 @@ pub struct Facts {
     pub mmx: Accesses,
     /// Saturating MMX instructions that saturated at least one element of their result.
     pub mmx_saturated: u64,
+    /// x87 and SSE instructions with any of [`FloatCases`].
+    pub float_cases: u64,
+    /// x87 instructions with a denormal operand.
+    pub x87_denormal_operands: u64,
+    /// SSE instructions with a denormal operand.
+    pub sse_denormal_operands: u64,
+    /// x87 and SSE instructions with a result that is denormal or too small for its format
+    /// ([`FloatCases::TINY_RESULT`]).
+    pub tiny_results: u64,
     /// x87 instructions that came first after an MMX instruction: the one executed last of either
     /// kind (see [`FpKind`]) was of the other kind. An instruction that then faults on its operand
     /// has made the transition all the same, and does not make it again (Intel SDM volume 3,
@@ -149,6 +159,10 @@ impl Facts {
             io_accesses,
             mmx,
             mmx_saturated,
+            float_cases,
+            x87_denormal_operands,
+            sse_denormal_operands,
+            tiny_results,
             mmx_to_fp,
             fp_to_mmx,
             seg_loads,
@@ -166,6 +180,10 @@ impl Facts {
             misaligned,
             io_accesses,
             mmx_saturated,
+            float_cases,
+            x87_denormal_operands,
+            sse_denormal_operands,
+            tiny_results,
             mmx_to_fp,
             fp_to_mmx,
             exceptions,
@@ -263,6 +281,20 @@ impl Counting {
     pub(crate) fn saturated(&mut self) {
         self.rare = true;
         self.facts.mmx_saturated += 1;
+    }
+    #[cold]
+    pub(crate) fn float_cases(&mut self, unit: FloatUnit, cases: FloatCases) {
+        self.rare = true;
+        self.facts.float_cases += 1;
+        if cases.has(FloatCases::DENORMAL_OPERAND) {
+            match unit {
+                FloatUnit::X87 => self.facts.x87_denormal_operands += 1,
+                FloatUnit::Sse => self.facts.sse_denormal_operands += 1,
+            }
+        }
+        if cases.has(FloatCases::TINY_RESULT) {
+            self.facts.tiny_results += 1;
+        }
     }
     pub(crate) fn fp_transition(&mut self, to: FpKind) {
         self.rare = true;

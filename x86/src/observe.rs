@@ -8,6 +8,7 @@
 use crate::{block::Code, bus::Bus, class::ClassCount, cpu::Cpu, insn::Insn, ram::Ram};
 
 pub use crate::facts::{Accesses, Branch, Counting, DR0, DR1, DR2, DR3, Facts, FpKind, Mark};
+pub use crate::float_cases::{FloatCases, FloatUnit};
 
 /// What is told of execution, and counts or models it.
 ///
@@ -129,6 +130,15 @@ pub trait Observer: Sized {
     fn saturated(&mut self) {
         if let Some(counting) = self.counting() {
             counting.saturated();
+        }
+    }
+
+    /// An instruction computed with numbers that were out of the ordinary, or gave one, and is going to
+    /// retire.
+    #[inline(always)]
+    fn float_cases(&mut self, unit: FloatUnit, cases: FloatCases) {
+        if let Some(counting) = self.counting() {
+            counting.float_cases(unit, cases);
         }
     }
 

@@ -12,6 +12,7 @@ use crate::{
     class::Class,
     cpu::Cpu,
     facts::{Counting, Mark},
+    float_cases::{FloatCases, FloatUnit},
     insn::{Form, Insn, seg},
     mode::CodeSize,
     observe::{Access, Delivery, Direction, Observed, Observer, Target, Walk},
@@ -54,6 +55,9 @@ pub trait Watch {
     fn iterated(&mut self, _insn: &Insn) {}
     /// A control transfer retired.
     fn branched(&mut self, _transfer: &Transfer) {}
+    /// The instruction that is about to retire computed with numbers that were out of the ordinary, or gave
+    /// one.
+    fn float_cases(&mut self, _unit: FloatUnit, _cases: FloatCases) {}
     /// An instruction retired. Whether that did anything of which [`Watch::is_spent`] may tell.
     #[inline(always)]
     fn retired(&mut self, _cpu: &Cpu, _ram: &Ram, _insn: &Insn) -> bool {
@@ -408,6 +412,11 @@ impl<W: Watch> Observer for Watching<W> {
     #[inline(always)]
     fn counting(&mut self) -> Option<&mut Counting> {
         Some(&mut self.counting)
+    }
+
+    fn float_cases(&mut self, unit: FloatUnit, cases: FloatCases) {
+        self.counting.float_cases(unit, cases);
+        self.watch.float_cases(unit, cases);
     }
 
     fn observed(&mut self) -> Option<Observed<'_>> {

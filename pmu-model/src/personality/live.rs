@@ -135,6 +135,10 @@ const INSTRUCTION_SET_SIGNALS: &[Signal] = &[
     MmxMmxToFp,
     MmxSaturating,
     MmxSaturated,
+    FpAssist,
+    FpAssistX87Reclass,
+    FpAssistSseReclass,
+    FpAssistMicrotrap,
     MmxPackedMultiply,
     MmxPackedShift,
     MmxPack,
@@ -160,6 +164,9 @@ pub(crate) const NEVER: SignalSet = SignalSet::of(&[
     L2RequestCancelled,
     // The hardware prefetcher of the Pentium M reads, and does not write.
     L2FillPrefetchedModified,
+    // An XMM register of the software CPU has bits, and no type that could be another than the next
+    // instruction's.
+    FpAssistSseRetype,
     // No device of the PC reads or writes memory by itself, no display is refreshed from memory, and no
     // processor asks the northbridge for an atomic read-modify-write.
     SizedBlockRead32,

@@ -3,7 +3,7 @@
 
 use super::{
     approximate::{reciprocal_single, reciprocal_sqrt_single},
-    float::{Double, Single, replace_low, under_mxcsr},
+    float::{Double, Single, has_denormal, replace_low, under_mxcsr},
     handler::is_load,
     lanes::{Lane, gather, lane, low},
     operand::{File, GprOf, Mem128, MemOf, Mm, Source, Xmm, XmmReg, both_ready},
@@ -11,6 +11,7 @@ use super::{
 use crate::{
     cpu::Cpu,
     flags::Word,
+    float_cases::FloatCases,
     insn::{Handler, Insn, Size},
     observe::{Cx, Observer},
     softfloat::{self, Context, Rounding},
@@ -19,14 +20,17 @@ use crate::{
 
 /// A conversion.
 pub(super) trait Convert {
+    /// Whether it narrows doubles to so many singles, which may be too small for them.
+    const SINGLES: u32 = 0;
     /// The new destination from the old one and the source.
     fn convert(old: u128, source: u128, cx: &mut Context) -> u128;
 }
 
 macro_rules! conversions {
-    ($($name:ident |$old:ident, $source:ident, $cx:ident| $result:expr;)*) => {$(
+    ($($name:ident $($singles:literal)? |$old:ident, $source:ident, $cx:ident| $result:expr;)*) => {$(
         pub(super) struct $name;
         impl Convert for $name {
+            $(const SINGLES: u32 = $singles;)?
             #[inline(always)]
             fn convert($old: u128, $source: u128, $cx: &mut Context) -> u128 {
                 $result
@@ -61,7 +65,7 @@ conversions! {
         singles::<4>(source, |a| softfloat::f32_to_i32(a, Rounding::Zero, cx) as u32);
     Dq2Pd |_old, source, cx| to_doubles(source, |a| softfloat::i32_to_f64(a as i32, cx));
     Ps2Pd |_old, source, cx| to_doubles(source, |a| softfloat::f32_to_f64(a, cx));
-    Pd2Ps |_old, source, cx| from_doubles(source, |a| softfloat::f64_to_f32(a, cx));
+    Pd2Ps 2 |_old, source, cx| from_doubles(source, |a| softfloat::f64_to_f32(a, cx));
     Pd2Dq |_old, source, cx|
         from_doubles(source, |a| softfloat::f64_to_i32(a, cx.rounding, cx) as u32);
     Tpd2Dq |_old, source, cx|
@@ -76,7 +80,7 @@ conversions! {
     };
     Ss2Sd |old, source, cx|
         replace_low::<Double>(old, softfloat::f32_to_f64(low(source) as u32, cx));
-    Sd2Ss |old, source, cx|
+    Sd2Ss 1 |old, source, cx|
         replace_low::<Single>(old, u64::from(softfloat::f64_to_f32(low(source), cx)));
     Si2Ss |old, source, cx|
         replace_low::<Single>(old, u64::from(softfloat::i32_to_f32(low(source) as i32, cx)));
@@ -86,6 +90,13 @@ conversions! {
         replace_low::<Single>(old, u64::from(softfloat::i64_to_f32(low(source) as i64, cx)));
     Sq2Sd |old, source, cx|
         replace_low::<Double>(old, softfloat::i64_to_f64(low(source) as i64, cx));
+}
+
+/// What is out of the ordinary about the result of a conversion, but for what flags tell.
+#[inline(always)]
+fn cases<C: Convert>(result: u128) -> FloatCases {
+    let singles = result & ((1 << (32 * C::SINGLES)) - 1);
+    FloatCases::NONE.with(FloatCases::TINY_RESULT, has_denormal::<Single>(singles))
 }
 
 /// `F` is the file of the destination.
@@ -98,7 +109,8 @@ fn execute<O: Observer, F: File, C: Convert, S: Source>(
     F::ready(cpu, cx)?;
     let source = S::fetch(cpu, cx, insn)?;
     let old = F::get(cpu, insn.dst);
-    let result = under_mxcsr(cpu, |cx| C::convert(old, source, cx))?;
+    let compute = |cx: &mut Context| C::convert(old, source, cx);
+    let result = under_mxcsr(cpu, cx, compute, |&result| cases::<C>(result))?;
     F::set(cpu, insn.dst, result);
     Ok(())
 }
@@ -112,7 +124,8 @@ fn execute_from_mmx<O: Observer, C: Convert>(
     both_ready(cpu, cx)?;
     let source = Mm::get(cpu, insn.src);
     let old = Xmm::get(cpu, insn.dst);
-    let result = under_mxcsr(cpu, |cx| C::convert(old, source, cx))?;
+    let compute = |cx: &mut Context| C::convert(old, source, cx);
+    let result = under_mxcsr(cpu, cx, compute, |&result| cases::<C>(result))?;
     Mm::touch(cpu);
     Xmm::set(cpu, insn.dst, result);
     Ok(())
@@ -196,14 +209,15 @@ fn integer<O: Observer, F: ToInteger, S: Source, const TRUNCATE: bool, const WID
 ) -> Exec<()> {
     Xmm::ready(cpu, cx)?;
     let source = low(S::fetch(cpu, cx, insn)?);
-    let result = under_mxcsr(cpu, |cx| {
+    let compute = |cx: &mut Context| {
         let rounding = if TRUNCATE { Rounding::Zero } else { cx.rounding };
         if WIDE {
             F::wide(source, rounding, cx) as u64
         } else {
             u64::from(F::narrow(source, rounding, cx) as u32)
         }
-    })?;
+    };
+    let result = under_mxcsr(cpu, cx, compute, |_| FloatCases::NONE)?;
     cpu.set_reg(insn.dst, result);
     Ok(())
 }

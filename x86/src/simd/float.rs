@@ -12,23 +12,64 @@ use crate::{
     control_registers::cr4,
     cpu::Cpu,
     flags::{CF, PF, Word, ZF},
+    float_cases::{FloatCases, FloatUnit},
     insn::{Handler, Insn},
     observe::{Cx, Observer},
-    softfloat::{self, Context, PRE_COMPUTATION, Relation},
+    softfloat::{self, Context, PRE_COMPUTATION, Relation, UE},
     stop::{Exec, Stop, vector},
 };
 
 /// Computes under MXCSR, then sets its flags and raises #XF (#UD without CR4.OSXMMEXCPT) if one
-/// of them is not masked.
+/// of them is not masked. Who counts is told what is out of the ordinary about the numbers, which is what
+/// flags tell and `cases` finds.
 #[inline(always)]
-pub(super) fn under_mxcsr<R>(cpu: &mut Cpu, compute: impl FnOnce(&mut Context) -> R) -> Exec<R> {
+pub(super) fn under_mxcsr<O: Observer, R>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    compute: impl FnOnce(&mut Context) -> R,
+    cases: impl FnOnce(&R) -> FloatCases,
+) -> Exec<R> {
     let mut context = Context::from_mxcsr(cpu.simd.mxcsr);
     let result = compute(&mut context);
     if context.unmasked() != 0 {
         return Err(unmasked(cpu, &context));
     }
     cpu.simd.mxcsr |= u32::from(context.flags);
+    if O::COUNTS {
+        let flushed = if context.ftz { UE } else { 0 };
+        let cases = cases(&result) | FloatCases::of_flags(context.flags & !flushed);
+        if cases != FloatCases::NONE {
+            cx.observer.float_cases(FloatUnit::Sse, cases);
+        }
+    }
     Ok(result)
+}
+
+/// What is out of the ordinary about operands and what was computed of them, but for what flags tell.
+#[inline(always)]
+fn cases_of<F: Format>(operands: &[u128], result: Option<u128>) -> FloatCases {
+    FloatCases::NONE
+        .with(FloatCases::SPECIAL_OPERAND, operands.iter().any(|&lanes| has_special::<F>(lanes)))
+        .with(FloatCases::TINY_RESULT, result.is_some_and(has_denormal::<F>))
+}
+
+/// Whether a lane is an infinity or a NaN.
+#[inline(always)]
+fn has_special<F: Format>(lanes: u128) -> bool {
+    any_lane::<F>(lanes, |magnitude| magnitude >= F::INFINITY)
+}
+
+/// Whether a lane is denormal.
+#[inline(always)]
+pub(super) fn has_denormal<F: Format>(lanes: u128) -> bool {
+    any_lane::<F>(lanes, |magnitude| magnitude != 0 && magnitude < F::SMALLEST_NORMAL)
+}
+
+/// Whether the magnitude of a lane is of a kind.
+#[inline(always)]
+fn any_lane<F: Format>(lanes: u128, is: impl Fn(u64) -> bool) -> bool {
+    let magnitude = u64::MAX >> (65 - F::BITS);
+    (0..128 / F::BITS).any(|n| is((lanes >> (n * F::BITS)) as u64 & magnitude))
 }
 
 /// Flags that are found before the result is known hide those that come with the result.
@@ -56,6 +97,10 @@ fn allows_host_arithmetic(cpu: &Cpu) -> bool {
 pub(super) trait Format {
     /// Width in bits.
     const BITS: u32;
+    /// The encoding of positive infinity.
+    const INFINITY: u64;
+    /// That of the smallest normal number.
+    const SMALLEST_NORMAL: u64;
     /// What a scalar memory operand is.
     type Memory: Word;
     /// An operation on one lane; `host` allows the host's arithmetic.
@@ -93,6 +138,8 @@ fn is_safe_double(a: u64) -> bool {
 
 impl Format for Single {
     const BITS: u32 = 32;
+    const INFINITY: u64 = 0x7f80_0000;
+    const SMALLEST_NORMAL: u64 = 0x0080_0000;
     type Memory = u32;
 
     #[inline(always)]
@@ -115,6 +162,8 @@ impl Format for Single {
 
 impl Format for Double {
     const BITS: u32 = 64;
+    const INFINITY: u64 = 0x7ff0_0000_0000_0000;
+    const SMALLEST_NORMAL: u64 = 0x0010_0000_0000_0000;
     type Memory = u64;
 
     #[inline(always)]
@@ -136,6 +185,10 @@ impl Format for Double {
 
 /// An operation of destination and source lane.
 pub(super) trait Arith {
+    /// Whether it computes with the destination too.
+    const OF_TWO: bool = true;
+    /// Whether it gives a number that was not there.
+    const COMPUTES: bool = true;
     /// In single precision.
     fn single(a: u32, b: u32, cx: &mut Context) -> u32;
     /// In double precision.
@@ -147,9 +200,10 @@ pub(super) trait Arith {
 }
 
 macro_rules! arith {
-    ($($name:ident $single:ident $double:ident |$a:ident, $b:ident| $host:expr;)*) => {$(
+    ($($name:ident $computes:literal $single:ident $double:ident |$a:ident, $b:ident| $host:expr;)*) => {$(
         pub(super) struct $name;
         impl Arith for $name {
+            const COMPUTES: bool = $computes;
             #[inline(always)]
             fn single(a: u32, b: u32, cx: &mut Context) -> u32 {
                 softfloat::$single(a, b, cx)
@@ -171,18 +225,19 @@ macro_rules! arith {
 }
 
 arith! {
-    Add f32_add f64_add |a, b| a + b;
-    Sub f32_sub f64_sub |a, b| a - b;
-    Mul f32_mul f64_mul |a, b| a * b;
-    Div f32_div f64_div |a, b| a / b;
-    Min f32_min f64_min |a, b| if a < b { a } else { b };
-    Max f32_max f64_max |a, b| if a > b { a } else { b };
+    Add true f32_add f64_add |a, b| a + b;
+    Sub true f32_sub f64_sub |a, b| a - b;
+    Mul true f32_mul f64_mul |a, b| a * b;
+    Div true f32_div f64_div |a, b| a / b;
+    Min false f32_min f64_min |a, b| if a < b { a } else { b };
+    Max false f32_max f64_max |a, b| if a > b { a } else { b };
 }
 
 /// SQRTPS and so on: of the source alone.
 pub(super) struct Sqrt;
 
 impl Arith for Sqrt {
+    const OF_TWO: bool = false;
     fn single(_: u32, b: u32, cx: &mut Context) -> u32 {
         softfloat::f32_sqrt(b, cx)
     }
@@ -230,7 +285,8 @@ fn packed<O: Observer, F: Format, A: Arith, S: Source>(
     let b = S::fetch(cpu, cx, insn)?;
     let a = Xmm::get(cpu, insn.dst);
     let host = allows_host_arithmetic(cpu);
-    let result = under_mxcsr(cpu, |cx| zip::<F>(a, b, |a, b| F::arith::<A>(a, b, host, cx)))?;
+    let compute = |cx: &mut Context| zip::<F>(a, b, |a, b| F::arith::<A>(a, b, host, cx));
+    let result = under_mxcsr(cpu, cx, compute, |&result| cases_of_arith::<F, A>(a, b, result))?;
     Xmm::set(cpu, insn.dst, result);
     Ok(())
 }
@@ -242,11 +298,22 @@ fn scalar<O: Observer, F: Format, A: Arith, S: Source>(
 ) -> Exec<()> {
     Xmm::ready(cpu, cx)?;
     let b = first::<F>(S::fetch(cpu, cx, insn)?);
-    let a = Xmm::get(cpu, insn.dst);
+    let old = Xmm::get(cpu, insn.dst);
+    let a = first::<F>(old);
     let host = allows_host_arithmetic(cpu);
-    let result = under_mxcsr(cpu, |cx| F::arith::<A>(first::<F>(a), b, host, cx))?;
-    Xmm::set(cpu, insn.dst, replace_low::<F>(a, result));
+    let compute = |cx: &mut Context| F::arith::<A>(a, b, host, cx);
+    let result = under_mxcsr(cpu, cx, compute, |&result| {
+        cases_of_arith::<F, A>(a.into(), b.into(), result.into())
+    })?;
+    Xmm::set(cpu, insn.dst, replace_low::<F>(old, result));
     Ok(())
+}
+
+/// [`cases_of`] an operation of destination and source.
+#[inline(always)]
+fn cases_of_arith<F: Format, A: Arith>(a: u128, b: u128, result: u128) -> FloatCases {
+    let operands = if A::OF_TWO { &[a, b][..] } else { &[b] };
+    cases_of::<F>(operands, A::COMPUTES.then_some(result))
 }
 
 /// ADDPS and the like.
@@ -283,7 +350,8 @@ fn compare_packed<O: Observer, F: Format, S: Source>(
     let b = S::fetch(cpu, cx, insn)?;
     let a = Xmm::get(cpu, insn.dst);
     let control = insn.imm as u8;
-    let result = under_mxcsr(cpu, |cx| zip::<F>(a, b, |a, b| predicate::<F>(a, b, control, cx)))?;
+    let compare = |cx: &mut Context| zip::<F>(a, b, |a, b| predicate::<F>(a, b, control, cx));
+    let result = under_mxcsr(cpu, cx, compare, |_| cases_of::<F>(&[a, b], None))?;
     Xmm::set(cpu, insn.dst, result);
     Ok(())
 }
@@ -295,10 +363,12 @@ fn compare_scalar<O: Observer, F: Format, S: Source>(
 ) -> Exec<()> {
     Xmm::ready(cpu, cx)?;
     let b = first::<F>(S::fetch(cpu, cx, insn)?);
-    let a = Xmm::get(cpu, insn.dst);
+    let old = Xmm::get(cpu, insn.dst);
+    let a = first::<F>(old);
     let control = insn.imm as u8;
-    let result = under_mxcsr(cpu, |cx| predicate::<F>(first::<F>(a), b, control, cx))?;
-    Xmm::set(cpu, insn.dst, replace_low::<F>(a, result));
+    let compare = |cx: &mut Context| predicate::<F>(a, b, control, cx);
+    let result = under_mxcsr(cpu, cx, compare, |_| cases_of::<F>(&[a.into(), b.into()], None))?;
+    Xmm::set(cpu, insn.dst, replace_low::<F>(old, result));
     Ok(())
 }
 
@@ -324,7 +394,8 @@ fn compare_flags<O: Observer, F: Format, S: Source, const SIGNAL: bool>(
     Xmm::ready(cpu, cx)?;
     let b = first::<F>(S::fetch(cpu, cx, insn)?);
     let a = first::<F>(Xmm::get(cpu, insn.dst));
-    let relation = under_mxcsr(cpu, |cx| F::compare(a, b, SIGNAL, cx))?;
+    let compare = |cx: &mut Context| F::compare(a, b, SIGNAL, cx);
+    let relation = under_mxcsr(cpu, cx, compare, |_| cases_of::<F>(&[a.into(), b.into()], None))?;
     cpu.flags.set_rflags(match relation {
         Relation::Greater => 0,
         Relation::Less => CF,
@@ -389,7 +460,8 @@ fn execute_across<O: Observer, F: Format, A: Across, S: Source>(
     let b = S::fetch(cpu, cx, insn)?;
     let a = Xmm::get(cpu, insn.dst);
     let host = allows_host_arithmetic(cpu);
-    let result = under_mxcsr(cpu, |cx| A::across::<F>(a, b, host, cx))?;
+    let compute = |cx: &mut Context| A::across::<F>(a, b, host, cx);
+    let result = under_mxcsr(cpu, cx, compute, |&result| cases_of::<F>(&[a, b], Some(result)))?;
     Xmm::set(cpu, insn.dst, result);
     Ok(())
 }

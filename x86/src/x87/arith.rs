@@ -51,8 +51,8 @@ pub enum Unary {
 
 /// A value read for an operation.
 #[derive(Clone, Copy)]
-struct Operand {
-    value: F80,
+pub(super) struct Operand {
+    pub(super) value: F80,
     /// The memory operand was denormal; widened it no longer is.
     denormal: bool,
 }
@@ -70,7 +70,7 @@ impl Operand {
 }
 
 impl Fpu {
-    fn source(&self, source: Source) -> Option<Operand> {
+    pub(super) fn source(&self, source: Source) -> Option<Operand> {
         let (value, denormal) = match source {
             Source::St(i) => (self.get(i)?, false),
             Source::Single(bits) => F80::widen_f32(bits),

@@ -6,6 +6,7 @@ use crate::{
     control_registers::cr0,
     cpu::Cpu,
     flags,
+    float_cases::{FloatCases, FloatUnit},
     insn::{Insn, Size, gpr, seg},
     observe::{Cx, FpKind, Observer},
     softfloat::Relation,
@@ -60,6 +61,10 @@ const FORMAT: [MemoryFormat; 8] = [
     MemoryFormat::Decimal,
     MemoryFormat::Extended,
 ];
+
+/// The operands of what computes with ST(0), and of what computes with ST(0) and ST(1).
+const TOP: Source = Source::St(0);
+const TOP_TWO: [Source; 2] = [Source::St(0), Source::St(1)];
 
 fn format(insn: &Insn) -> MemoryFormat {
     FORMAT[usize::from(insn.src & 7)]
@@ -154,12 +159,41 @@ fn write<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn, bytes: [u8
     }
 }
 
+/// Performs an operation of the unit that computes with `operands` and leaves a result in what is now
+/// ST(`result`). Who counts is told what is out of the ordinary about them.
+#[inline(always)]
+fn compute<O: Observer, R>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    operands: &[Source],
+    result: Option<u8>,
+    operation: impl FnOnce(&mut Fpu) -> R,
+) -> R {
+    if !O::COUNTS {
+        return operation(&mut cpu.fpu);
+    }
+    let (outcome, cases) = cpu.fpu.observe(operands, result, operation);
+    tell(cx, cases);
+    outcome
+}
+
+/// Tells who counts what is out of the ordinary about an instruction's numbers.
+#[inline(always)]
+fn tell<O: Observer>(cx: &mut Cx<'_, O>, cases: FloatCases) {
+    if cases != FloatCases::NONE {
+        cx.observer.float_cases(FloatUnit::X87, cases);
+    }
+}
+
 /// FADD to FDIVRP between registers; `aux` is the operation with [`POP`].
 pub(super) fn arith<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     wait(cpu, cx)?;
     record(cpu, insn);
     let op = ARITH[usize::from(insn.aux & 7)];
-    cpu.fpu.arith(op, insn.dst, Source::St(insn.src), insn.aux & POP != 0);
+    let (dst, source) = (insn.dst, Source::St(insn.src));
+    compute(cpu, cx, &[Source::St(dst), source], Some(dst), |fpu| {
+        fpu.arith(op, dst, source, insn.aux & POP != 0);
+    });
     Ok(())
 }
 
@@ -172,7 +206,9 @@ pub(super) fn arith_memory<O: Observer>(
     wait(cpu, cx)?;
     let source = Source::from_memory(format(insn), read(cpu, cx, insn)?);
     record_memory(cpu, insn);
-    cpu.fpu.arith(ARITH[usize::from(insn.aux & 7)], 0, source, false);
+    let op = ARITH[usize::from(insn.aux & 7)];
+    let operands = [TOP, source];
+    compute(cpu, cx, &operands, Some(0), |fpu| fpu.arith(op, 0, source, false));
     Ok(())
 }
 
@@ -180,7 +216,10 @@ pub(super) fn arith_memory<O: Observer>(
 pub(super) fn compare<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     wait(cpu, cx)?;
     record(cpu, insn);
-    cpu.fpu.compare(Source::St(insn.src), insn.aux & QUIET != 0, insn.aux & 3);
+    let source = Source::St(insn.src);
+    compute(cpu, cx, &[TOP, source], None, |fpu| {
+        fpu.compare(source, insn.aux & QUIET != 0, insn.aux & 3);
+    });
     Ok(())
 }
 
@@ -193,7 +232,8 @@ pub(super) fn compare_memory<O: Observer>(
     wait(cpu, cx)?;
     let source = Source::from_memory(format(insn), read(cpu, cx, insn)?);
     record_memory(cpu, insn);
-    cpu.fpu.compare(source, false, insn.aux & 3);
+    let operands = [TOP, source];
+    compute(cpu, cx, &operands, None, |fpu| fpu.compare(source, false, insn.aux & 3));
     Ok(())
 }
 
@@ -206,7 +246,8 @@ pub(super) fn compare_flags<O: Observer>(
     wait(cpu, cx)?;
     record(cpu, insn);
     let (quiet, pop) = (insn.aux & QUIET != 0, insn.aux & POP != 0);
-    let relation = cpu.fpu.compare_flags(insn.src, quiet, pop);
+    let operands = [TOP, Source::St(insn.src)];
+    let relation = compute(cpu, cx, &operands, None, |fpu| fpu.compare_flags(insn.src, quiet, pop));
     cpu.flags.set_rflags(match relation {
         Relation::Greater => 0,
         Relation::Less => flags::CF,
@@ -216,7 +257,24 @@ pub(super) fn compare_flags<O: Observer>(
     Ok(())
 }
 
-/// Runs an operation of the unit that has no operands and cannot fault otherwise.
+/// Runs an operation of the unit that has no operands in memory, cannot fault otherwise, and computes
+/// with `operands` for a result in ST(`result`), or none.
+#[inline]
+fn computing<O: Observer>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+    operands: &[Source],
+    result: Option<u8>,
+    operation: impl FnOnce(&mut Fpu),
+) -> Exec<()> {
+    wait(cpu, cx)?;
+    record(cpu, insn);
+    compute(cpu, cx, operands, result, operation);
+    Ok(())
+}
+
+/// The same of one that moves numbers and does not compute with them.
 #[inline]
 fn plain<O: Observer>(
     cpu: &mut Cpu,
@@ -231,7 +289,7 @@ fn plain<O: Observer>(
 }
 
 pub(super) fn ftst<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    plain(cpu, cx, insn, |fpu| fpu.compare(Source::Integer(0), false, 0))
+    computing(cpu, cx, insn, &[TOP], None, |fpu| fpu.compare(Source::Integer(0), false, 0))
 }
 
 pub(super) fn fxam<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
@@ -239,19 +297,19 @@ pub(super) fn fxam<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) 
 }
 
 pub(super) fn fxtract<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    plain(cpu, cx, insn, Fpu::extract)
+    computing(cpu, cx, insn, &[TOP], None, Fpu::extract)
 }
 
 pub(super) fn fscale<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    plain(cpu, cx, insn, Fpu::scale)
+    computing(cpu, cx, insn, &TOP_TWO, Some(0), Fpu::scale)
 }
 
 pub(super) fn fprem<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    plain(cpu, cx, insn, |fpu| fpu.remainder(false))
+    computing(cpu, cx, insn, &TOP_TWO, Some(0), |fpu| fpu.remainder(false))
 }
 
 pub(super) fn fprem1<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    plain(cpu, cx, insn, |fpu| fpu.remainder(true))
+    computing(cpu, cx, insn, &TOP_TWO, Some(0), |fpu| fpu.remainder(true))
 }
 
 pub(super) fn fincstp<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
@@ -268,7 +326,12 @@ pub(super) fn fnop<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) 
 
 /// FSQRT, FRNDINT, FABS, FCHS by `aux`.
 pub(super) fn unary<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    plain(cpu, cx, insn, |fpu| fpu.unary(UNARY[usize::from(insn.aux & 3)]))
+    match UNARY[usize::from(insn.aux & 3)] {
+        op @ (Unary::Sqrt | Unary::RoundToInteger) => {
+            computing(cpu, cx, insn, &[TOP], Some(0), |fpu| fpu.unary(op))
+        }
+        op @ (Unary::Abs | Unary::ChangeSign) => plain(cpu, cx, insn, |fpu| fpu.unary(op)),
+    }
 }
 
 /// F2XM1 to FSINCOS by `aux`.
@@ -277,7 +340,13 @@ pub(super) fn transcendental<O: Observer>(
     cx: &mut Cx<'_, O>,
     insn: &Insn,
 ) -> Exec<()> {
-    plain(cpu, cx, insn, |fpu| fpu.transcendental(TRANSCENDENTAL[usize::from(insn.aux & 7)]))
+    let op = TRANSCENDENTAL[usize::from(insn.aux & 7)];
+    match op {
+        Transcendental::YLog2X | Transcendental::YLog2XPlus1 | Transcendental::Arctangent => {
+            computing(cpu, cx, insn, &TOP_TWO, Some(1), |fpu| fpu.transcendental(op))
+        }
+        _ => computing(cpu, cx, insn, &[TOP], Some(0), |fpu| fpu.transcendental(op)),
+    }
 }
 
 /// FLD1 to FLDZ by `aux`.
@@ -318,7 +387,7 @@ pub(super) fn load_memory<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: 
     wait(cpu, cx)?;
     let bytes = read(cpu, cx, insn)?;
     record_memory(cpu, insn);
-    cpu.fpu.load(format(insn), bytes);
+    compute(cpu, cx, &[], None, |fpu| fpu.load(format(insn), bytes));
     Ok(())
 }
 
@@ -331,9 +400,19 @@ pub(super) fn store_memory<O: Observer>(
     wait(cpu, cx)?;
     // A fault in the store must leave the unit as it was.
     let mut after = cpu.fpu;
-    let stored = after.store(format(insn), insn.aux & TRUNCATE != 0, insn.aux & POP != 0);
+    let store =
+        |fpu: &mut Fpu| fpu.store(format(insn), insn.aux & TRUNCATE != 0, insn.aux & POP != 0);
+    let (stored, cases) = if O::COUNTS {
+        after.observe(&[], None, store)
+    } else {
+        (store(&mut after), FloatCases::NONE)
+    };
     if let Some(bytes) = stored {
         write(cpu, cx, insn, bytes)?;
+    }
+    if O::COUNTS {
+        let is_denormal = stored.is_some_and(|bytes| format(insn).is_denormal(bytes));
+        tell(cx, cases.with(FloatCases::TINY_RESULT, is_denormal));
     }
     cpu.fpu = after;
     record_memory(cpu, insn);

@@ -9,6 +9,7 @@
 //! volume 1, chapter 8.
 
 mod arith;
+mod cases;
 mod exec;
 #[cfg(test)]
 mod exec_tests;

@@ -595,6 +595,145 @@ fn saturations() {
     assert_eq!((of_class(facts, Class::MMX_SATURATING), facts.mmx_saturated), (0, 0));
 }
 
+/// What numbers an instruction is about: all instructions with any case, x87 and SSE instructions with a
+/// denormal operand, tiny results.
+#[track_caller]
+fn cases(expected: [u64; 4], data: &[u64], program: Program<'_>) {
+    let m = machine();
+    for (n, &data) in (0..).zip(data) {
+        m.write_u64(DATA + 8 * n, data);
+    }
+    let facts = finish(m, program);
+    let Facts { float_cases, x87_denormal_operands, sse_denormal_operands, tiny_results, .. } =
+        facts;
+    assert_eq!([float_cases, x87_denormal_operands, sse_denormal_operands, tiny_results], expected);
+}
+
+/// Of x87: P6 event 11h, K8 event DBh.
+#[test]
+fn numbers_of_x87() {
+    const ONE: u64 = 0x3ff0_0000_0000_0000;
+    const TWO_POWER_MINUS_1000: u64 = 0x0170_0000_0000_0000;
+    const INFINITY: u64 = 0x7ff0_0000_0000_0000;
+    const LARGEST: u64 = 0x7fef_ffff_ffff_ffff;
+    // Normal numbers, zeros, an inexact quotient.
+    cases([0; 4], &[ONE, 0], &|a| {
+        a.fninit()?;
+        a.fld(qword_ptr(rsi))?;
+        a.fadd(qword_ptr(rsi))?;
+        a.fmul(qword_ptr(rsi + 8))?;
+        a.fldpi()?;
+        a.fdivp(st1, st0)?;
+        a.fstp(qword_ptr(rdi))
+    });
+    // The load of a denormal makes it normal; what is loaded is no operand of FADD any more. FADD with a
+    // denormal in memory, FCOM with one.
+    cases([3, 3, 0, 0], &[1, ONE], &|a| {
+        a.fninit()?;
+        a.fld(qword_ptr(rsi))?;
+        a.fadd(qword_ptr(rsi + 8))?;
+        a.fadd(qword_ptr(rsi))?;
+        a.fcomp(qword_ptr(rsi))
+    });
+    // 2^-1000 squared is normal in the register, too small for a double, and is stored as zero; half of the
+    // smallest normal double is exactly a denormal one. 2^1024 is too large.
+    cases([3, 0, 0, 2], &[TWO_POWER_MINUS_1000, 0x0010_0000_0000_0000, LARGEST], &|a| {
+        a.fninit()?;
+        a.fld(qword_ptr(rsi))?;
+        a.fmul(qword_ptr(rsi))?;
+        a.fstp(qword_ptr(rdi))?;
+        a.fld1()?;
+        a.fchs()?;
+        a.fld(qword_ptr(rsi + 8))?;
+        a.fscale()?;
+        a.fst(qword_ptr(rdi))?;
+        a.fstp(st0)?;
+        a.fld(qword_ptr(rsi + 16))?;
+        a.fadd_2(st0, st0)?;
+        a.fstp(qword_ptr(rdi))
+    });
+    // Infinity as an operand of FADD, FSQRT and FCOM; to move it and its sign is nothing.
+    cases([3, 0, 0, 0], &[INFINITY], &|a| {
+        a.fninit()?;
+        a.fld(qword_ptr(rsi))?;
+        a.fadd_2(st0, st0)?;
+        a.fabs()?;
+        a.fsqrt()?;
+        a.fld(st0)?;
+        a.fxch(st0, st1)?;
+        a.fcompp()
+    });
+    // The smallest normal number of a register, halved: denormal, and then an operand; FILD of the same bits
+    // is an integer.
+    cases([2, 1, 0, 2], &[1 << 63, 1, 0x3fe0_0000_0000_0000], &|a| {
+        a.fninit()?;
+        a.fld(tword_ptr(rsi))?;
+        a.fmul(qword_ptr(rsi + 16))?;
+        a.fmul(qword_ptr(rsi + 16))?;
+        a.fild(qword_ptr(rsi))
+    });
+}
+
+/// Of SSE: P6 event 11h, K8 event DBh.
+#[test]
+fn numbers_of_sse() {
+    const ONE: u64 = 0x3f80_0000;
+    const SMALLEST: u64 = 0x0080_0000;
+    let denormal_in_lane_1 = [ONE | 1 << 32, ONE | ONE << 32];
+    // Added, compared, converted; MOVAPS, ANDPS and SHUFPS only move it, and ADDSS is about lane 0.
+    cases([3, 0, 3, 1], &denormal_in_lane_1, &|a| {
+        a.movaps(xmm0, xmmword_ptr(rsi))?;
+        a.movaps(xmm1, xmm0)?;
+        a.andps(xmm1, xmm0)?;
+        a.shufps(xmm1, xmm0, 0)?;
+        a.addss(xmm1, xmm0)?;
+        a.xorps(xmm1, xmm1)?;
+        // 1 + 0, and the denormal + 0, which is denormal again.
+        a.addps(xmm1, xmm0)?;
+        a.cmpps(xmm1, xmm0, 0)?;
+        a.cvtps2pd(xmm1, xmm0)
+    });
+    // DAZ: a denormal is zero, and so is the sum.
+    cases([0; 4], &[1 | 1 << 32, ONE, 0x1fc0], &|a| {
+        a.ldmxcsr(dword_ptr(rsi + 16))?;
+        a.movss(xmm0, dword_ptr(rsi))?;
+        a.addss(xmm0, dword_ptr(rsi + 4))
+    });
+    // The smallest normal number halved, exactly; squared, which underflows; FTZ makes zero of it.
+    let half = 0x3f00_0000;
+    cases([2, 0, 0, 2], &[SMALLEST | half << 32, 0x9f80], &|a| {
+        a.movss(xmm0, dword_ptr(rsi))?;
+        a.mulss(xmm0, dword_ptr(rsi + 4))?;
+        a.movss(xmm0, dword_ptr(rsi))?;
+        a.mulss(xmm0, dword_ptr(rsi))?;
+        a.ldmxcsr(dword_ptr(rsi + 8))?;
+        a.movss(xmm0, dword_ptr(rsi))?;
+        a.mulss(xmm0, dword_ptr(rsi + 4))
+    });
+    // MINSS gives an operand, and computes nothing. Doubles that are exactly a denormal single, and too large
+    // for one.
+    cases([3, 0, 1, 1], &[1, 0x3800_0000_0000_0000, 0x7fe0_0000_0000_0000], &|a| {
+        a.xorps(xmm0, xmm0)?;
+        a.minss(xmm0, dword_ptr(rsi))?;
+        a.cvtsd2ss(xmm0, qword_ptr(rsi + 8))?;
+        a.cvtsd2ss(xmm0, qword_ptr(rsi + 16))
+    });
+    // Infinity, as an operand of SQRTSS and COMISS; SQRTSS does not compute with its destination.
+    cases([2, 0, 0, 0], &[0x7f80_0000 | ONE << 32], &|a| {
+        a.sqrtss(xmm0, dword_ptr(rsi))?;
+        a.comiss(xmm0, dword_ptr(rsi + 4))?;
+        a.sqrtss(xmm0, dword_ptr(rsi + 4))
+    });
+    // An instruction that faults does not retire: #UD, without CR4.OSXMMEXCPT.
+    let mut m = machine();
+    m.write_u64(DATA, 1 << 32 | 0x1e80);
+    fault(&mut m, 6, &|a| {
+        a.ldmxcsr(dword_ptr(rsi))?;
+        a.addss(xmm0, dword_ptr(rsi + 4))
+    });
+    assert_eq!(m.facts.float_cases, 0);
+}
+
 /// P6 event B3h: the six types; the other MMX instructions are of none.
 #[test]
 fn mmx_types() {

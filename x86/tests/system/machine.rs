@@ -494,6 +494,10 @@ fn add(sum: &mut Facts, more: &Facts) {
     sum.mmx.stores += more.mmx.stores;
     sum.mmx.misaligned += more.mmx.misaligned;
     sum.mmx_saturated += more.mmx_saturated;
+    sum.float_cases += more.float_cases;
+    sum.x87_denormal_operands += more.x87_denormal_operands;
+    sum.sse_denormal_operands += more.sse_denormal_operands;
+    sum.tiny_results += more.tiny_results;
     sum.mmx_to_fp += more.mmx_to_fp;
     sum.fp_to_mmx += more.fp_to_mmx;
     sum.exceptions += more.exceptions;

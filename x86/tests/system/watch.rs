@@ -6,7 +6,7 @@ use x86_cpu::{
     block::{Code, Translations},
     cpu::Cpu,
     insn::Insn,
-    observe::{Access, Cx, Delivery, Direction, Target, Walk},
+    observe::{Access, Cx, Delivery, Direction, FloatCases, FloatUnit, Target, Walk},
     operation::Operation,
     ram::Ram,
     run::Exit,
@@ -28,6 +28,8 @@ struct Log {
     walks: Vec<Walk>,
     transfers: Vec<Transfer>,
     retired: Vec<Operation>,
+    /// With how many had retired before.
+    float_cases: Vec<(usize, FloatUnit, FloatCases)>,
     serialised: u32,
     fenced: u32,
     deliveries: Vec<(Delivery, u64, u64)>,
@@ -49,6 +51,9 @@ impl Watch for Log {
     }
     fn branched(&mut self, transfer: &Transfer) {
         self.transfers.push(*transfer);
+    }
+    fn float_cases(&mut self, unit: FloatUnit, cases: FloatCases) {
+        self.float_cases.push((self.retired.len(), unit, cases));
     }
     fn retired(&mut self, _: &Cpu, _: &Ram, insn: &Insn) -> bool {
         self.retired.push(insn.op);
@@ -369,4 +374,25 @@ fn fences_of_stores_are_told() {
         a.mfence()
     });
     assert_eq!((log.fenced, log.serialised), (2, 0));
+}
+
+/// A denormal and an infinity are added (DE is flagged all the same), a single is squared that then is too
+/// small: each is told before the instruction retires.
+#[test]
+fn numbers_out_of_the_ordinary_are_told() {
+    let mut m = machine();
+    m.write_u64(DATA, 1 | 0x7f80_0000 << 32);
+    m.write_u64(DATA + 8, 0x0080_0000);
+    let log = watch(&mut m, |a| {
+        a.fninit()?;
+        a.fld(dword_ptr(rsi + 4))?;
+        a.fadd(dword_ptr(rsi))?;
+        a.movss(xmm0, dword_ptr(rsi + 8))?;
+        a.mulss(xmm0, xmm0)
+    });
+    let added = FloatCases::SPECIAL_OPERAND | FloatCases::DENORMAL_OPERAND;
+    assert_eq!(
+        log.float_cases,
+        [(2, FloatUnit::X87, added), (4, FloatUnit::Sse, FloatCases::TINY_RESULT)]
+    );
 }

@@ -4,6 +4,7 @@ mod branches;
 mod code;
 mod data;
 mod dram;
+mod float;
 mod pages;
 mod processors;
 mod registers;
@@ -65,6 +66,7 @@ pub(crate) fn all() -> Vec<Program> {
         branches::PROGRAMS,
         pages::PROGRAMS,
         stores::PROGRAMS,
+        float::PROGRAMS,
         system::PROGRAMS,
         processors::PROGRAMS,
     ]
