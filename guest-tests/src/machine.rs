@@ -80,14 +80,8 @@ impl Engine {
     pub const KVM_IRQCHIP: Self =
         Self { name: "kvm_irqchip", irqchip: IrqchipKind::Kernel, ..Self::KVM };
     /// All of them.
-    pub const ALL: [&'static Self; 6] = [
-        &Self::SOFT,
-        &Self::PRICED,
-        &Self::TIMED,
-        &Self::RECORDED,
-        &Self::KVM,
-        &Self::KVM_IRQCHIP,
-    ];
+    pub const ALL: [&'static Self; 6] =
+        [&Self::SOFT, &Self::PRICED, &Self::TIMED, &Self::RECORDED, &Self::KVM, &Self::KVM_IRQCHIP];
 }
 
 impl PartialEq for Engine {

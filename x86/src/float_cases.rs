@@ -51,6 +51,14 @@ impl FloatCases {
     }
 }
 
+impl FloatCases {
+    /// Whether any of `cases` is there.
+    #[must_use]
+    pub fn has_any(self, cases: Self) -> bool {
+        self.0 & cases.0 != 0
+    }
+}
+
 impl BitOr for FloatCases {
     type Output = Self;
 

@@ -78,6 +78,10 @@ const K8_CORE: Core = Core {
     redirect: AMD_REDIRECT,
     // Not sourced.
     decode_redirect: 4,
+    // Not sourced.
+    assist: 0,
+    // OG8 appendix E.3.
+    assists_special: false,
     partial: PartialRegisters::Merged,
     segment_loads: SegmentLoads::InTurn,
     folds_stack: false,
@@ -155,6 +159,9 @@ const P6_CORE: Core = Core {
     redirect: 10 + 1 - 1 - 1 - 2,
     // Not sourced.
     decode_redirect: 4,
+    // Fog chapter 29: 50 to 150.
+    assist: 100,
+    assists_special: true,
     partial: PartialRegisters::Renamed,
     segment_loads: SegmentLoads::Renamed,
     folds_stack: false,

@@ -37,6 +37,11 @@ pub struct Core {
     pub redirect: u8,
     /// The same from the decoding of a branch whose target the decoder corrects.
     pub decode_redirect: u8,
+    /// Cycles that microcode takes for numbers that the floating-point unit leaves to it, beyond the restart
+    /// behind the instruction.
+    pub assist: u8,
+    /// Whether infinities, NaNs and overflows are among them, or only denormal numbers.
+    pub assists_special: bool,
     /// What becomes of a register of which only a part is written.
     pub partial: PartialRegisters,
     /// How segment loads follow each other.

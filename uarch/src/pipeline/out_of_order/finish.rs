@@ -98,7 +98,9 @@ impl Pipeline {
         if is(behaviour::FAR) || flow.execution.resync {
             self.hold = flow.retired + 1;
             self.hold_for = Hold::Far;
-            self.front.redirect(flow.complete + u64::from(self.core.redirect));
+            let assist = if flow.execution.float_exception { self.core.assist } else { 0 };
+            let redirect = u64::from(self.core.redirect) + u64::from(assist);
+            self.front.redirect(flow.complete + redirect);
         }
         if is(behaviour::SEGMENT_LOAD) {
             self.segment = flow.complete;

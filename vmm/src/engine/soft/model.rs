@@ -12,6 +12,7 @@ use uarch::tlb::{Page, PageSize};
 use uarch::{branch, part::Part};
 use x86_cpu::block::{Code, Translations};
 use x86_cpu::cpu::Cpu;
+use x86_cpu::float_cases::{FloatCases, FloatUnit};
 use x86_cpu::insn::Insn;
 use x86_cpu::observe::{Access, Delivery, Direction, Target, Walk, WalkedEntry};
 use x86_cpu::operation::Operation;
@@ -439,6 +440,13 @@ impl Watch for Box<Model> {
         let outcome = self.system.transfer(running, &transfer);
         if self.times {
             self.processors[running].pipeline.branched(taken, outcome);
+        }
+    }
+
+    fn float_cases(&mut self, _: FloatUnit, cases: FloatCases) {
+        if self.times {
+            let running = self.running;
+            self.processors[running].pipeline.assisted(cases);
         }
     }
 

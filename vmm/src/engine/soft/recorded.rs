@@ -2,6 +2,7 @@
 
 use x86_cpu::block::Code;
 use x86_cpu::cpu::Cpu;
+use x86_cpu::float_cases::{FloatCases, FloatUnit};
 use x86_cpu::insn::Insn;
 use x86_cpu::observe::{Access, Branch, Counting, Delivery, Facts, Mark, Observed, Observer, Walk};
 use x86_cpu::ram::Ram;
@@ -80,6 +81,11 @@ impl Observer for Recorded {
     #[inline(always)]
     fn finished(&mut self, cpu: &Cpu, block: &impl Code, count: usize) {
         self.recorder.finished(cpu, block, count);
+    }
+
+    fn float_cases(&mut self, unit: FloatUnit, cases: FloatCases) {
+        self.models.float_cases(unit, cases);
+        self.recorder.float_cases(unit, cases);
     }
 
     fn delivering(&mut self, cpu: &Cpu) {

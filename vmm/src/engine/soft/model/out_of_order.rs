@@ -18,6 +18,7 @@ use uarch::system::{AccessCycles, DataAccess, Operation};
 use x86_cpu::block::Code;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::effects::Mode;
+use x86_cpu::float_cases::FloatCases;
 use x86_cpu::insn::Insn;
 
 pub(in crate::engine::soft::model) use self::description::Prepared;
@@ -73,6 +74,8 @@ pub(super) struct OutOfOrder {
     stores: RecentStores,
     /// Cycles that a misaligned access takes more.
     misaligned: u64,
+    /// See [`Core`].
+    assists_special: bool,
     /// Stores of a delivery.
     delivery_stores: u64,
     running: Running,
@@ -105,6 +108,7 @@ impl OutOfOrder {
             pipeline: Pipeline::new(core),
             stores: RecentStores::new(core.forwarding),
             misaligned: core.misaligned.into(),
+            assists_special: core.assists_special,
             delivery_stores: Preparation::new(core).delivery().stores(0),
             running: Running::default(),
             waiting: Vec::new(),
@@ -237,6 +241,14 @@ impl OutOfOrder {
         };
     }
 
+    /// The floating-point unit left something to microcode, behind which all is started again.
+    pub(super) fn assisted(&mut self, cases: FloatCases) {
+        let denormal = FloatCases::DENORMAL_OPERAND | FloatCases::TINY_RESULT;
+        if self.assists_special || cases.has_any(denormal) {
+            self.running.execution.float_exception = true;
+        }
+    }
+
     /// Iterations of it are finished, and more may follow.
     pub(super) fn iterated(&mut self, prepared: &Prepared, occurrences: &mut Occurrences) {
         if self.iterations() >= ITERATIONS_AT_ONCE {
@@ -262,7 +274,8 @@ impl OutOfOrder {
         restart: bool,
         occurrences: &mut Occurrences,
     ) {
-        self.running.execution.resync = restart;
+        let execution = &mut self.running.execution;
+        execution.resync = restart || execution.float_exception;
         self.execute(prepared, occurrences);
         self.running.begun = false;
     }

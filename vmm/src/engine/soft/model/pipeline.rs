@@ -6,6 +6,7 @@ use uarch::part;
 use uarch::system::{AccessCycles, DataAccess};
 use x86_cpu::block::Code;
 use x86_cpu::cpu::Cpu;
+use x86_cpu::float_cases::FloatCases;
 use x86_cpu::insn::Insn;
 use x86_cpu::operation::Operation;
 use x86_cpu::ram::Ram;
@@ -160,6 +161,13 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.branched(taken, prediction),
             Self::OutOfOrder(pipeline) => pipeline.branched(taken, prediction),
+        }
+    }
+
+    /// The numbers of it were out of the ordinary.
+    pub(super) fn assisted(&mut self, cases: FloatCases) {
+        if let Self::OutOfOrder(pipeline) = self {
+            pipeline.assisted(cases);
         }
     }
 
