@@ -12,8 +12,10 @@ use crate::occurrences::Occurrences;
 use crate::part::Part;
 use crate::tlb::{Lookup, Page, PageSize, Tlbs, WalkFrom};
 
+use self::page_tables::MonitoredPages;
 use self::pages::{KnownPage, MemoryTypes, PAGE};
 
+mod page_tables;
 mod pages;
 #[cfg(test)]
 mod tests;
@@ -25,6 +27,8 @@ pub struct System {
     occurrences: Vec<Occurrences>,
     caches: Caches,
     bus: Bus,
+    /// What the flush filters of the processors' TLBs monitor.
+    monitored: MonitoredPages,
 }
 
 /// What belongs to one processor alone, but for its caches.
@@ -164,6 +168,7 @@ impl System {
             occurrences: vec![Occurrences::default(); processors],
             caches: Caches::new(part.caches, processors),
             bus: Bus::new(part.bus, processors, memory),
+            monitored: MonitoredPages::NONE,
         }
     }
 
@@ -339,6 +344,7 @@ impl System {
                 && kind != Kind::NonTemporal
                 && self.caches.store_hits(occurrences, processor, physical, bytes)
             {
+                self.notice_written(physical);
                 self.notice_code_written(processor);
                 return AccessCycles { walk, ..AccessCycles::default() };
             }
@@ -378,10 +384,31 @@ impl System {
                 (0, 0)
             }
         });
+        if matches!(operation, Operation::Store | Operation::Modify) {
+            self.notice_written(physical);
+        }
         if operation != Operation::Load {
             self.notice_code_written(processor);
         }
         cycles
+    }
+
+    /// A page was written: it may have page tables.
+    #[inline(always)]
+    fn notice_written(&mut self, physical: u64) {
+        if self.monitored.may_have(physical) {
+            self.tell_written(physical, None);
+        }
+    }
+
+    /// Tells the flush filters that a page was written; but not that of the processor whose walk did it.
+    #[inline(never)]
+    fn tell_written(&mut self, physical: u64, walker: Option<usize>) {
+        for (number, of) in self.processors.iter_mut().enumerate() {
+            if walker != Some(number) {
+                of.tlbs.written(physical);
+            }
+        }
     }
 
     /// A store may have dropped code that was fetched.
@@ -425,6 +452,10 @@ impl System {
         self.with_caches(processor, |caches, context| {
             caches.walk_write(context, processor, physical, bytes, MemoryType::WriteBack)
         });
+        if self.monitored.may_have(physical) {
+            // The walk enters what it has written into its own TLBs.
+            self.tell_written(physical, Some(processor));
+        }
     }
 
     /// A control transfer retired: what became of it.
@@ -450,11 +481,33 @@ impl System {
         });
     }
 
-    /// Translations have changed: all are dropped, but those of global pages if `keep_global`.
-    pub fn flush_tlbs(&mut self, processor: usize, keep_global: bool) {
+    /// Translations have changed: all are dropped. Where page tables were loaded and nothing else has
+    /// happened, it is [`System::load_page_tables`].
+    pub fn flush_tlbs(&mut self, processor: usize) {
         let of = &mut self.processors[processor];
-        of.tlbs.flush(keep_global);
+        of.tlbs.flush();
         of.forget_pages();
+    }
+
+    /// CR3 was loaded, with this value.
+    pub fn load_page_tables(&mut self, processor: usize, cr3: u64) {
+        let of = &mut self.processors[processor];
+        of.tlbs.load_page_tables(cr3);
+        of.forget_pages();
+        self.monitored = MonitoredPages::NONE;
+        for physical in self.processors.iter().flat_map(|of| of.tlbs.monitored()) {
+            self.monitored.add(physical);
+        }
+    }
+
+    /// Enables or disables the flush filter of a processor's TLBs, if there is one: it is enabled until then.
+    pub fn enable_flush_filter(&mut self, processor: usize, enabled: bool) {
+        self.processors[processor].tlbs.enable_flush_filter(enabled);
+    }
+
+    /// A processor executed something that is not told of: it may have written page tables.
+    pub fn missed_execution(&mut self) {
+        self.processors.iter_mut().for_each(|of| of.tlbs.written_anywhere());
     }
 
     /// The translation of one page is dropped.
@@ -566,6 +619,9 @@ impl System {
             });
         }
         let of = &mut self.processors[processor];
+        if of.tlbs.monitor(read) {
+            read.iter().for_each(|&physical| self.monitored.add(physical));
+        }
         if walk.is_small {
             let span = if walk.entry_bytes == 8 { PageSize::Mib2 } else { PageSize::Mib4 };
             of.tlbs.fill_directory(linear, span);

@@ -232,7 +232,8 @@ fn step(system: &mut System, processor: usize, random: &mut Random, time: u64) {
         _ => match random.below(20) {
             0 => system.write_back_and_invalidate(processor),
             1 => system.invalidate(processor),
-            2 => system.flush_tlbs(processor, random.one_in(2)),
+            2 if random.one_in(2) => system.flush_tlbs(processor),
+            2 => system.load_page_tables(processor, TABLES),
             _ => system.invalidate_page(processor, linear),
         },
     }

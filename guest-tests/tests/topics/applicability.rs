@@ -79,6 +79,7 @@ const EXCEPTIONS: &[Exception] = &[
     not("misses", &["knc"], "its caches have no models yet"),
     not("misses::a_pmi_comes_behind_the_miss", &["p55c"], NO_INT),
     not("misses::a_pmi_within_a_string", &["p55c"], NO_INT),
+    not("misses::page_tables_loaded_again", P6_FAMILY, "no event counts misses of the data TLB"),
     not("next_boundary::of_a_pmi", &["p55c"], NO_INT),
     not("next_boundary::of_sysret", INTEL, "no SYSRET in 32-bit code"),
     not("p55c", P6_FAMILY, "CESR is P55C's"),
@@ -126,6 +127,9 @@ const LATE: &str = "not every KVM takes its own local APIC's interrupts at once"
 
 /// Topic `timing` and `docs/validation.md` have the cycles of pipelines.
 const NOT_FLAT: &str = "it counts cycles of the flat clock";
+/// Without hardware beneath KVM, which then cannot leave the processors to the software CPU either.
+const NO_PAGING: &str = "not every KVM with an irqchip has paging outside long mode";
+
 const NOT_RECORDED: &str = "the software engine records";
 const KVMS_CPUID: &str = "KVM's CPUID is set once";
 
@@ -163,6 +167,7 @@ const OF_OTHER_ENGINES: &[(&str, &Engine, &str)] = &[
     ("engines_agree", &Engine::PRICED, "KVM is compared with the software engine"),
     ("smp::exceptions_of_the_host_at_once", &Engine::PRICED, "no host raises exceptions for it"),
     ("local_apic", &Engine::KVM_IRQCHIP, "IA32_APIC_BASE is KVM's"),
+    ("misses::page_tables_loaded_again", &Engine::KVM_IRQCHIP, NO_PAGING),
     ("next_boundary::of_the_uncounted", &Engine::KVM, LATE),
     ("next_boundary::of_the_uncounted", &Engine::KVM_IRQCHIP, LATE),
     ("pmi_priority", &Engine::KVM_IRQCHIP, LATE),

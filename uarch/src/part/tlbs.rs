@@ -7,7 +7,8 @@
 use crate::tlb::Associativity::{Full, Ways};
 use crate::tlb::PageSize::{Kib4, Mib2, Mib4};
 use crate::tlb::{
-    ArrayGeometry, Associativity, Held, Replacement, SecondLevel, SideGeometry, TlbGeometry,
+    ArrayGeometry, Associativity, FlushFilterGeometry, Held, Replacement, SecondLevel,
+    SideGeometry, TlbGeometry,
 };
 
 /// Not sourced for the Pentium and the P6 family. The TLB of the 486 replaces in a pseudo-LRU way (Intel
@@ -24,6 +25,9 @@ const SECOND_LEVEL_LATENCY: u64 = 5;
 /// Entries of the K8's cache of page-directory entries: not sourced, nor that the cache has no entries of
 /// higher levels.
 const K8_DIRECTORY_ENTRIES: u16 = 24;
+
+/// The K8's flush filter (US patent 6510508): what it has room for is not sourced.
+const K8_FLUSH_FILTER: FlushFilterGeometry = FlushFilterGeometry { blocks: 32, address_spaces: 8 };
 
 /// The Pentium MMX's TLBs have no CPUID function to describe them: entries and associativity are not
 /// sourced, nor that small and large pages share them.
@@ -60,6 +64,7 @@ pub static P55C: TlbGeometry = TlbGeometry {
     data: SideGeometry { first: &[intel(P55C_DATA_ENTRIES, Full, SMALL_AND_LARGE)], second: None },
     code: SideGeometry { first: &[intel(P55C_CODE_ENTRIES, Full, SMALL_AND_LARGE)], second: None },
     directory_entries: 0,
+    flush_filter: None,
 };
 
 /// Descriptors 01h to 04h.
@@ -70,6 +75,7 @@ const P6_FAMILY: TlbGeometry = TlbGeometry {
     },
     code: SideGeometry { first: &[intel(32, Ways(4), SMALL), intel(2, Full, LARGE)], second: None },
     directory_entries: 0,
+    flush_filter: None,
 };
 
 /// Pentium Pro.
@@ -90,6 +96,7 @@ pub static PM: TlbGeometry = TlbGeometry {
         second: None,
     },
     directory_entries: 0,
+    flush_filter: None,
 };
 
 /// Second level of the Athlon. It is exclusive from model 6 on, the Athlon XP (AMD, "The Mobile AMD Athlon
@@ -112,6 +119,7 @@ pub static K7: TlbGeometry = TlbGeometry {
         second: Some(K7_SECOND),
     },
     directory_entries: 0,
+    flush_filter: None,
 };
 
 /// Second level of the K8. Whether it is exclusive is not sourced: taken as the Athlon XP's, from which
@@ -133,4 +141,5 @@ pub static K8: TlbGeometry = TlbGeometry {
         second: Some(K8_SECOND),
     },
     directory_entries: K8_DIRECTORY_ENTRIES,
+    flush_filter: Some(K8_FLUSH_FILTER),
 };

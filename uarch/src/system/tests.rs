@@ -66,6 +66,9 @@ impl Slow {
                     0
                 }
             });
+            if matches!(operation, Operation::Store | Operation::Modify) {
+                self.0.processors.iter_mut().for_each(|of| of.tlbs.written(physical));
+            }
             if operation != Operation::Load && self.0.caches.take_code_written(processor) {
                 self.0.occurrences[processor].fire(Signal::FlushSmc, 1);
                 self.0.processors[processor].redirected = true;
@@ -77,6 +80,14 @@ impl Slow {
     fn memory(&mut self, processor: usize, tables: &Tables, linear: u64, side: Side) -> MemoryType {
         self.0.look_up(processor, tables, linear, side);
         tables.walk(linear).map_or(MemoryType::Uncacheable, |walk| walk.memory)
+    }
+
+    /// A walk writes an entry, and tells all other processors.
+    fn update_table(&mut self, processor: usize, physical: u64) {
+        self.0.with_caches(processor, |caches, context| {
+            caches.walk_write(context, processor, physical, 4, MemoryType::WriteBack)
+        });
+        self.0.processors[1 - processor].tlbs.written(physical);
     }
 
     fn fetch(&mut self, processor: usize, tables: &Tables, fetch: &Fetch) {
@@ -104,6 +115,8 @@ struct Program {
     recent: [u64; 3],
     /// Blocks that were fetched at once.
     at_once: u64,
+    /// Loads of CR3 that found a flush filter without anything monitored, and with.
+    loads: [u64; 2],
 }
 
 impl Program {
@@ -117,6 +130,7 @@ impl Program {
             tables: Tables { pages: Vec::new() },
             recent: [0; 3],
             at_once: 0,
+            loads: [0; 2],
         };
         for _ in 0..PAGES {
             let page = program.any_page();
@@ -138,7 +152,11 @@ impl Program {
             types[11] = MemoryType::WriteCombining;
             types
         };
-        let physical = self.random.next(64);
+        let physical = match self.random.next(96) {
+            // A page table.
+            0 => TABLES / PAGE + 1,
+            number => number % 64,
+        };
         let memory = TYPES[(physical % 16) as usize];
         Some((physical * PAGE, memory, self.random.next(8) == 0))
     }
@@ -234,10 +252,16 @@ impl Program {
                     self.slow.0.invalidate_page(processor, linear);
                 }
             }
+            1 if self.random.next(4) == 0 => {
+                self.fast.flush_tlbs(processor);
+                self.slow.0.flush_tlbs(processor);
+            }
             1 => {
-                let keep_global = self.random.next(2) == 0;
-                self.fast.flush_tlbs(processor, keep_global);
-                self.slow.0.flush_tlbs(processor, keep_global);
+                let tlbs = &self.fast.processors[processor].tlbs;
+                self.loads[usize::from(tlbs.monitored().next().is_some())] += 1;
+                let cr3 = TABLES + self.random.next(3) * 0x20;
+                self.fast.load_page_tables(processor, cr3);
+                self.slow.0.load_page_tables(processor, cr3);
             }
             2 => {
                 let paging = self.random.next(4) != 0;
@@ -247,7 +271,7 @@ impl Program {
             _ => {
                 let physical = TABLES + PAGE + 4 * number as u64;
                 self.fast.update_table(processor, physical, 4);
-                self.slow.0.update_table(processor, physical, 4);
+                self.slow.update_table(processor, physical);
             }
         }
     }
@@ -273,8 +297,8 @@ fn shortcuts_change_nothing() {
         for step in 0..60_000 {
             let processor = usize::from(program.random.next(6) == 0);
             match program.random.next(400) {
-                0..=1 => program.change(processor),
-                2..=99 => program.fetch(processor),
+                0..=3 => program.change(processor),
+                4..=99 => program.fetch(processor),
                 _ => program.access(processor),
             }
             program.compare(step);
@@ -290,6 +314,9 @@ fn shortcuts_change_nothing() {
         let of = |signal: Signal| fired[signal.index()];
         assert!(of(Signal::L1dAccess) - of(Signal::L1dMiss) > 10_000);
         assert!(of(Signal::DtlbMissLast) > 100 && of(Signal::ItlbMissLast) > 100);
+        let has_filter = part.tlbs.flush_filter.is_some();
+        assert!(program.loads[0] > 20, "{:?}", program.loads);
+        assert_eq!(program.loads[1] > 20, has_filter, "{:?}", program.loads);
         assert!(modified > 0 && program.at_once > 1000, "{modified} {}", program.at_once);
     }
 }

@@ -1,6 +1,7 @@
 //! One array of entries.
 
 use super::Page;
+use super::flush_filter::AddressSpace;
 use super::geometry::{ArrayGeometry, Associativity, Held, PageSize};
 use super::index::Index;
 use super::replacement::Order;
@@ -28,6 +29,8 @@ pub(super) struct Array {
 struct EntrySize {
     size: PageSize,
     entries: u32,
+    /// How many of them are of no address space.
+    of_none: u32,
 }
 
 /// An entry.
@@ -39,12 +42,16 @@ pub(super) struct Entry {
     pub(super) size: PageSize,
     /// The page that it is of.
     pub(super) page: Page,
+    /// What it is tagged with.
+    pub(super) space: AddressSpace,
 }
 
-/// What an entry is found by: the address of what it translates, and in the low bits a number for the
-/// size, which is never 0.
-fn tag(linear: u64, size: PageSize) -> u64 {
-    linear & size.number_mask() | u64::from(size.shift())
+/// What an entry is found by: the address of what it translates, and in the low bits the address space and a
+/// number for the size, which is never 0.
+#[inline(always)]
+fn tag(linear: u64, size: PageSize, space: AddressSpace) -> u64 {
+    const SIZE_BITS: u32 = 5;
+    linear & size.number_mask() | u64::from(space) << SIZE_BITS | u64::from(size.shift())
 }
 
 impl Array {
@@ -55,13 +62,13 @@ impl Array {
         let mut sizes: Vec<EntrySize> = Vec::new();
         for held in geometry.holds {
             if sizes.iter().all(|known| known.size != held.entry) {
-                sizes.push(EntrySize { size: held.entry, entries: 0 });
+                sizes.push(EntrySize { size: held.entry, entries: 0, of_none: 0 });
             }
         }
         let page = Page { size: PageSize::Kib4, global: false };
         Self {
             tags: vec![0; entries].into(),
-            entries: vec![Entry { linear: 0, size: page.size, page }; entries].into(),
+            entries: vec![Entry { linear: 0, size: page.size, page, space: 0 }; entries].into(),
             order: Order::new(geometry.replacement, sets, ways),
             sizes: sizes.into(),
             free: entries,
@@ -77,24 +84,30 @@ impl Array {
         self.holds.iter().find(|held| held.page == page).map(|held| held.entry)
     }
 
-    /// The place of the entry that translates an address.
+    /// The place of the entry that translates an address in an address space.
     #[inline(always)]
-    pub(super) fn find(&self, linear: u64) -> Option<usize> {
+    pub(super) fn find(&self, linear: u64, space: AddressSpace) -> Option<usize> {
         for known in &self.sizes {
             if known.entries == 0 {
                 continue;
             }
-            let slot = self.find_sized(linear, known.size);
+            let slot = self.find_sized(linear, known.size, space);
             if slot.is_some() {
                 return slot;
+            }
+            if space != 0 && known.of_none != 0 {
+                let slot = self.find_sized(linear, known.size, 0);
+                if slot.is_some() {
+                    return slot;
+                }
             }
         }
         None
     }
 
     #[inline(always)]
-    fn find_sized(&self, linear: u64, size: PageSize) -> Option<usize> {
-        let tag = tag(linear, size);
+    fn find_sized(&self, linear: u64, size: PageSize, space: AddressSpace) -> Option<usize> {
+        let tag = tag(linear, size, space);
         if let Some(index) = &self.index {
             return index.find(tag);
         }
@@ -126,13 +139,14 @@ impl Array {
         linear: u64,
         page: Page,
         size: PageSize,
+        space: AddressSpace,
     ) -> (usize, Option<Entry>) {
-        let (slot, displaced) = self.make_room(linear, size);
-        self.tags[slot] = tag(linear, size);
-        self.entries[slot] = Entry { linear: linear & size.number_mask(), size, page };
+        let (slot, displaced) = self.make_room(linear, size, space);
+        self.tags[slot] = tag(linear, size, space);
+        self.entries[slot] = Entry { linear: linear & size.number_mask(), size, page, space };
         self.order.touch(slot);
         self.free -= 1;
-        self.count(size, 1);
+        self.count(size, space, 1);
         if let Some(index) = &mut self.index {
             index.insert(self.tags[slot], slot);
         }
@@ -140,8 +154,13 @@ impl Array {
     }
 
     /// Frees an entry for an address, if none is: its place, and what was there.
-    fn make_room(&mut self, linear: u64, size: PageSize) -> (usize, Option<Entry>) {
-        if let Some(slot) = self.find_sized(linear, size) {
+    fn make_room(
+        &mut self,
+        linear: u64,
+        size: PageSize,
+        space: AddressSpace,
+    ) -> (usize, Option<Entry>) {
+        if let Some(slot) = self.find_sized(linear, size, space) {
             self.remove(slot);
             return (slot, None);
         }
@@ -164,18 +183,23 @@ impl Array {
             index.remove(tag);
         }
         self.free += 1;
-        self.count(self.entries[slot].size, -1);
+        let Entry { size, space, .. } = self.entries[slot];
+        self.count(size, space, -1);
         self.entries[slot]
     }
 
-    /// Drops all entries of the pages that an address is in.
-    pub(super) fn invalidate(&mut self, linear: u64) {
+    /// Drops all entries of the pages that an address is in, of an address space or of none.
+    pub(super) fn invalidate(&mut self, linear: u64, space: AddressSpace) {
         for held in self.holds {
             let page = linear & held.page.number_mask();
             for part in 0..held.page.bytes() / held.entry.bytes() {
-                let slot = self.find_sized(page + part * held.entry.bytes(), held.entry);
-                if let Some(slot) = slot.filter(|&slot| self.entries[slot].page.size == held.page) {
-                    self.remove(slot);
+                for space in [space, 0] {
+                    let part = page + part * held.entry.bytes();
+                    let slot = self.find_sized(part, held.entry, space);
+                    let is_of = |&slot: &usize| self.entries[slot].page.size == held.page;
+                    if let Some(slot) = slot.filter(is_of) {
+                        self.remove(slot);
+                    }
                 }
             }
         }
@@ -193,9 +217,12 @@ impl Array {
         }
     }
 
-    fn count(&mut self, size: PageSize, more: i32) {
+    fn count(&mut self, size: PageSize, space: AddressSpace, more: i32) {
         for known in self.sizes.iter_mut().filter(|known| known.size == size) {
             known.entries = known.entries.wrapping_add_signed(more);
+            if space == 0 {
+                known.of_none = known.of_none.wrapping_add_signed(more);
+            }
         }
     }
 

@@ -9,8 +9,8 @@ use super::Associativity::{Full, Ways};
 use super::PageSize::{Kib4, Kib64, Mib2, Mib4};
 use super::array::Entry;
 use super::{
-    ArrayGeometry, Held, Lookup, Page, PageSize, Replacement, SecondLevel, SideGeometry,
-    TlbGeometry, Tlbs,
+    ArrayGeometry, FlushFilterGeometry, Held, Lookup, Page, PageSize, Replacement, SecondLevel,
+    SideGeometry, TlbGeometry, Tlbs,
 };
 use crate::occurrences::Occurrences;
 use crate::part::tlbs::{K7, K8, P6, P55C, PII, PM, PPRO};
@@ -82,16 +82,19 @@ impl Plain {
         Self { geometry, sets: (0..sets).map(|_| set()).collect() }
     }
 
-    fn place(&self, linear: u64) -> Option<(usize, usize)> {
+    fn place(&self, linear: u64, space: u8) -> Option<(usize, usize)> {
         self.sets.iter().enumerate().find_map(|(at, set)| {
             let way = set.ways.iter().position(|entry| {
-                entry.is_some_and(|entry| linear.wrapping_sub(entry.linear) < entry.size.bytes())
+                entry.is_some_and(|entry| {
+                    linear.wrapping_sub(entry.linear) < entry.size.bytes()
+                        && (entry.space == space || entry.page.global)
+                })
             });
             way.map(|way| (at, way))
         })
     }
 
-    fn insert(&mut self, linear: u64, page: Page) -> Option<Entry> {
+    fn insert(&mut self, linear: u64, page: Page, space: u8) -> Option<Entry> {
         let held = self.geometry.holds.iter().find(|held| held.page == page.size)?;
         let number = linear / held.entry.bytes();
         let sets = self.sets.len() as u64;
@@ -102,7 +105,7 @@ impl Plain {
         };
         let linear = number * held.entry.bytes();
         set.used(way);
-        set.ways[way].replace(Entry { linear, size: held.entry, page })
+        set.ways[way].replace(Entry { linear, size: held.entry, page, space })
     }
 
     fn retain(&mut self, keep: impl Fn(&Entry) -> bool) {
@@ -117,6 +120,8 @@ struct PlainSide {
     levels: [Vec<Plain>; 2],
     second: Option<SecondLevel>,
     missed: [u64; 2],
+    /// The address space in force.
+    space: u8,
 }
 
 impl PlainSide {
@@ -124,19 +129,19 @@ impl PlainSide {
         let second = geometry.second.map_or(&[][..], |second| second.arrays);
         let level = |arrays: &'static [ArrayGeometry]| arrays.iter().map(Plain::new).collect();
         let levels = [level(geometry.first), level(second)];
-        Self { levels, second: geometry.second, missed: [0; 2] }
+        Self { levels, second: geometry.second, missed: [0; 2], space: 0 }
     }
 
     fn look_up(&mut self, linear: u64) -> Lookup {
         for array in &mut self.levels[0] {
-            if let Some((set, way)) = array.place(linear) {
+            if let Some((set, way)) = array.place(linear, self.space) {
                 array.sets[set].used(way);
                 return Lookup::Hit;
             }
         }
         for array in 0..self.levels[1].len() {
             let of = &mut self.levels[1][array];
-            let Some((set, way)) = of.place(linear) else { continue };
+            let Some((set, way)) = of.place(linear, self.space) else { continue };
             let second = self.second.expect("it has arrays");
             let entry = of.sets[set].ways[way].expect("it is there");
             if second.exclusive {
@@ -145,7 +150,7 @@ impl PlainSide {
                 of.sets[set].used(way);
             }
             self.missed[0] += 1;
-            self.enter(linear, entry.page);
+            self.enter(linear, entry.page, entry.space);
             return Lookup::SecondLevel { latency: second.latency };
         }
         Lookup::Miss
@@ -153,20 +158,21 @@ impl PlainSide {
 
     fn fill(&mut self, linear: u64, page: Page) {
         self.missed[1] += 1;
+        let space = if page.global { 0 } else { self.space };
         if self.second.is_some_and(|second| !second.exclusive) {
             for array in &mut self.levels[1] {
-                array.insert(linear, page);
+                array.insert(linear, page, space);
             }
         }
-        self.enter(linear, page);
+        self.enter(linear, page, space);
     }
 
-    fn enter(&mut self, linear: u64, page: Page) {
+    fn enter(&mut self, linear: u64, page: Page, space: u8) {
         for array in 0..self.levels[0].len() {
-            let victim = self.levels[0][array].insert(linear, page);
+            let victim = self.levels[0][array].insert(linear, page, space);
             if let Some(victim) = victim.filter(|_| self.second.is_some_and(|s| s.exclusive)) {
                 for array in &mut self.levels[1] {
-                    array.insert(victim.linear, victim.page);
+                    array.insert(victim.linear, victim.page, victim.space);
                 }
             }
         }
@@ -186,8 +192,77 @@ impl PlainSide {
     }
 }
 
+/// What the flush filter has seen.
+enum Seen {
+    /// CR3 was loaded.
+    Load(u64),
+    /// A walk read an entry.
+    Read(u64),
+    /// Memory was written.
+    Write(u64),
+}
+
+/// The flush filter: all that it has seen since it began anew, and what that means at a context switch.
+struct PlainFilter {
+    geometry: FlushFilterGeometry,
+    enabled: bool,
+    seen: Vec<Seen>,
+}
+
+impl PlainFilter {
+    fn loads(&self) -> Vec<u64> {
+        let mut loads = Vec::new();
+        for seen in &self.seen {
+            match seen {
+                Seen::Load(base) if !loads.contains(base) => loads.push(*base),
+                _ => {}
+            }
+        }
+        loads
+    }
+
+    /// Whether what the TLBs have is as the tables in memory, and all of it can be kept.
+    fn keeps(&self) -> bool {
+        let mut blocks = Vec::new();
+        for seen in &self.seen {
+            match seen {
+                Seen::Load(physical) | Seen::Read(physical) => blocks.push(physical / 4096),
+                Seen::Write(physical) if blocks.contains(&(physical / 4096)) => return false,
+                Seen::Write(_) => {}
+            }
+        }
+        blocks.sort_unstable();
+        blocks.dedup();
+        let spaces = self.loads().len();
+        blocks.len() <= self.geometry.blocks.into() && spaces <= self.geometry.address_spaces.into()
+    }
+
+    /// CR3 is loaded: whether the TLBs are flushed, and the number of the address space.
+    fn load(&mut self, cr3: u64) -> (bool, u8) {
+        let base = cr3 / 32 * 32;
+        if !self.enabled {
+            return (true, 0);
+        }
+        // The new tables take room for an address space, but no block that is needed already.
+        let is_first = self.loads().is_empty();
+        let kept = !is_first && self.keeps() && {
+            let mut loads = self.loads();
+            loads.push(base);
+            loads.sort_unstable();
+            loads.dedup();
+            loads.len() <= self.geometry.address_spaces.into()
+        };
+        if !kept {
+            self.seen.clear();
+        }
+        self.seen.push(Seen::Load(base));
+        let number = self.loads().iter().position(|&known| known == base).expect("it was loaded");
+        (!kept, number as u8 + 1)
+    }
+}
+
 fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
-    entries.sort_by_key(|entry| (entry.linear, entry.size.bytes()));
+    entries.sort_by_key(|entry| (entry.linear, entry.size.bytes(), entry.space));
     entries
 }
 
@@ -219,29 +294,70 @@ fn compare(name: &str, geometry: &TlbGeometry, sizes: [&[PageSize]; 2], seed: u6
     let mut plain = [PlainSide::new(&geometry.data), PlainSide::new(&geometry.code)];
     let mut random = Random(seed);
     let (mut epoch, mut regions, mut pages, mut linear) = (0, 2, 40, 0);
-    let mut found = [0; 3];
+    let mut filter = geometry.flush_filter.map(|geometry| PlainFilter {
+        geometry,
+        enabled: true,
+        seen: Vec::new(),
+    });
+    let (mut tables, mut found, mut switched) = (0, [0; 3], [0; 2]);
     for step in 0..60_000 {
         let sizes = sizes[(epoch & 1) as usize];
         match random.below(1000) {
             0 => {
                 // Another paging mode: all goes.
                 epoch += 1;
-                tlbs.flush(false);
+                tlbs.flush();
                 plain.iter_mut().for_each(|side| side.retain(|_| false));
+                filter.iter_mut().for_each(|filter| filter.seen.clear());
             }
-            1 => {
-                tlbs.flush(true);
-                plain.iter_mut().for_each(|side| side.retain(|entry| entry.page.global));
+            1..5 => {
+                // Few address spaces, or more than can be told apart, and tables that share a page.
+                let many = random.below(12);
+                tables = random.below(1 + many) * 0x20_0020;
+                let cr3 = tables | random.below(4) << 3;
+                tlbs.load_page_tables(cr3);
+                let switch = filter.as_mut().map(|filter| filter.load(cr3));
+                let (flushes, space) = switch.unwrap_or((true, 0));
+                for side in &mut plain {
+                    if flushes {
+                        side.retain(|entry| entry.page.global);
+                    }
+                    side.space = space;
+                }
+                switched[usize::from(flushes)] += 1;
             }
-            2..5 => {
+            5 => {
+                // A table is written, or what may be none.
+                let physical = random.below(12) * 0x20_0020 + random.below(4) * 4096;
+                tlbs.written(physical);
+                filter.iter_mut().for_each(|filter| filter.seen.push(Seen::Write(physical)));
+            }
+            6 if random.below(4) == 0 => {
+                let enabled = random.below(3) != 0;
+                tlbs.enable_flush_filter(enabled);
+                for filter in filter.iter_mut().filter(|filter| filter.enabled != enabled) {
+                    filter.enabled = enabled;
+                    filter.seen.clear();
+                }
+            }
+            7 if random.below(4) == 0 => {
+                tlbs.written_anywhere();
+                filter.iter_mut().for_each(|filter| filter.seen.clear());
+            }
+            6..10 => {
                 // Few pages or many, in few regions or many, so that all levels are short of room.
                 (regions, pages) = (1 + random.below(9), 1 + random.below(90));
             }
-            5..30 => {
+            10..35 => {
                 let size = page_of(linear, sizes, epoch).size.bytes();
                 tlbs.invalidate(linear);
                 let page = linear / size;
-                plain.iter_mut().for_each(|side| side.retain(|e| e.linear / size != page));
+                for side in &mut plain {
+                    let space = side.space;
+                    side.retain(|entry| {
+                        entry.linear / size != page || entry.space != space && !entry.page.global
+                    });
+                }
             }
             choice => {
                 if choice >= 200 {
@@ -265,6 +381,13 @@ fn compare(name: &str, geometry: &TlbGeometry, sizes: [&[PageSize]; 2], seed: u6
                 }] += 1;
                 // A walk that finds no page fills nothing.
                 if got == Lookup::Miss && random.below(20) != 0 {
+                    // Once in a while through tables of which there are many.
+                    let entry = match random.below(300) {
+                        0 => random.below(4000) * 4096,
+                        _ => tables + random.below(3) * 4096,
+                    };
+                    tlbs.monitor(&[entry]);
+                    filter.iter_mut().for_each(|filter| filter.seen.push(Seen::Read(entry)));
                     let page = page_of(linear, sizes, epoch);
                     plain[at].fill(linear, page);
                     if at == 0 {
@@ -287,6 +410,8 @@ fn compare(name: &str, geometry: &TlbGeometry, sizes: [&[PageSize]; 2], seed: u6
     // It was not always the same.
     assert!(found[0] > 4_000 && found[2] > 2_000, "{name}: {found:?}");
     assert_eq!(found[1] > 1_000, geometry.data.second.is_some(), "{name}: {found:?}");
+    assert_eq!(switched[0] > 5, filter.is_some(), "{name}: {switched:?}");
+    assert!(switched[1] > 5, "{name}: {switched:?}");
 }
 
 const LEGACY: &[PageSize] = &[Kib4, Kib4, Mib4];
@@ -344,7 +469,10 @@ fn every_policy_is_as_defined() {
         for exclusive in [false, true] {
             let second = Some(SecondLevel { arrays, exclusive, latency: 7 });
             let side = SideGeometry { first, second };
-            let geometry = TlbGeometry { data: side, code: side, directory_entries: 0 };
+            let flush_filter =
+                exclusive.then_some(FlushFilterGeometry { blocks: 9, address_spaces: 3 });
+            let geometry =
+                TlbGeometry { data: side, code: side, directory_entries: 0, flush_filter };
             compare(&format!("{number}, {exclusive}"), &geometry, sizes, 0x1234_5678);
         }
     }

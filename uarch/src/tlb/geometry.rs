@@ -132,6 +132,17 @@ pub struct TlbGeometry {
     pub code: SideGeometry,
     /// Entries of the cache of page-directory entries, which page walks look up; zero if there is none.
     pub directory_entries: u16,
+    /// What keeps translations where page tables are loaded again.
+    pub flush_filter: Option<FlushFilterGeometry>,
+}
+
+/// A flush filter: what it has room for.
+#[derive(Clone, Copy, Debug)]
+pub struct FlushFilterGeometry {
+    /// How many blocks of page tables it monitors.
+    pub blocks: u8,
+    /// How many address spaces it tells apart, 127 at most.
+    pub address_spaces: u8,
 }
 
 /// The array of a level that holds pages of that size.

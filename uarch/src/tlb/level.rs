@@ -2,6 +2,7 @@
 
 use super::Page;
 use super::array::{Array, Entry};
+use super::flush_filter::AddressSpace;
 use super::geometry::ArrayGeometry;
 
 /// The arrays of one level.
@@ -35,10 +36,10 @@ impl Level {
         Self { arrays: arrays.iter().map(Array::new).collect() }
     }
 
-    /// The place of the entry that translates an address.
-    pub(super) fn find(&self, linear: u64) -> Option<Place> {
+    /// The place of the entry that translates an address in an address space.
+    pub(super) fn find(&self, linear: u64, space: AddressSpace) -> Option<Place> {
         let mut arrays = self.arrays.iter().enumerate();
-        arrays.find_map(|(number, array)| Some(Place::new(number, array.find(linear)?)))
+        arrays.find_map(|(number, array)| Some(Place::new(number, array.find(linear, space)?)))
     }
 
     /// Uses an entry.
@@ -57,20 +58,25 @@ impl Level {
         self.arrays[place.array as usize].remove(place.slot());
     }
 
-    /// Puts an entry for an address of a page in. Its place, and the entry that it displaced; `None` if
-    /// the level does not hold such pages.
-    pub(super) fn insert(&mut self, linear: u64, page: Page) -> Option<(Place, Option<Entry>)> {
+    /// Puts an entry for an address of a page in, with its tag. Its place, and the entry that it displaced;
+    /// `None` if the level does not hold such pages.
+    pub(super) fn insert(
+        &mut self,
+        linear: u64,
+        page: Page,
+        space: AddressSpace,
+    ) -> Option<(Place, Option<Entry>)> {
         let mut arrays = self.arrays.iter_mut().enumerate();
         arrays.find_map(|(number, array)| {
             let size = array.entry_size(page.size)?;
-            let (slot, displaced) = array.insert(linear, page, size);
+            let (slot, displaced) = array.insert(linear, page, size, space);
             Some((Place::new(number, slot), displaced))
         })
     }
 
-    pub(super) fn invalidate(&mut self, linear: u64) {
+    pub(super) fn invalidate(&mut self, linear: u64, space: AddressSpace) {
         for array in &mut self.arrays {
-            array.invalidate(linear);
+            array.invalidate(linear, space);
         }
     }
 

@@ -11,6 +11,7 @@
 
 mod array;
 mod directory;
+mod flush_filter;
 mod geometry;
 mod index;
 mod level;
@@ -19,12 +20,13 @@ mod replacement;
 mod side;
 
 pub use geometry::{
-    ArrayGeometry, Associativity, Held, PageSize, Replacement, SecondLevel, SideGeometry,
-    TlbGeometry, array_for,
+    ArrayGeometry, Associativity, FlushFilterGeometry, Held, PageSize, Replacement, SecondLevel,
+    SideGeometry, TlbGeometry, array_for,
 };
 use pmu_model::Signal;
 
 use self::directory::DirectoryCache;
+use self::flush_filter::{AddressSpace, FlushFilter, Switch};
 use self::side::Side;
 use crate::occurrences::Occurrences;
 
@@ -67,6 +69,9 @@ pub struct Tlbs {
     data: Side,
     code: Side,
     directory: DirectoryCache,
+    flush_filter: Option<FlushFilter>,
+    /// The address space that walks are for; 0 if none are told apart.
+    space: AddressSpace,
 }
 
 impl Tlbs {
@@ -81,6 +86,8 @@ impl Tlbs {
             data: Side::new(&geometry.data, Signal::DtlbMissL1, Signal::DtlbMissLast),
             code: Side::new(&geometry.code, Signal::ItlbMissL1, Signal::ItlbMissLast),
             directory: DirectoryCache::new(geometry.directory_entries),
+            flush_filter: geometry.flush_filter.map(FlushFilter::new),
+            space: 0,
         }
     }
 
@@ -109,26 +116,75 @@ impl Tlbs {
 
     /// Which tables a walk for an address has to read.
     pub fn walk_from(&mut self, linear: u64) -> WalkFrom {
-        if self.directory.use_entry(linear) { WalkFrom::PageTable } else { WalkFrom::Root }
+        if self.directory.use_entry(linear, self.space) {
+            WalkFrom::PageTable
+        } else {
+            WalkFrom::Root
+        }
     }
 
     /// A walk read the page-directory entry for an address, which names a page table. It spans
     /// [`PageSize::Mib2`] with PAE and in long mode, else [`PageSize::Mib4`].
     pub fn fill_directory(&mut self, linear: u64, span: PageSize) {
-        self.directory.insert(linear, span);
+        self.directory.insert(linear, span, self.space);
     }
 
-    /// Drops all pages, but global ones if they are to be kept, and all page-directory entries.
-    ///
-    /// MOV to CR3 and a task switch that loads it keep global pages; changing PG or PE in CR0, or PSE,
-    /// PGE or PAE in CR4, does not (AMD 24593, Translation-Lookaside Buffer; Intel 243192, Invalidating
-    /// the TLBs).
-    ///
-    /// The K8 has a flush filter, which watches the memory that translations came from and prevents the
-    /// flush at a context switch if it has not changed (US patent 6510508). How it tells address spaces
-    /// apart, and how much memory it watches, is not sourced: this flushes as a K8 with HWCR.FFDIS set
-    /// does, the work-around for erratum 122 (AMD 25759) that multiprocessor kernels apply.
-    pub fn flush(&mut self, keep_global: bool) {
+    /// Drops all pages and all page-directory entries: PG or PE in CR0, or PSE, PGE or PAE in CR4, were
+    /// changed (AMD 24593, Translation-Lookaside Buffer; Intel 243192, Invalidating the TLBs).
+    pub fn flush(&mut self) {
+        self.drop_pages(false);
+        if let Some(filter) = &mut self.flush_filter {
+            filter.restart();
+        }
+    }
+
+    /// CR3 is loaded, by a MOV or a task switch: drops all pages but global ones, and all page-directory
+    /// entries. A flush filter may prevent that.
+    pub fn load_page_tables(&mut self, cr3: u64) {
+        let switch = self.flush_filter.as_mut().map(|filter| filter.load(cr3));
+        let (Switch::Keep(space) | Switch::Flush(space)) = switch.unwrap_or(Switch::Flush(0));
+        if !matches!(switch, Some(Switch::Keep(_))) {
+            self.drop_pages(true);
+        }
+        self.space = space;
+        self.data.enter_space(space);
+        self.code.enter_space(space);
+    }
+
+    /// A walk read these entries, by guest-physical address. Whether a flush filter has to know when they
+    /// are written.
+    pub fn monitor(&mut self, entries: &[u64]) -> bool {
+        let Some(filter) = &mut self.flush_filter else { return false };
+        entries.iter().fold(false, |_, &entry| filter.monitor(entry))
+    }
+
+    /// Guest-physical addresses in all pages whose being written a flush filter has to know.
+    pub fn monitored(&self) -> impl Iterator<Item = u64> + '_ {
+        self.flush_filter.iter().flat_map(FlushFilter::monitored)
+    }
+
+    /// Memory was written within a page.
+    pub fn written(&mut self, physical: u64) {
+        if let Some(filter) = &mut self.flush_filter {
+            filter.written(physical);
+        }
+    }
+
+    /// Memory may have been written anywhere.
+    pub fn written_anywhere(&mut self) {
+        if let Some(filter) = &mut self.flush_filter {
+            filter.restart();
+        }
+    }
+
+    /// Enables or disables the flush filter, if there is one: it is enabled until then.
+    pub fn enable_flush_filter(&mut self, enabled: bool) {
+        if let Some(filter) = &mut self.flush_filter {
+            filter.enable(enabled);
+        }
+    }
+
+    fn drop_pages(&mut self, keep_global: bool) {
         self.data.flush(keep_global);
         self.code.flush(keep_global);
         self.directory.flush();

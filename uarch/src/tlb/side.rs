@@ -2,8 +2,8 @@
 
 use pmu_model::Signal;
 
-#[cfg(test)]
 use super::array::Entry;
+use super::flush_filter::AddressSpace;
 use super::geometry::{PageSize, SideGeometry};
 use super::level::Level;
 use super::recent::Recent;
@@ -19,6 +19,8 @@ pub(super) struct Side {
     last_mask: u64,
     /// Entries of the first level that were used before.
     recent: Recent,
+    /// The address space that is looked up in; 0 if none are told apart.
+    space: AddressSpace,
     first: Level,
     second: Option<Second>,
     /// What an access fires that the second level has to answer.
@@ -43,6 +45,7 @@ impl Side {
             last: NO_ENTRY,
             last_mask: 0,
             recent: Recent::default(),
+            space: 0,
             first: Level::new(geometry.first),
             second: geometry.second.map(|second| Second {
                 level: Level::new(second.arrays),
@@ -76,7 +79,7 @@ impl Side {
 
     #[inline(never)]
     fn look_up_first(&mut self, linear: u64, occurrences: &mut Occurrences) -> Lookup {
-        let Some(place) = self.first.find(linear) else {
+        let Some(place) = self.first.find(linear, self.space) else {
             return self.look_up_second(linear, occurrences);
         };
         self.first.touch(place);
@@ -90,38 +93,39 @@ impl Side {
         let Some(second) = &mut self.second else {
             return Lookup::Miss;
         };
-        let Some(place) = second.level.find(linear) else {
+        let Some(place) = second.level.find(linear, self.space) else {
             return Lookup::Miss;
         };
         let latency = second.latency;
-        let page = second.level.entry(place).page;
+        let Entry { page, space, .. } = second.level.entry(place);
         if second.exclusive {
             second.level.remove(place);
         } else {
             second.level.touch(place);
         }
         occurrences.fire(self.missed_first, 1);
-        self.enter(linear, page);
+        self.enter(linear, page, space);
         Lookup::SecondLevel { latency }
     }
 
     pub(super) fn fill(&mut self, linear: u64, page: Page, occurrences: &mut Occurrences) {
         occurrences.fire(self.missed_all, 1);
+        let space = if page.global { 0 } else { self.space };
         if let Some(second) = self.second.as_mut().filter(|second| !second.exclusive) {
-            second.level.insert(linear, page);
+            second.level.insert(linear, page, space);
         }
-        self.enter(linear, page);
+        self.enter(linear, page, space);
     }
 
     /// Puts an entry into the first level.
-    fn enter(&mut self, linear: u64, page: Page) {
-        let Some((place, displaced)) = self.first.insert(linear, page) else {
+    fn enter(&mut self, linear: u64, page: Page, space: AddressSpace) {
+        let Some((place, displaced)) = self.first.insert(linear, page, space) else {
             return;
         };
         if let Some(victim) = displaced {
             self.recent.forget(victim.linear, victim.size);
             if let Some(second) = self.second.as_mut().filter(|second| second.exclusive) {
-                second.level.insert(victim.linear, victim.page);
+                second.level.insert(victim.linear, victim.page, victim.space);
             }
         }
         self.recent.note(linear, place);
@@ -139,11 +143,17 @@ impl Side {
         self.recent = Recent::default();
     }
 
+    /// What is looked up from now on is of another address space.
+    pub(super) fn enter_space(&mut self, space: AddressSpace) {
+        self.forget();
+        self.space = space;
+    }
+
     pub(super) fn invalidate(&mut self, linear: u64) {
         self.forget();
-        self.first.invalidate(linear);
+        self.first.invalidate(linear, self.space);
         if let Some(second) = &mut self.second {
-            second.level.invalidate(linear);
+            second.level.invalidate(linear, self.space);
         }
     }
 

@@ -269,7 +269,7 @@ fn global_pages() {
         bench.load(n * 4 * KIB, SMALL);
         bench.load((100 + n) * 4 * KIB, GLOBAL);
     }
-    bench.tlbs.flush(true);
+    bench.tlbs.load_page_tables(0);
     for n in 0..20 {
         assert_eq!(bench.data(n * 4 * KIB), Lookup::Miss, "page {n}");
         assert_ne!(bench.data((100 + n) * 4 * KIB), Lookup::Miss, "global page {n}");
@@ -277,10 +277,143 @@ fn global_pages() {
     bench.tlbs.invalidate(119 * 4 * KIB + 5);
     assert_eq!(bench.data(119 * 4 * KIB), Lookup::Miss);
     assert_ne!(bench.data(118 * 4 * KIB), Lookup::Miss);
-    bench.tlbs.flush(false);
+    bench.tlbs.flush();
     for n in 0..20 {
         assert_eq!(bench.data((100 + n) * 4 * KIB), Lookup::Miss, "global page {n}");
     }
+}
+
+/// Page tables of two address spaces, and what walks through them read: directory and table.
+const TABLES: [[u64; 2]; 2] = [[0x10_0000, 0x10_1000], [0x20_0000, 0x20_1000]];
+
+/// Loads 20 pages, each after a walk through these tables if it misses; every other one is global. How many
+/// hit.
+fn load_pages(bench: &mut Bench, tables: &[u64; 2]) -> usize {
+    let mut hits = 0;
+    for n in 0..20 {
+        let page = Page { size: Kib4, global: n % 2 == 1 };
+        let hit = bench.load(n * 4 * KIB, page);
+        hits += usize::from(hit);
+        if !hit {
+            bench.tlbs.monitor(tables);
+        }
+    }
+    hits
+}
+
+/// US patent 6510508, claims 1 to 3: the first context switch flushes. Later ones do not, unless tables that
+/// translations were read from have been written; pages of one address space are not found in the other.
+#[test]
+fn a_flush_filter_keeps_what_was_not_written() {
+    let mut bench = Bench::new(&K8);
+    let [first, second] = &TABLES;
+    assert_eq!(load_pages(&mut bench, first), 0);
+    bench.tlbs.load_page_tables(first[0]);
+    assert_eq!(load_pages(&mut bench, first), 10);
+    // The same tables again; PWT and PCD of CR3 are not their address.
+    bench.tlbs.load_page_tables(first[0] | 0x18);
+    assert_eq!(load_pages(&mut bench, first), 20);
+    // Others: only global pages are there. Then the first ones.
+    bench.tlbs.load_page_tables(second[0]);
+    assert_eq!(load_pages(&mut bench, second), 10);
+    bench.tlbs.load_page_tables(first[0]);
+    assert_eq!(load_pages(&mut bench, first), 20);
+    // A table of the second is written, the last byte of its page; it takes effect at the next switch.
+    bench.tlbs.written(second[1] + 0xFFF);
+    assert_eq!(load_pages(&mut bench, first), 20);
+    bench.tlbs.load_page_tables(first[0]);
+    assert_eq!(load_pages(&mut bench, first), 10);
+    // The second's tables are not monitored any more, as nothing is known of them.
+    bench.tlbs.written(second[1]);
+    bench.tlbs.load_page_tables(first[0]);
+    assert_eq!(load_pages(&mut bench, first), 20);
+    // What is beside them is no matter.
+    bench.tlbs.written(first[1] + 0x1000);
+    bench.tlbs.load_page_tables(first[0]);
+    assert_eq!(load_pages(&mut bench, first), 20);
+}
+
+/// HWCR.FFDIS (AMD 26094): each load of CR3 flushes. So does the first one after it is cleared.
+#[test]
+fn a_disabled_flush_filter_keeps_nothing() {
+    let mut bench = Bench::new(&K8);
+    let [tables, _] = &TABLES;
+    for (enabled, kept) in [(true, [0, 10, 20]), (false, [20, 10, 10]), (true, [20, 10, 20])] {
+        bench.tlbs.enable_flush_filter(enabled);
+        for hits in kept {
+            assert_eq!(load_pages(&mut bench, tables), hits, "{enabled} {kept:?}");
+            bench.tlbs.load_page_tables(tables[0]);
+        }
+        assert_eq!(load_pages(&mut bench, tables), if enabled { 20 } else { 10 });
+    }
+    // The K7 has none.
+    let mut bench = Bench::new(&K7);
+    for hits in [0, 10, 10] {
+        assert_eq!(load_pages(&mut bench, tables), hits);
+        bench.tlbs.load_page_tables(tables[0]);
+    }
+}
+
+/// There is room for 32 blocks and 8 address spaces: what is more flushes.
+#[test]
+fn a_flush_filter_has_so_much_room() {
+    let [tables, _] = &TABLES;
+    for (blocks, hits) in [(31, 20), (32, 10)] {
+        let mut bench = Bench::new(&K8);
+        bench.tlbs.load_page_tables(tables[0]);
+        load_pages(&mut bench, tables);
+        // Directory and table are two of them.
+        for block in 2..=blocks {
+            bench.tlbs.monitor(&[0x80_0000 + block * 4 * KIB]);
+        }
+        bench.tlbs.load_page_tables(tables[0]);
+        assert_eq!(load_pages(&mut bench, tables), hits, "{blocks} blocks");
+    }
+    for (spaces, hits) in [(8, 20), (9, 10)] {
+        let mut bench = Bench::new(&K8);
+        for space in 0..spaces {
+            bench.tlbs.load_page_tables(tables[0] + space * 0x20);
+            if space == 0 {
+                load_pages(&mut bench, tables);
+            }
+        }
+        bench.tlbs.load_page_tables(tables[0]);
+        assert_eq!(load_pages(&mut bench, tables), hits, "{spaces} address spaces");
+    }
+}
+
+/// Changes of the paging mode drop everything, and the filter begins anew: the next switch flushes. INVLPG
+/// drops a page of the address space in force and global ones.
+#[test]
+fn a_flush_filter_begins_anew_with_the_mode() {
+    let mut bench = Bench::new(&K8);
+    let [first, second] = &TABLES;
+    bench.tlbs.load_page_tables(first[0]);
+    load_pages(&mut bench, first);
+    bench.tlbs.flush();
+    assert_eq!(load_pages(&mut bench, first), 0);
+    bench.tlbs.load_page_tables(first[0]);
+    assert_eq!(load_pages(&mut bench, first), 10);
+    bench.tlbs.load_page_tables(second[0]);
+    load_pages(&mut bench, second);
+    bench.tlbs.invalidate(0);
+    bench.tlbs.invalidate(4 * KIB);
+    assert_eq!(load_pages(&mut bench, second), 18);
+    bench.tlbs.invalidate(4 * KIB);
+    bench.tlbs.load_page_tables(first[0]);
+    assert_eq!(load_pages(&mut bench, first), 19);
+}
+
+/// Page-directory entries are of an address space as well.
+#[test]
+fn a_flush_filter_keeps_page_directory_entries() {
+    let mut tlbs = Tlbs::new(&K8);
+    tlbs.load_page_tables(0x10_0000);
+    tlbs.fill_directory(0, Mib2);
+    tlbs.load_page_tables(0x20_0000);
+    assert_eq!(tlbs.walk_from(0), WalkFrom::Root);
+    tlbs.load_page_tables(0x10_0000);
+    assert_eq!(tlbs.walk_from(0), WalkFrom::PageTable);
 }
 
 /// The entry that was used last is remembered, and forgotten when it goes.
@@ -292,7 +425,7 @@ fn the_remembered_page_goes_as_well() {
     bench.tlbs.invalidate(0x5800);
     assert_eq!(bench.data(0x5FFF), Lookup::Miss);
     bench.load(0x5000, SMALL);
-    bench.tlbs.flush(true);
+    bench.tlbs.load_page_tables(0);
     assert_eq!(bench.data(0x5FFF), Lookup::Miss);
     // Nothing is remembered of an empty one, at no address.
     assert_eq!(bench.data(0), Lookup::Miss);
@@ -344,7 +477,7 @@ fn page_directory_entries_shorten_walks() {
     // Without PAE an entry spans 4 MiB.
     tlbs.fill_directory(0, Mib4);
     assert_eq!(tlbs.walk_from(3 * MIB), WalkFrom::PageTable);
-    tlbs.flush(true);
+    tlbs.load_page_tables(0);
     assert_eq!(tlbs.walk_from(3 * MIB), WalkFrom::Root);
     // The others have no such cache.
     let mut tlbs = Tlbs::new(&K7);

@@ -214,8 +214,11 @@ mod tests {
             SecondLevel { arrays: uarch::part::tlbs::K8.code.first, exclusive: false, latency: 0 };
         let code = SideGeometry { second: Some(second), ..uarch::part::tlbs::K8.code };
         let data = SideGeometry { second: None, ..code };
-        let result =
-            second_level(&TlbGeometry { data, code, directory_entries: 0 }, &caches).result;
+        let result = second_level(
+            &TlbGeometry { data, code, directory_entries: 0, flush_filter: None },
+            &caches,
+        )
+        .result;
         assert_eq!((result.eax, result.ebx), (0xF008, 0xF020));
         assert_eq!((result.ecx, result.edx), (0x0200_6140, 0));
     }

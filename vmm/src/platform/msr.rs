@@ -49,6 +49,7 @@ const SYSCFG_FIX_DRAM_EN: u64 = 1 << 18;
 const SYSCFG_FIX_DRAM_MOD_EN: u64 = 1 << 19;
 const SYSCFG_VAR_DRAM_EN: u64 = 1 << 20;
 const HWCR: u32 = 0xC001_0015;
+const HWCR_FLUSH_FILTER_DISABLE: u64 = 1 << 6;
 const HWCR_MC_STATUS_WR_EN: u64 = 1 << 18;
 const TOP_MEM: u32 = 0xC001_001A;
 const TOP_MEM2: u32 = 0xC001_001D;
@@ -132,6 +133,11 @@ impl MsrBank {
     pub fn changed(&self) -> impl Iterator<Item = (u32, u64)> {
         let rows = self.rows.iter().zip(&self.values);
         rows.filter(|(row, value)| row.reset != **value).map(|(row, value)| (row.index, *value))
+    }
+
+    /// Whether the TLBs' flush filter, if there is one, is enabled: `HWCR.FFDIS` (AMD 26094).
+    pub fn enables_flush_filter(&self) -> bool {
+        self.value(HWCR) & HWCR_FLUSH_FILTER_DISABLE == 0
     }
 
     /// A number that changes with each write.

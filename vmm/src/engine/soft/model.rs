@@ -108,6 +108,8 @@ struct Processor {
     as_of: u64,
     /// The state of its translations that its TLBs have seen.
     epochs: [u64; 2],
+    /// Where its execution was last told of: instructions retired by then, and linear address of the next.
+    told_until: (u64, u64),
     paging: bool,
     cache_disable: bool,
 }
@@ -130,11 +132,16 @@ impl Modelling {
             memory_types: MemoryTypes::new(&vcpu.bank),
             as_of: vcpu.bank.writes(),
             epochs: vcpu.cpu.translation_epochs(),
+            told_until: (0, 0),
             paging: false,
             cache_disable: false,
         };
+        let mut system = System::new(part, vcpus.len(), &ranges);
+        for vcpu in vcpus {
+            system.enable_flush_filter(vcpu.id, vcpu.bank.enables_flush_filter());
+        }
         let model = Model {
-            system: System::new(part, vcpus.len(), &ranges),
+            system,
             processors: vcpus.iter().map(processor).collect(),
             running: 0,
             times: false,
@@ -200,6 +207,7 @@ impl Modelling {
         let Model { system, running, processors, times, .. } = &mut *self.observer.watch;
         system.occurrences(*running).fired().fill(0);
         let processor = &mut processors[*running];
+        processor.told_until = (vcpu.cpu.retired(), vcpu.cpu.linear_rip());
         if *times {
             processor.pipeline.suspend(&vcpu.cpu);
             processor.clock = processor.pipeline.clock();
@@ -223,6 +231,10 @@ impl Model {
             processor.as_of = vcpu.bank.writes();
             processor.memory_types = MemoryTypes::new(&vcpu.bank);
             self.system.change_memory(vcpu.id, processor.paging);
+            self.system.enable_flush_filter(vcpu.id, vcpu.bank.enables_flush_filter());
+        }
+        if processor.told_until != (vcpu.cpu.retired(), vcpu.cpu.linear_rip()) {
+            self.system.missed_execution();
         }
         self.notice_cache_disable(&vcpu.cpu);
         self.set_clock(&vcpu.cpu);
@@ -275,11 +287,15 @@ impl Model {
     fn notice_translations(&mut self, cpu: &Cpu) {
         let processor = &mut self.processors[self.running];
         let epochs = cpu.translation_epochs();
-        // The first changes with every event, the second only with some of them.
+        // The first changes with every event, the second not with loads of CR3.
         if epochs[0] != processor.epochs[0] {
-            let keep_global = epochs[1] == processor.epochs[1];
+            let only_loaded = epochs[1] == processor.epochs[1];
             processor.epochs = epochs;
-            self.system.flush_tlbs(self.running, keep_global);
+            if only_loaded {
+                self.system.load_page_tables(self.running, cpu.cr3());
+            } else {
+                self.system.flush_tlbs(self.running);
+            }
         }
     }
 }
@@ -493,7 +509,10 @@ impl Watch for Box<Model> {
         match insn.op {
             Operation::Wbinvd => self.system.write_back_and_invalidate(running),
             Operation::Invd => self.system.invalidate(running),
-            Operation::MovToControl => self.notice_cache_disable(cpu),
+            Operation::MovToControl => {
+                self.notice_cache_disable(cpu);
+                self.notice_translations(cpu);
+            }
             Operation::Invlpg => {
                 // The page is dropped here, and not all of them at the next look.
                 self.processors[running].epochs = cpu.translation_epochs();

@@ -1,0 +1,32 @@
+//! Where the page tables are whose being written somebody has to know.
+
+use super::pages::PAGE;
+
+/// The pages that flush filters monitor. Not part of what is modelled: a store need not ask each of them.
+#[derive(Clone, Debug)]
+pub(super) struct MonitoredPages {
+    /// A bit for each page number, by its low bits: a page whose bit is clear is not monitored.
+    bits: [u64; 64],
+}
+
+impl MonitoredPages {
+    pub(super) const NONE: Self = Self { bits: [0; 64] };
+
+    /// Whether the page of a guest-physical address may be one of them.
+    #[inline(always)]
+    pub(super) fn may_have(&self, physical: u64) -> bool {
+        let (word, bit) = Self::place(physical);
+        self.bits[word] >> bit & 1 != 0
+    }
+
+    pub(super) fn add(&mut self, physical: u64) {
+        let (word, bit) = Self::place(physical);
+        self.bits[word] |= 1 << bit;
+    }
+
+    #[inline(always)]
+    fn place(physical: u64) -> (usize, u64) {
+        let number = physical / PAGE;
+        ((number / 64 % 64) as usize, number % 64)
+    }
+}
