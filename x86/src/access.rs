@@ -530,7 +530,7 @@ impl Cpu {
     #[inline(always)]
     pub(crate) fn count_load<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64) {
         cx.observer.access(1, 0);
-        self.count_misaligned(cx, linear, bytes);
+        self.count_misaligned(cx, linear, bytes, 1, 0);
         self.tell(cx, linear, bytes, 1, Direction::Load);
     }
 
@@ -538,7 +538,7 @@ impl Cpu {
     #[inline(always)]
     pub(crate) fn count_store<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64) {
         cx.observer.access(0, 1);
-        self.count_misaligned(cx, linear, bytes);
+        self.count_misaligned(cx, linear, bytes, 0, 1);
         self.tell(cx, linear, bytes, 1, Direction::Store);
     }
 
@@ -546,7 +546,7 @@ impl Cpu {
     #[inline(always)]
     pub(crate) fn count_modify<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64) {
         cx.observer.access(1, 1);
-        self.count_misaligned(cx, linear, bytes);
+        self.count_misaligned(cx, linear, bytes, 1, 1);
         self.tell(cx, linear, bytes, 1, Direction::Modify);
     }
 
@@ -630,10 +630,21 @@ impl Cpu {
         Some((physical, of(!cx.bus.claims(physical) && cx.ram.page(physical).is_some())))
     }
 
+    /// Counts what it is to an access, of so many loads and stores, that it is misaligned.
     #[inline(always)]
-    fn count_misaligned<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64) {
+    fn count_misaligned<O: Observer>(
+        &self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        bytes: u64,
+        loads: u64,
+        stores: u64,
+    ) {
         if O::COUNTS && self.alignment.is_misaligned(linear, bytes.min(8)) {
             cx.observer.misaligned();
+            if self.alignment.splits() {
+                cx.observer.access(loads, stores);
+            }
             if bytes == 16 {
                 cx.observer.misaligned();
             }

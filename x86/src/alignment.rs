@@ -24,6 +24,13 @@ impl AlignmentRule {
         bytes > 1 && (address & (boundary - 1)) + bytes > boundary
     }
 
+    /// Whether a misaligned read or write counts as two: "split cycle reads are counted individually"
+    /// (Intel SDM volume 3, Pentium events 00h and 01h).
+    #[inline(always)]
+    pub(crate) fn splits(self) -> bool {
+        self == Self::Pentium
+    }
+
     /// Whether port accesses can be misaligned.
     pub(crate) fn covers_ports(self) -> bool {
         self == Self::Pentium

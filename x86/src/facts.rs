@@ -82,7 +82,9 @@ impl Mark {
 ///
 /// A data access is one read or one write by an instruction, or by the delivery of an exception or
 /// interrupt to its stack frame: an operand of up to 16 bytes, whether or not it crosses a
-/// boundary; each element of a string, each slot of the stack. A read-modify-write is one load and
+/// boundary, but for a part that splits what is misaligned into two
+/// ([`crate::alignment::AlignmentRule`]); each element of a string, each slot of the stack. A
+/// read-modify-write is one load and
 /// one store, but one misaligned reference. Operands that are no register's size (x87 extended and
 /// decimal numbers, environments, FSAVE and FXSAVE images, pseudo descriptors) move in accesses of
 /// eight bytes, the rest in one of four and one of two. Page walks and accesses to descriptor

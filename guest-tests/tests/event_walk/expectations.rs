@@ -298,7 +298,7 @@ pub(crate) const EXPECTATIONS: &[Expectation] = &[
         (16 - 6, 16),
         "16 MOVQ, each right behind its sum: a clock, unless one of 6 lines of code comes then",
     ),
-    exactly(P55C, "MMX_INSTRUCTION_DATA_READS", "MMX", 2, "2 MOVQ"),
+    exactly(P55C, "MMX_INSTRUCTION_DATA_READS", "MMX", 3, "2 MOVQ, one of them misaligned"),
     exactly(P55C, "MMX_INSTRUCTION_DATA_WRITES", "MMX", 1, "MOVQ"),
     between(
         P55C,

@@ -755,7 +755,7 @@ pub(super) const EVENTS: &[EventDef] = &[
         )],
         scope: Scope::Thread,
         revision: "",
-        note: "Included in event 41h.",
+        note: "Included in event 41h. A miss is of a line: an instruction whose operand is in two lines can miss twice.",
         section: "10.2.1.3",
         source: BKDG,
         aliases: Aliases {

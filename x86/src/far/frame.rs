@@ -117,8 +117,9 @@ impl Cpu {
         } else {
             self.store_system(cx, linear, value)?;
             self.tell(cx, linear, T::BYTES as u64, 1, Direction::Store);
-            frame.stores += 1;
-            frame.misaligned += u64::from(self.alignment.is_misaligned(linear, T::BYTES as u64));
+            let misaligned = self.alignment.is_misaligned(linear, T::BYTES as u64);
+            frame.misaligned += u64::from(misaligned);
+            frame.stores += 1 + u64::from(misaligned && self.alignment.splits());
         }
         frame.sp = sp;
         Ok(())
