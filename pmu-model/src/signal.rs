@@ -399,7 +399,8 @@ signals! {
     IoDmaRead: "io_dma_read";
     /// One upstream write.
     IoDmaWrite: "io_dma_write";
-    /// One computational x87 operation executed, on a mispredicted path too.
+    /// One computational x87 operation executed, on a mispredicted path too; on the P6 family also one
+    /// integer multiplication or division.
     X87FlopExecuted: "x87_flop_executed";
     /// One multiply executed, integer or floating-point.
     ArithMul: "arith_mul";

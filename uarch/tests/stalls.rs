@@ -5,7 +5,7 @@
 use pmu_model::Signal;
 use uarch::{
     occurrences::Occurrences,
-    part::pipelines::{K8, P6},
+    part::pipelines::{K8, P6, PM},
     pipeline::out_of_order::{
         Core, Execution, Instruction, Misprediction, Operands, Pipeline,
         table::{Form, Shape, Variant, Width},
@@ -54,6 +54,21 @@ const NORMAL: Execution = Execution {
 /// A load that misses: probes in 4, has its data in 6 + 100, retires in 107.
 const MISS: (&str, Form, Execution) =
     ("Mov", Form::RegMem, Execution { load_delay: 100, ..NORMAL });
+
+/// Intel SDM volume 3, P6 event 10h: "integer MULs and IMULs, FDIVs, ... integer DIVs, and IDIVs" are among
+/// the operations; 12h and 13h count multiplications and divisions of both kinds.
+#[test]
+fn integer_multiplications_and_divisions_are_floating_point_operations() {
+    for core in [&P6, &PM] {
+        let program = ["Imul", "Mul", "Div", "Idiv", "Add"].map(|name| match name {
+            "Imul" | "Add" => (name, Form::RegReg, NORMAL),
+            _ => (name, Form::Reg, NORMAL),
+        });
+        let fired = run(core, &program);
+        assert_eq!(fired(Signal::X87FlopExecuted), 4);
+        assert_eq!((fired(Signal::ArithMul), fired(Signal::ArithDiv)), (2, 2));
+    }
+}
 
 #[test]
 fn a_slow_fetch_stalls_the_fetcher_and_empties_the_decoder() {

@@ -866,7 +866,7 @@ const TABLE_6_2: &[EventDef] = &[
         umasks: &[],
         scope: Scope::Thread,
         revision: "",
-        note: "The manual contrasts executed with retired (C1h); it does not say speculative.",
+        note: "The manual contrasts executed with retired (C1h); it does not say speculative. Integer multiplications and divisions are among them (Intel SDM: \"integer MULs and IMULs\", \"integer DIVs, and IDIVs\").",
         section: TABLE,
         source: MANUAL,
         aliases: Aliases {

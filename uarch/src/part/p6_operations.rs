@@ -17,7 +17,7 @@ use super::{
 use crate::pipeline::out_of_order::table::{
     ANY, DESTINATION, MEMORY, REGISTER, Row, SOURCE, Table, Variant, W8, W16,
     behaviour::{
-        ALL_QUIET, BRANCH, DIVIDE, DRAINS_STORES, FAR, MULTIPLY, SEGMENT_LOAD, SERIALISES,
+        ALL_QUIET, BRANCH, DIVIDE, DRAINS_STORES, FAR, FLOP, MULTIPLY, SEGMENT_LOAD, SERIALISES,
         STACK as STACK_POINTER, SYNCHRONISES,
     },
 };
@@ -112,30 +112,32 @@ impl<const FUSED: bool> Rows<FUSED> {
         Row::new(&["Adc", "Sbb"], REGISTER, Op::<FUSED, P01, 2>::TWO, FOG),
         Row::new(&["Adc", "Sbb"], SOURCE, Op::<FUSED, P01, 2>::TWO_SOURCE, FOG),
         Row::new(&["Adc", "Sbb"], ANY, Op::<FUSED, P01, 2>::TWO_DESTINATION, FOG).in_all(6),
-        Row::new(&["Mul", "Imul"], REGISTER, Op::<FUSED, P0, 4>::REGISTER, FOG).and(MULTIPLY),
-        Row::new(&["Mul", "Imul"], ANY, Op::<FUSED, P0, 4>::SOURCE, FOG).and(MULTIPLY),
+        // In the multiplier and the divider of the floating-point unit: event 10h counts them too (Intel SDM).
+        Row::new(&["Mul", "Imul"], REGISTER, Op::<FUSED, P0, 4>::REGISTER, FOG)
+            .and(FLOP | MULTIPLY),
+        Row::new(&["Mul", "Imul"], ANY, Op::<FUSED, P0, 4>::SOURCE, FOG).and(FLOP | MULTIPLY),
         Row::new(&["Div", "Idiv"], REGISTER, Slow::<FUSED, 19, 12>::DIVIDE, FOG)
             .of_width(W8)
             .in_all(3)
-            .and(DIVIDE),
+            .and(FLOP | DIVIDE),
         Row::new(&["Div", "Idiv"], REGISTER, Slow::<FUSED, 23, 21>::DIVIDE, FOG)
             .of_width(W16)
             .in_all(4)
-            .and(DIVIDE),
+            .and(FLOP | DIVIDE),
         Row::new(&["Div", "Idiv"], REGISTER, Slow::<FUSED, 39, 37>::DIVIDE, FOG)
             .in_all(4)
-            .and(DIVIDE),
+            .and(FLOP | DIVIDE),
         Row::new(&["Div", "Idiv"], ANY, Slow::<FUSED, 19, 12>::DIVIDE_SOURCE, FOG)
             .of_width(W8)
             .in_all(4)
-            .and(DIVIDE),
+            .and(FLOP | DIVIDE),
         Row::new(&["Div", "Idiv"], ANY, Slow::<FUSED, 23, 21>::DIVIDE_SOURCE, FOG)
             .of_width(W16)
             .in_all(5)
-            .and(DIVIDE),
+            .and(FLOP | DIVIDE),
         Row::new(&["Div", "Idiv"], ANY, Slow::<FUSED, 39, 37>::DIVIDE_SOURCE, FOG)
             .in_all(5)
-            .and(DIVIDE),
+            .and(FLOP | DIVIDE),
         Row::new(&["Aaa", "Aas", "Daa", "Das"], ANY, Op::<FUSED, P0, 1>::REGISTER, FOG),
         Row::new(&["Aad"], ANY, Op::<FUSED, P0, 4>::REGISTER, FOG).in_all(3),
         Row::new(&["Aam"], ANY, Op::<FUSED, P0, 15>::REGISTER, FOG).in_all(4).and(DIVIDE),

@@ -160,7 +160,8 @@ pub mod behaviour {
     pub const MULTIPLY: Behaviour = 1 << 5;
     /// A division, of integers or floating-point numbers.
     pub const DIVIDE: Behaviour = 1 << 6;
-    /// A computational x87 operation.
+    /// A computational x87 operation, and what else P6 event 10h counts: integer multiplications and
+    /// divisions.
     pub const FLOP: Behaviour = 1 << 7;
     /// An MMX instruction.
     pub const MMX: Behaviour = 1 << 8;
