@@ -276,6 +276,20 @@ fn p6_mmx_and_sse_masks() {
     let arithmetic = row("p6", "EMON_KNI_COMP_INST_RET");
     assert_eq!(counted(arithmetic, 0), set(&[Signal::SsePackedArith, Signal::SseScalarArith]));
     assert_eq!(counted(arithmetic, 1), set(&[Signal::SseScalarArith]));
+    // The Pentium M tells the precisions apart.
+    let retired = row("pm", "EMON_SSE_SSE2_INST_RETIRED");
+    assert_eq!(counted(retired, 0), set(&[Signal::SsePackedSingle, Signal::SseScalarSingle]));
+    assert_eq!(counted(retired, 1), set(&[Signal::SseScalarSingle]));
+    assert_eq!(counted(retired, 2), set(&[Signal::SsePackedDouble]));
+    assert_eq!(counted(retired, 3), set(&[Signal::SseScalarDouble]));
+    let arithmetic = row("pm", "EMON_SSE_SSE2_COMP_INST_RETIRED");
+    assert_eq!(
+        counted(arithmetic, 0),
+        set(&[Signal::SsePackedSingleArith, Signal::SseScalarSingleArith])
+    );
+    assert_eq!(counted(arithmetic, 1), set(&[Signal::SseScalarSingleArith]));
+    assert_eq!(counted(arithmetic, 2), set(&[Signal::SsePackedDoubleArith]));
+    assert_eq!(counted(arithmetic, 3), set(&[Signal::SseScalarDoubleArith]));
     let prefetches = row("p6", "EMON_KNI_PREF_DISPATCHED");
     assert_eq!(counted(prefetches, 2), set(&[Signal::SoftPrefetchT2]));
     assert_eq!(prefetches.availability(fired("p6")), Availability::Partial, "NTA alone is live");

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use pmu_model::explain::selection_words;
 use pmu_model::{
-    Availability, CounterStats, Fidelity, Personality, PmiRule, Pmu, RdpmcCaller, Select, Selected,
-    Selection, SignalSet, Tally,
+    Availability, CounterStats, EventDef, Fidelity, Personality, PmiRule, Pmu, RdpmcCaller, Select,
+    Selected, Selection, Tally,
 };
 use serde::Serialize;
 use x86_cpu::block::Translated;
@@ -347,11 +347,7 @@ fn host_match(
 fn uncounted_by(counting: Count, personality: &'static Personality, pmu: &Pmu) -> Vec<Uncounted> {
     let reason = match counting {
         Count::Exact => {
-            return pmu
-                .uncounted()
-                .iter()
-                .map(|what| uncounted(personality, pmu.live(), what))
-                .collect();
+            return pmu.uncounted().iter().map(|what| uncounted(personality, pmu, what)).collect();
         }
         Count::Host => "on the host, no event means the same: counts zero",
         Count::Off => "counting is off: counts zero",
@@ -372,14 +368,28 @@ fn uncounted_by(counting: Count, personality: &'static Personality, pmu: &Pmu) -
     rows
 }
 
-fn uncounted(personality: &'static Personality, live: &SignalSet, selected: Selected) -> Uncounted {
+fn uncounted(personality: &'static Personality, pmu: &Pmu, selected: Selected) -> Uncounted {
+    let live = pmu.live();
     let event = selected.event(personality);
-    let reason = match event.map(|event| event.availability(live)) {
+    let of_masks = |event: &'static EventDef| {
+        let masks = selected_masks(personality, pmu, event);
+        let mut of_masks = masks.map(|mask| event.availability_of(mask, live));
+        of_masks.find(|&of_mask| of_mask != Availability::Live)
+    };
+    let reason = match event.map(|event| (event.availability(live), of_masks(event))) {
         None => "reserved, counts nothing",
-        Some(Availability::Pending) => "pending in this version, counts zero",
-        Some(Availability::Absent) => "absent in this machine, counts zero",
-        Some(Availability::Partial) => "some unit masks are pending in this version, count zero",
-        Some(Availability::Live) => "not on this counter or unit mask",
+        Some((Availability::Pending, _)) => "pending in this version, counts zero",
+        Some((Availability::Absent, _)) => "absent in this machine, counts zero",
+        Some((_, Some(Availability::Pending))) => {
+            "pending in this version with this unit mask, counts zero"
+        }
+        Some((_, Some(Availability::Absent))) => {
+            "absent in this machine with this unit mask, counts zero"
+        }
+        Some((Availability::Partial, _) | (_, Some(Availability::Partial))) => {
+            "some unit masks are pending in this version, count zero"
+        }
+        Some(_) => "not on this counter or unit mask",
     };
     Uncounted {
         code: selected.code(personality),
@@ -388,8 +398,30 @@ fn uncounted(personality: &'static Personality, live: &SignalSet, selected: Sele
     }
 }
 
+/// The unit masks that an event was enabled with.
+fn selected_masks(
+    personality: &'static Personality,
+    pmu: &Pmu,
+    event: &'static EventDef,
+) -> impl Iterator<Item = u8> {
+    (0..personality.counters).flat_map(move |counter| {
+        let stats = pmu.counter_stats(counter);
+        let selections = stats.as_ref().map_or(&[][..], CounterStats::selections);
+        let selects = selections
+            .iter()
+            .map(|selection| Select::from_word(personality, selection.word, counter))
+            .filter(|select| {
+                let row = personality.event(select.event, select.umask, counter);
+                row.is_some_and(|row| std::ptr::eq(row, event))
+            });
+        selects.map(|select| select.umask).collect::<Vec<_>>()
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use pmu_model::Tier;
+
     use super::*;
     use crate::boot::memory::RamLayout;
     use crate::boot::{Image, Payload};
@@ -461,21 +493,35 @@ mod tests {
         assert_eq!((fidelity(Count::Host, 0), fidelity(Count::Off, 2)), (None, None));
     }
 
-    /// 03h of Knights Corner needs a model of its cache. Section 10.2 of the K8's: 4Ah is errors of memory; C2h
-    /// has no unit mask.
+    /// Section 10.2: C1h needs a pipeline, which the instruction set alone has not; 4Ah is errors of memory;
+    /// C2h has no unit mask.
     #[test]
     fn what_does_not_count_is_named() {
         let k8 = Personality::by_name("k8").unwrap();
         let row =
             |code| Selected::Row(k8.events.iter().position(|event| event.code == code).unwrap());
-        let live = k8.live.of(TIER);
-        let reason = |selected| uncounted(k8, live, selected).reason;
-        let knc = Personality::by_name("knc").unwrap();
-        let read_miss = knc.events.iter().position(|event| event.code == 0x03).unwrap();
-        let of_knc = uncounted(knc, knc.live.of(TIER), Selected::Row(read_miss));
-        assert_eq!(of_knc.reason, "pending in this version, counts zero");
+        let pmu = Pmu::new(k8, k8.live.of(Tier::InstructionSet));
+        let reason = |selected| uncounted(k8, &pmu, selected).reason;
+        assert_eq!(reason(row(0xC1)), "pending in this version, counts zero");
         assert_eq!(reason(row(0x4A)), "absent in this machine, counts zero");
         assert_eq!(reason(Selected::Reserved(0x1F)), "reserved, counts nothing");
         assert_eq!(selection_words(k8, 0, 0x11_00C2), "RETIRED_BRANCH_INSTRUCTIONS:u:int");
+    }
+
+    /// Section 10.2: of 43h, refills in state Invalid (mask 01h) occur nowhere, those in state Shared count.
+    /// 4Ch has unit mask 02h only.
+    #[test]
+    fn an_absent_unit_mask_of_a_live_event_is_named() {
+        let k8 = Personality::by_name("k8").unwrap();
+        let notes = |value| {
+            let mut pmu = Pmu::new(k8, k8.live.of(TIER));
+            pmu.write_msr(0xC001_0000, value);
+            let rows = uncounted_by(Count::Exact, k8, &pmu);
+            rows.iter().map(|row| (row.code, row.reason)).collect::<Vec<_>>()
+        };
+        let absent = "absent in this machine with this unit mask, counts zero";
+        assert_eq!(notes(0x43_0143), [(0x43, absent)]);
+        assert_eq!(notes(0x43_0243), []);
+        assert_eq!(notes(0x43_014C), [(0x4C, "not on this counter or unit mask")]);
     }
 }

@@ -4,7 +4,7 @@
 //! has the sums of its instructions, and theirs apart for when only the first of them have retired.
 
 /// The class of retired instruction that a counter can tell apart (K8 events 26h, 27h, CBh, 02h,
-/// 24h, 4Bh; Pentium events 22h, 2Dh, 2Fh; P6 events B3h, C1h, D9h). An instruction may belong to several.
+/// 24h, 4Bh; Pentium events 22h, 2Dh, 2Fh; P6 events B3h, C1h, D8h, D9h). An instruction may belong to several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Class(pub u32);
 
@@ -65,8 +65,29 @@ impl Class {
     pub const SSE_PACKED_ARITHMETIC: Self = Self(1 << 20);
     /// The same on scalars.
     pub const SSE_SCALAR_ARITHMETIC: Self = Self(1 << 21);
+    /// An SSE or SSE2 instruction on packed single-precision numbers.
+    pub const SSE_PACKED_SINGLE: Self = Self(1 << 22);
+    /// One on scalar single-precision numbers.
+    pub const SSE_SCALAR_SINGLE: Self = Self(1 << 23);
+    /// One on packed double-precision numbers.
+    pub const SSE_PACKED_DOUBLE: Self = Self(1 << 24);
+    /// One on scalar double-precision numbers.
+    pub const SSE_SCALAR_DOUBLE: Self = Self(1 << 25);
+    /// Those of [`Self::SSE_PACKED_ARITHMETIC`] in single precision.
+    pub const SSE_PACKED_SINGLE_ARITHMETIC: Self = Self(1 << 26);
+    /// Those of [`Self::SSE_SCALAR_ARITHMETIC`] in single precision.
+    pub const SSE_SCALAR_SINGLE_ARITHMETIC: Self = Self(1 << 27);
+    /// Those of [`Self::SSE_PACKED_ARITHMETIC`] in double precision.
+    pub const SSE_PACKED_DOUBLE_ARITHMETIC: Self = Self(1 << 28);
+    /// Those of [`Self::SSE_SCALAR_ARITHMETIC`] in double precision.
+    pub const SSE_SCALAR_DOUBLE_ARITHMETIC: Self = Self(1 << 29);
     /// Number of classes.
-    pub const COUNT: usize = 22;
+    pub const COUNT: usize = 30;
+
+    /// Whether it has one of the classes of another set.
+    pub(crate) const fn is_any_of(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
 
     /// Both sets of classes.
     #[must_use]

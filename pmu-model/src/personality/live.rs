@@ -147,6 +147,14 @@ const INSTRUCTION_SET_SIGNALS: &[Signal] = &[
     MmxPackedArithmetic,
     SsePackedArith,
     SseScalarArith,
+    SsePackedSingle,
+    SseScalarSingle,
+    SsePackedDouble,
+    SseScalarDouble,
+    SsePackedSingleArith,
+    SseScalarSingleArith,
+    SsePackedDoubleArith,
+    SseScalarDoubleArith,
 ];
 
 /// What occurs on no personality, in no tier, so that zero is its count: the rest of a sum with it counts,

@@ -10,17 +10,50 @@ pub(super) fn of(insn: &Insn) -> Class {
         M::Emms => Class::MMX.with(Class::EMMS),
         M::Femms => Class::MMX,
         // What goes between the two files is no MMX instruction.
-        M::Cvtpi2ps
+        op @ (M::Cvtpi2ps
         | M::Cvtpi2pd
         | M::Cvtps2pi
         | M::Cvttps2pi
         | M::Cvtpd2pi
-        | M::Cvttpd2pi
-        | M::Movq2dq
-        | M::Movdq2q => Class::SSE_PACKED,
+        | M::Cvttpd2pi) => with_precision(op, Class::SSE_PACKED),
+        M::Movq2dq | M::Movdq2q => Class::SSE_PACKED,
         op if of_mmx(insn) => Class::MMX.with(mmx(op)),
-        op => sse(op),
+        op => with_precision(op, sse(op)),
     }
+}
+
+/// The classes of an instruction on XMM registers, and those of its precision.
+fn with_precision(op: M, class: Class) -> Class {
+    let (packed, scalar, packed_arithmetic, scalar_arithmetic) = match precision(op) {
+        None => return class,
+        Some(Precision::Single) => (
+            Class::SSE_PACKED_SINGLE,
+            Class::SSE_SCALAR_SINGLE,
+            Class::SSE_PACKED_SINGLE_ARITHMETIC,
+            Class::SSE_SCALAR_SINGLE_ARITHMETIC,
+        ),
+        Some(Precision::Double) => (
+            Class::SSE_PACKED_DOUBLE,
+            Class::SSE_SCALAR_DOUBLE,
+            Class::SSE_PACKED_DOUBLE_ARITHMETIC,
+            Class::SSE_SCALAR_DOUBLE_ARITHMETIC,
+        ),
+    };
+    [
+        (Class::SSE_PACKED, packed),
+        (Class::SSE_SCALAR, scalar),
+        (Class::SSE_PACKED_ARITHMETIC, packed_arithmetic),
+        (Class::SSE_SCALAR_ARITHMETIC, scalar_arithmetic),
+    ]
+    .into_iter()
+    .filter(|&(of, _)| class.is_any_of(of))
+    .fold(class, |class, (_, precise)| class.with(precise))
+}
+
+#[derive(Clone, Copy)]
+enum Precision {
+    Single,
+    Double,
 }
 
 /// The types of MMX instructions, as Intel's summary has them (SDM volume 1, section 9.4, table of
@@ -118,5 +151,115 @@ fn sse(op: M) -> Class {
         | M::Ldmxcsr
         | M::Stmxcsr => Class::SSE_SCALAR,
         _ => Class::SSE_PACKED,
+    }
+}
+
+/// The precision of an instruction, by the groups of Intel SDM volume 1, sections 5.5 and 5.6: conversions
+/// from and to double precision are of the group of double precision, others of that of single. `None` for
+/// an integer instruction and for one on MXCSR.
+fn precision(op: M) -> Option<Precision> {
+    match op {
+        M::Addps
+        | M::Addss
+        | M::Addsubps
+        | M::Andnps
+        | M::Andps
+        | M::Cmpps
+        | M::Cmpss
+        | M::Comiss
+        | M::Cvtdq2ps
+        | M::Cvtpi2ps
+        | M::Cvtps2dq
+        | M::Cvtps2pi
+        | M::Cvtsi2ss
+        | M::Cvtss2si
+        | M::Cvttps2dq
+        | M::Cvttps2pi
+        | M::Cvttss2si
+        | M::Divps
+        | M::Divss
+        | M::Haddps
+        | M::Hsubps
+        | M::Maxps
+        | M::Maxss
+        | M::Minps
+        | M::Minss
+        | M::Movaps
+        | M::Movhlps
+        | M::Movhps
+        | M::Movlhps
+        | M::Movlps
+        | M::Movmskps
+        | M::Movntps
+        | M::Movshdup
+        | M::Movsldup
+        | M::Movss
+        | M::Movups
+        | M::Mulps
+        | M::Mulss
+        | M::Orps
+        | M::Rcpps
+        | M::Rcpss
+        | M::Rsqrtps
+        | M::Rsqrtss
+        | M::Shufps
+        | M::Sqrtps
+        | M::Sqrtss
+        | M::Subps
+        | M::Subss
+        | M::Ucomiss
+        | M::Unpckhps
+        | M::Unpcklps
+        | M::Xorps => Some(Precision::Single),
+        M::Addpd
+        | M::Addsd
+        | M::Addsubpd
+        | M::Andnpd
+        | M::Andpd
+        | M::Cmppd
+        | M::Cmpsd
+        | M::Comisd
+        | M::Cvtdq2pd
+        | M::Cvtpd2dq
+        | M::Cvtpd2pi
+        | M::Cvtpd2ps
+        | M::Cvtpi2pd
+        | M::Cvtps2pd
+        | M::Cvtsd2si
+        | M::Cvtsd2ss
+        | M::Cvtsi2sd
+        | M::Cvtss2sd
+        | M::Cvttpd2dq
+        | M::Cvttpd2pi
+        | M::Cvttsd2si
+        | M::Divpd
+        | M::Divsd
+        | M::Haddpd
+        | M::Hsubpd
+        | M::Maxpd
+        | M::Maxsd
+        | M::Minpd
+        | M::Minsd
+        | M::Movapd
+        | M::Movddup
+        | M::Movhpd
+        | M::Movlpd
+        | M::Movmskpd
+        | M::Movntpd
+        | M::Movsd
+        | M::Movupd
+        | M::Mulpd
+        | M::Mulsd
+        | M::Orpd
+        | M::Shufpd
+        | M::Sqrtpd
+        | M::Sqrtsd
+        | M::Subpd
+        | M::Subsd
+        | M::Ucomisd
+        | M::Unpckhpd
+        | M::Unpcklpd
+        | M::Xorpd => Some(Precision::Double),
+        _ => None,
     }
 }

@@ -108,12 +108,12 @@ pub(super) const PROGRAMS: &[Program] = &[
     Program {
         runs_on: |part| part.sse2,
         set_up: |g| g.set_cr4(1 << 9),
-        ..Program::new("SSE2", "4 packed and 4 scalar SSE2 computations", |g| {
+        ..Program::new("SSE2", "4 packed and 4 scalar SSE2 computations, and a comparison", |g| {
             for _ in 0..4 {
                 g.addpd(xmm1, xmm0)?;
                 g.addsd(xmm1, xmm0)?;
             }
-            Ok(())
+            g.comisd(xmm0, xmm0)
         })
     },
 ];

@@ -117,22 +117,51 @@ fn paddq_on_mmx_registers_needs_sse2() {
     assert_eq!(lower_one(&Lowering::of(&cpu), &paddq).insn.op, Operation::Paddq);
 }
 
-/// K8 event CBh tells packed, scalar and MMX instructions apart; COMISS and the like are fast flag
-/// instructions too.
+/// K8 event CBh tells packed, scalar and MMX instructions apart, Pentium M event D8h the precisions;
+/// COMISS and the like are fast flag instructions too.
 #[test]
 fn classes() {
     let cpu = Cpu::new(Features::K8);
     let l = Lowering::of(&cpu);
-    let rows: [(&[u8], Class); 10] = [
-        (&[0x0f, 0x58, 0xc1], Class::SSE_PACKED.with(Class::SSE_PACKED_ARITHMETIC)),
-        (&[0xf3, 0x0f, 0x58, 0xc1], Class::SSE_SCALAR.with(Class::SSE_SCALAR_ARITHMETIC)),
+    let all = |classes: &[Class]| classes.iter().fold(Class::NONE, |all, &one| all.with(one));
+    let packed_single = all(&[Class::SSE_PACKED, Class::SSE_PACKED_SINGLE]);
+    let packed_double = all(&[Class::SSE_PACKED, Class::SSE_PACKED_DOUBLE]);
+    let scalar_single = all(&[Class::SSE_SCALAR, Class::SSE_SCALAR_SINGLE]);
+    let scalar_double = all(&[Class::SSE_SCALAR, Class::SSE_SCALAR_DOUBLE]);
+    let packed = Class::SSE_PACKED_ARITHMETIC;
+    let scalar = Class::SSE_SCALAR_ARITHMETIC;
+    let rows: [(&[u8], Class); 20] = [
+        // ADDPS, ADDPD, ADDSS, ADDSD.
+        (&[0x0f, 0x58, 0xc1], all(&[packed_single, packed, Class::SSE_PACKED_SINGLE_ARITHMETIC])),
+        (
+            &[0x66, 0x0f, 0x58, 0xc1],
+            all(&[packed_double, packed, Class::SSE_PACKED_DOUBLE_ARITHMETIC]),
+        ),
+        (
+            &[0xf3, 0x0f, 0x58, 0xc1],
+            all(&[scalar_single, scalar, Class::SSE_SCALAR_SINGLE_ARITHMETIC]),
+        ),
+        (
+            &[0xf2, 0x0f, 0x58, 0xc1],
+            all(&[scalar_double, scalar, Class::SSE_SCALAR_DOUBLE_ARITHMETIC]),
+        ),
+        // MOVAPS, MOVAPD, XORPD, CVTDQ2PS, CVTPS2PD, CVTPI2PS, CVTTSD2SI.
+        (&[0x0f, 0x28, 0xc1], packed_single),
+        (&[0x66, 0x0f, 0x28, 0xc1], packed_double),
+        (&[0x66, 0x0f, 0x57, 0xc1], packed_double),
+        (&[0x0f, 0x5b, 0xc1], packed_single),
+        (&[0x0f, 0x5a, 0xc1], packed_double),
+        (&[0x0f, 0x2a, 0xc1], packed_single),
+        (&[0xf2, 0x0f, 0x2c, 0xc1], scalar_double),
+        // PADDB and MOVDQA on XMM registers, LDMXCSR: of no precision.
         (&[0x66, 0x0f, 0xfc, 0xc1], Class::SSE_PACKED),
+        (&[0x66, 0x0f, 0x6f, 0xc1], Class::SSE_PACKED),
+        (&[0x0f, 0xae, 0x16], Class::SSE_SCALAR),
         (&[0x0f, 0xfc, 0xc1], Class::MMX.with(Class::MMX_ARITHMETIC)),
         (&[0x0f, 0x0f, 0xc1, 0x9e], Class::MMX),
         (&[0x0f, 0x77], Class::MMX.with(Class::EMMS)),
-        (&[0x0f, 0x2f, 0xc1], Class::SSE_SCALAR.with(Class::FAST_FLAG)),
-        (&[0x66, 0x0f, 0x2e, 0xc1], Class::SSE_SCALAR.with(Class::FAST_FLAG)),
-        (&[0xf2, 0x0f, 0x10, 0xc1], Class::SSE_SCALAR),
+        (&[0x0f, 0x2f, 0xc1], scalar_single.with(Class::FAST_FLAG)),
+        (&[0x66, 0x0f, 0x2e, 0xc1], scalar_double.with(Class::FAST_FLAG)),
         (&[0x0f, 0xae, 0x06], Class::NONE),
     ];
     for (code, class) in rows {
