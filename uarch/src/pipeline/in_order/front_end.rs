@@ -61,23 +61,4 @@ impl FrontEnd {
         self.room = false;
         self.taken = [0; MOST];
     }
-
-    /// The same with all times relative to `origin`. What was taken out before the last instruction entered
-    /// no longer delays any.
-    pub(super) fn relative(&self, origin: u64) -> Self {
-        Self {
-            entered: self.entered.wrapping_sub(origin),
-            room: self.room,
-            taken: self.taken.map(|at| at.max(self.entered).wrapping_sub(origin)),
-        }
-    }
-
-    /// Moves all times from relative to 0 to relative to `origin`.
-    pub(super) fn absolute(&self, origin: u64) -> Self {
-        Self {
-            entered: self.entered.wrapping_add(origin),
-            room: self.room,
-            taken: self.taken.map(|at| at.wrapping_add(origin)),
-        }
-    }
 }

@@ -8,7 +8,6 @@
 //! fetch, length ──> FIFO ──> D1 pair ──> D2 address ──> E execute, access data ──> write back
 //! front_end.rs               pairing.rs                 results.rs, data.rs, write_buffers.rs
 //!                            issue.rs: when each pair is in which stage
-//! schedule.rs: what a run of instructions does, kept to be done again
 //! ```
 //!
 //! The model is told of instructions when they have retired, in order, and says after each how far the
@@ -31,7 +30,6 @@ mod issue;
 mod pairing;
 mod parameters;
 mod results;
-mod schedule;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -40,7 +38,6 @@ mod write_buffers;
 pub use self::{
     execution::{Access, Execution, Outcome, Precision},
     parameters::Parameters,
-    schedule::Schedule,
     timing::{Mmx, Pairing, Timing, Unit, X87},
 };
 
@@ -65,7 +62,7 @@ impl Pipeline {
     pub fn new(parameters: &'static Parameters) -> Self {
         assert!((1..=write_buffers::MOST).contains(&parameters.write_buffers));
         assert!((1..=front_end::MOST).contains(&parameters.fifo));
-        assert!(parameters.mmx_store <= results::EARLY && parameters.refill >= 3);
+        assert!(parameters.refill >= 3);
         let state = State::new(parameters.refill);
         Self { parameters, state }
     }

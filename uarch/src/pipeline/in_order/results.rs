@@ -8,8 +8,8 @@ use super::{
 };
 use crate::pipeline::{Instruction, MemoryUse};
 
-/// Clocks, at most, by which an operand has to be there before its instruction begins.
-pub(super) const EARLY: u64 = 1;
+/// Clocks by which an operand that is needed early has to be there before its instruction begins.
+const EARLY: u64 = 1;
 
 /// What an instruction waits for beside addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,28 +124,6 @@ impl Results {
             self.multiplier_free = start + parameters.multiplier_repeat;
         }
         self.x87.rotate_left(instruction.x87_pops.rem_euclid(8) as usize);
-    }
-
-    /// The same with all times relative to `origin`, if no instruction will begin before `earliest`. All
-    /// that is there in time for that is as good as what came a moment before.
-    pub(super) fn relative(&self, origin: u64, earliest: u64) -> Self {
-        let move_one = |at: u64| at.max(earliest - EARLY).wrapping_sub(origin);
-        self.moved(move_one)
-    }
-
-    /// Moves all times from relative to 0 to relative to `origin`.
-    pub(super) fn absolute(&self, origin: u64) -> Self {
-        self.moved(|at| at.wrapping_add(origin))
-    }
-
-    fn moved(&self, move_one: impl Fn(u64) -> u64) -> Self {
-        Self {
-            x87_free: move_one(self.x87_free),
-            multiplier_free: move_one(self.multiplier_free),
-            x87: self.x87.map(&move_one),
-            mmx: self.mmx.map(&move_one),
-            mmx_mode: self.mmx_mode,
-        }
     }
 }
 

@@ -29,15 +29,4 @@ impl WriteBuffers {
         self.leaves.copy_within(1.., 0);
         self.leaves[MOST - 1] = leaves;
     }
-
-    /// The same with all times relative to `origin`. A write that had left by `earliest` is as good as one
-    /// that left then.
-    pub(super) fn relative(&self, origin: u64, earliest: u64) -> Self {
-        Self { leaves: self.leaves.map(|at| at.max(earliest).wrapping_sub(origin)) }
-    }
-
-    /// Moves all times from relative to 0 to relative to `origin`.
-    pub(super) fn absolute(&self, origin: u64) -> Self {
-        Self { leaves: self.leaves.map(|at| at.wrapping_add(origin)) }
-    }
 }

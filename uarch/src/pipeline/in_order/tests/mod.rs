@@ -6,7 +6,6 @@ mod generated;
 mod memory;
 mod oracle;
 mod pairing;
-mod schedule;
 
 use pmu_model::Signal;
 
