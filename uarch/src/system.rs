@@ -29,6 +29,8 @@ pub struct System {
     bus: Bus,
     /// What the flush filters of the processors' TLBs monitor.
     monitored: MonitoredPages,
+    /// Cycles of a page walk for each entry that it reads.
+    walk_read: u64,
 }
 
 /// What belongs to one processor alone, but for its caches.
@@ -169,6 +171,7 @@ impl System {
             caches: Caches::new(part.caches, processors),
             bus: Bus::new(part.bus, processors, memory),
             monitored: MonitoredPages::NONE,
+            walk_read: part.tlbs.walk_read,
         }
     }
 
@@ -614,6 +617,7 @@ impl System {
         let mut cycles = 0;
         for &physical in read {
             let bytes = walk.entry_bytes;
+            cycles += self.walk_read;
             cycles += self.with_caches(processor, |caches, context| {
                 caches.walk_read(context, processor, physical, bytes, MemoryType::WriteBack)
             });

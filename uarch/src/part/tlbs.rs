@@ -26,6 +26,13 @@ const SECOND_LEVEL_LATENCY: u64 = 5;
 /// higher levels.
 const K8_DIRECTORY_ENTRIES: u16 = 24;
 
+/// Cycles of a walk for each entry that it reads. A hit in the data cache takes one (Agner Fog, chapter
+/// 10.2); what a walk takes beside is not sourced.
+const P55C_WALK_READ: u64 = 1;
+/// The same: three from the address to the data, as a load takes (AMD 22007, appendix A; gcc, `ppro.md`).
+/// That a walk takes no longer is not sourced.
+const WALK_READ: u64 = 3;
+
 /// The K8's flush filter (US patent 6510508): what it has room for is not sourced.
 const K8_FLUSH_FILTER: FlushFilterGeometry = FlushFilterGeometry { blocks: 32, address_spaces: 8 };
 
@@ -64,6 +71,7 @@ pub static P55C: TlbGeometry = TlbGeometry {
     data: SideGeometry { first: &[intel(P55C_DATA_ENTRIES, Full, SMALL_AND_LARGE)], second: None },
     code: SideGeometry { first: &[intel(P55C_CODE_ENTRIES, Full, SMALL_AND_LARGE)], second: None },
     directory_entries: 0,
+    walk_read: P55C_WALK_READ,
     flush_filter: None,
 };
 
@@ -75,6 +83,7 @@ const P6_FAMILY: TlbGeometry = TlbGeometry {
     },
     code: SideGeometry { first: &[intel(32, Ways(4), SMALL), intel(2, Full, LARGE)], second: None },
     directory_entries: 0,
+    walk_read: WALK_READ,
     flush_filter: None,
 };
 
@@ -96,6 +105,7 @@ pub static PM: TlbGeometry = TlbGeometry {
         second: None,
     },
     directory_entries: 0,
+    walk_read: WALK_READ,
     flush_filter: None,
 };
 
@@ -119,6 +129,7 @@ pub static K7: TlbGeometry = TlbGeometry {
         second: Some(K7_SECOND),
     },
     directory_entries: 0,
+    walk_read: WALK_READ,
     flush_filter: None,
 };
 
@@ -141,5 +152,6 @@ pub static K8: TlbGeometry = TlbGeometry {
         second: Some(K8_SECOND),
     },
     directory_entries: K8_DIRECTORY_ENTRIES,
+    walk_read: WALK_READ,
     flush_filter: Some(K8_FLUSH_FILTER),
 };

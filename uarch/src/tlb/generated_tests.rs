@@ -471,8 +471,13 @@ fn every_policy_is_as_defined() {
             let side = SideGeometry { first, second };
             let flush_filter =
                 exclusive.then_some(FlushFilterGeometry { blocks: 9, address_spaces: 3 });
-            let geometry =
-                TlbGeometry { data: side, code: side, directory_entries: 0, flush_filter };
+            let geometry = TlbGeometry {
+                data: side,
+                code: side,
+                directory_entries: 0,
+                walk_read: 1,
+                flush_filter,
+            };
             compare(&format!("{number}, {exclusive}"), &geometry, sizes, 0x1234_5678);
         }
     }

@@ -132,6 +132,9 @@ pub struct TlbGeometry {
     pub code: SideGeometry,
     /// Entries of the cache of page-directory entries, which page walks look up; zero if there is none.
     pub directory_entries: u16,
+    /// Cycles that a walk takes for each entry that it reads, beyond what the entry's line is waited for if
+    /// it is not in the data cache.
+    pub walk_read: u64,
     /// What keeps translations where page tables are loaded again.
     pub flush_filter: Option<FlushFilterGeometry>,
 }

@@ -215,7 +215,7 @@ mod tests {
         let code = SideGeometry { second: Some(second), ..uarch::part::tlbs::K8.code };
         let data = SideGeometry { second: None, ..code };
         let result = second_level(
-            &TlbGeometry { data, code, directory_entries: 0, flush_filter: None },
+            &TlbGeometry { data, code, directory_entries: 0, walk_read: 1, flush_filter: None },
             &caches,
         )
         .result;
