@@ -133,6 +133,26 @@ fn a_fence_waits_until_the_stores_have_drained() {
     assert_eq!(fired(Signal::StallResource), 56 - 3);
 }
 
+/// While nothing is told of it, a pipeline does not wait for its decoders: behind WRMSR, the next instruction
+/// could be dispatched a cycle behind its fetch, and is one later.
+#[test]
+fn idle_time_is_not_that_of_the_decoders() {
+    let mut pipeline = Pipeline::new(&K8);
+    let mut occurrences = Occurrences::default();
+    let shape = Shape { form: Form::None, width: Width::Bits32, variant: Variant::Plain };
+    let instruction = |name| {
+        let row = K8.table.look_up(name, shape).unwrap();
+        Instruction::new(&K8, row, &Operands { length: 2, ..Operands::default() })
+    };
+    pipeline.execute(&instruction("Wrmsr"), &NORMAL, &mut occurrences);
+    let before = *occurrences.fired();
+    pipeline.idle_until(pipeline.now());
+    pipeline.execute(&instruction("Nop"), &Execution { address: 2, ..NORMAL }, &mut occurrences);
+    let fired = |signal: Signal| occurrences.fired()[signal.index()] - before[signal.index()];
+    let fired = [Signal::StallDecoderEmpty, Signal::StallSerialize].map(fired);
+    assert_eq!(fired, [1, 0]);
+}
+
 #[test]
 fn a_load_behind_a_store_of_unknown_address_is_blocked() {
     let load = ("Mov", Form::RegMem, NORMAL);

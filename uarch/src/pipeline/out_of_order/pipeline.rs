@@ -139,9 +139,10 @@ impl Pipeline {
     pub fn idle_until(&mut self, cycle: u64) {
         if cycle > self.retirement.last {
             self.retirement.idle_until(cycle);
-            self.dispatched = self.dispatched.max(cycle);
-            self.room.advance(self.dispatched);
         }
+        // Dispatch has nothing before it, which is nobody's stall.
+        self.dispatched = self.dispatched.max(cycle);
+        self.room.advance(self.dispatched);
         self.front.redirect(cycle);
     }
 
