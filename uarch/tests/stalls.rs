@@ -133,6 +133,33 @@ fn a_fence_waits_until_the_stores_have_drained() {
     assert_eq!(fired(Signal::StallResource), 56 - 3);
 }
 
+/// What drains the store buffer beside fences: serialising instructions, synchronising ones such as XCHG, and
+/// interrupts (Intel SDM volume 3, P6 family, event 04h SB_DRAINS).
+#[test]
+fn what_drains_the_store_buffer() {
+    let store = ("Mov", Form::MemReg, Execution { store_delay: 50, ..NORMAL });
+    let fired = run(&P6, &[store, ("Cpuid", Form::None, NORMAL)]);
+    // The store retires in 5 and is written in 56, as above; the serialising instruction has waited for its
+    // retirement already.
+    assert_eq!(fired(Signal::StallStoreBufferDrain), 56 - 6);
+    let fired = run(&P6, &[store, ("Delivery", Form::None, NORMAL)]);
+    assert_eq!(fired(Signal::StallStoreBufferDrain), 56 - 3);
+    // A locked load waits where it would be issued, when all before it have retired.
+    let locked = Execution { locked: true, ..NORMAL };
+    let fired = run(&P6, &[store, ("Inc", Form::Mem, locked)]);
+    assert_eq!(fired(Signal::StallStoreBufferDrain), 56 - 6);
+}
+
+/// A locked instruction synchronises, also if it is not XCHG, and does so once.
+#[test]
+fn locked_instructions_synchronise() {
+    let locked = Execution { locked: true, ..NORMAL };
+    let count = |name, form, execution| run(&PM, &[(name, form, execution)])(Signal::UopSync);
+    assert_eq!(count("Inc", Form::Mem, NORMAL), 0);
+    assert_eq!(count("Inc", Form::Mem, locked), 1);
+    assert_eq!(count("Xchg", Form::MemReg, locked), 1);
+}
+
 /// While nothing is told of it, a pipeline does not wait for its decoders: behind WRMSR, the next instruction
 /// could be dispatched a cycle behind its fetch, and is one later.
 #[test]
@@ -151,6 +178,39 @@ fn idle_time_is_not_that_of_the_decoders() {
     let fired = |signal: Signal| occurrences.fired()[signal.index()] - before[signal.index()];
     let fired = [Signal::StallDecoderEmpty, Signal::StallSerialize].map(fired);
     assert_eq!(fired, [1, 0]);
+}
+
+/// A load from a store whose data is not there yet is blocked, as Intel SDM volume 3 has it of event 03h
+/// LD_BLOCKS; one that comes later is not.
+#[test]
+fn a_load_of_data_that_is_not_there_yet_is_blocked() {
+    let mut pipeline = Pipeline::new(&P6);
+    let mut occurrences = Occurrences::default();
+    let forwarding = uarch::pipeline::out_of_order::Forwarding::From(0);
+    let forwarded = Execution { forwarding, ..NORMAL };
+    let mut blocked = |name, form, execution, operands: Operands| {
+        let row =
+            P6.table.look_up(name, Shape { form, width: Width::Bits32, variant: Variant::Plain });
+        let operands = Operands { length: 3, ..operands };
+        let instruction = Instruction::new(&P6, row.unwrap(), &operands);
+        pipeline.execute(&instruction, &execution, &mut occurrences);
+        occurrences.fired()[Signal::StallLoadBlocked.index()]
+    };
+    let product = Operands { sources: EAX, destinations: EAX, ..Operands::default() };
+    let store = Operands { sources: EAX, address: ESI, ..Operands::default() };
+    let load = Operands { address: ESI, destinations: 2, ..Operands::default() };
+    blocked("Imul", Form::RegReg, NORMAL, product);
+    blocked("Mov", Form::MemReg, NORMAL, store);
+    // IMUL takes 4 cycles from 3 on, and the data is handed over in 7. NOPs let the address be known before the
+    // load is issued.
+    for _ in 0..6 {
+        blocked("Nop", Form::None, NORMAL, Operands::default());
+    }
+    assert_eq!(blocked("Mov", Form::RegMem, forwarded, load), 1);
+    for _ in 0..30 {
+        blocked("Nop", Form::None, NORMAL, Operands::default());
+    }
+    assert_eq!(blocked("Mov", Form::RegMem, forwarded, load), 1);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use super::{
 use crate::pipeline::out_of_order::table::{
     ANY, DESTINATION, MEMORY, REGISTER, Row, SOURCE, Table, Variant, W8, W16,
     behaviour::{
-        ALL_QUIET, BRANCH, DIVIDE, DRAINS_STORES, FAR, FLOP, MULTIPLY, SEGMENT_LOAD, SERIALISES,
+        self, ALL_QUIET, BRANCH, DIVIDE, DRAINS_STORES, FAR, FLOP, MULTIPLY, SEGMENT_LOAD,
         STACK as STACK_POINTER, SYNCHRONISES,
     },
 };
@@ -26,6 +26,10 @@ use crate::pipeline::out_of_order::table::{
 const FOG: &str = "Fog 29.1";
 /// Nothing.
 const NONE: &str = "not sourced";
+
+/// A serialising instruction waits until the store buffer has drained (Intel SDM volume 3, "Serializing
+/// Instructions"), and event 04h SB_DRAINS counts that.
+pub(super) const SERIALISES: u16 = behaviour::SERIALISES | DRAINS_STORES;
 
 /// The table of the P6 family: Pentium Pro, II and III.
 pub static TABLE: Table = Table {
@@ -228,8 +232,9 @@ impl<const FUSED: bool> Rows<FUSED> {
             .and(BRANCH | FAR),
         Row::new(&["Bound"], ANY, Op::<FUSED, P0, 4>::SOURCE, FOG).in_all(15),
         Row::new(&["Ud", "Invalid", "TooLong"], ANY, NOTHING, NONE),
-        // What the processor does to deliver an interrupt or exception: no instruction's name.
-        Row::new(&["Delivery"], ANY, STORES_ALL, NONE).in_all(80).and(FAR),
+        // What the processor does to deliver an interrupt or exception: no instruction's name. It drains the
+        // store buffer: Intel SDM volume 3, event 04h.
+        Row::new(&["Delivery"], ANY, STORES_ALL, NONE).in_all(80).and(FAR | DRAINS_STORES),
     ];
 
     /// System instructions and hints.

@@ -52,6 +52,9 @@ impl Pipeline {
         if row.behaviour != 0 || execution.resync {
             self.finish_specially(row, flow, occurrences);
         }
+        if execution.locked && row.behaviour & behaviour::SYNCHRONISES == 0 {
+            occurrences.fire(Signal::UopSync, 1);
+        }
         if execution.misprediction != Misprediction::None || execution.taken {
             self.go_elsewhere(execution, flow.complete, flow.retired, occurrences);
         }

@@ -103,7 +103,11 @@ impl Pipeline {
         let Memory::Buffers { .. } = self.core.memory else { return ready };
         let allowed = self.memory.load_ready();
         let issue = ready.max(allowed);
-        if allowed > ready || self.memory.is_blocked(issue, execution.forwarding) {
+        let forwarding = execution.forwarding;
+        if allowed > ready
+            || self.memory.is_blocked(issue, forwarding)
+            || self.memory.lacks_data(issue, forwarding)
+        {
             occurrences.fire(Signal::StallLoadBlocked, 1);
         }
         issue

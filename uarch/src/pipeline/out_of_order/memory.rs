@@ -147,6 +147,15 @@ impl MemoryUnit {
         }
     }
 
+    /// Whether the store that a load at a cycle has its data from does not have it yet.
+    #[inline(always)]
+    pub(super) fn lacks_data(&self, cycle: u64, forwarding: Forwarding) -> bool {
+        match forwarding {
+            Forwarding::From(back) => self.store(back).data > cycle,
+            _ => false,
+        }
+    }
+
     /// When a load that probed the cache at a cycle has its data, if it hits.
     pub(super) fn hit(probed: u64) -> u64 {
         probed + PROBE_TO_DATA

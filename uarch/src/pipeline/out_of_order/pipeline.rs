@@ -226,7 +226,10 @@ impl Pipeline {
         };
         if execution.locked {
             // Nothing older is outstanding when a locked operation begins. Not sourced.
-            flow.address = flow.address.max(self.retirement.last + 1).max(self.memory.written);
+            flow.address = flow.address.max(self.retirement.last + 1);
+            let draining = self.memory.written.saturating_sub(flow.address);
+            occurrences.fire(Signal::StallStoreBufferDrain, draining);
+            flow.address += draining;
         }
         let mut fresh = decoded.fresh;
         if extra > 0 {
