@@ -160,6 +160,18 @@ fn locked_instructions_synchronise() {
     assert_eq!(count("Xchg", Form::MemReg, locked), 1);
 }
 
+/// Where a far transfer goes is known when it is complete, and what is there waits until it has retired.
+#[test]
+fn nothing_foretells_where_a_far_transfer_goes() {
+    let far = Execution { taken: true, ..NORMAL };
+    let nop = ("Nop", Form::None, NORMAL);
+    let fired = run(&K8, &[MISS, ("JmpFar", Form::None, far), nop]);
+    // 17 operations are dispatched in 3 to 8; the first is issued in 4 and complete in 24; the window is there in
+    // 31, and its instruction decoded in 32. Two of the 17 retire with the load in 107, the others in 108 to 112.
+    assert_eq!(fired(Signal::StallFarOrResync), 113 - 33);
+    assert_eq!(fired(Signal::StallDecoderEmpty), 1 + (33 - 9));
+}
+
 /// While nothing is told of it, a pipeline does not wait for its decoders: behind WRMSR, the next instruction
 /// could be dispatched a cycle behind its fetch, and is one later.
 #[test]

@@ -55,7 +55,9 @@ impl Pipeline {
         if execution.locked && row.behaviour & behaviour::SYNCHRONISES == 0 {
             occurrences.fire(Signal::UopSync, 1);
         }
-        if execution.misprediction != Misprediction::None || execution.taken {
+        // Nothing foretells where a far transfer goes.
+        let goes = execution.misprediction != Misprediction::None || execution.taken;
+        if goes && row.behaviour & behaviour::FAR == 0 && !execution.resync {
             self.go_elsewhere(execution, flow.complete, flow.retired, occurrences);
         }
         if self.retirement.without_float > 0 && self.core.stalls.without_float {
