@@ -172,6 +172,18 @@ fn nothing_foretells_where_a_far_transfer_goes() {
     assert_eq!(fired(Signal::StallDecoderEmpty), 1 + (33 - 9));
 }
 
+/// The delivery of an interrupt is none of the instructions that are decoded (Intel SDM volume 3, D0h).
+#[test]
+fn a_delivery_is_not_decoded() {
+    let mut occurrences = Occurrences::default();
+    let shape = Shape { form: Form::None, width: Width::Bits32, variant: Variant::Plain };
+    let row = P6.table.look_up("Delivery", shape).unwrap();
+    let delivery = Instruction::new(&P6, row, &Operands::default());
+    Pipeline::new(&P6).execute(&delivery, &NORMAL, &mut occurrences);
+    let fired = [Signal::InsnDecoded, Signal::UopRetired].map(|s| occurrences.fired()[s.index()]);
+    assert_eq!(fired, [0, 80]);
+}
+
 /// While nothing is told of it, a pipeline does not wait for its decoders: behind WRMSR, the next instruction
 /// could be dispatched a cycle behind its fetch, and is one later.
 #[test]

@@ -46,7 +46,8 @@ impl Pipeline {
             self.note_parts(instruction, flow.retired);
         }
         occurrences.fire(Signal::UopRetired, total as u64);
-        if !execution.continued {
+        // A delivery has no bytes to decode.
+        if !execution.continued && instruction.length != 0 {
             occurrences.fire(Signal::InsnDecoded, 1);
         }
         if row.behaviour != 0 || execution.resync {
