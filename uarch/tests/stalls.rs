@@ -160,6 +160,36 @@ fn locked_instructions_synchronise() {
     assert_eq!(count("Xchg", Form::MemReg, locked), 1);
 }
 
+/// MOV AL, 1 and MOV EDX, EAX: the read waits until the write has retired, unless XOR EAX, EAX has zeroed the rest
+/// (Fog chapter 19), and nothing was executed in between of which the pipeline was not told.
+#[test]
+fn what_is_zero_is_known_while_the_pipeline_is_told() {
+    let stalled = |told: bool| {
+        let mut pipeline = Pipeline::new(&P6);
+        let mut occurrences = Occurrences::default();
+        let mut execute = |pipeline: &mut Pipeline, name, form, width, operands: Operands| {
+            let shape = Shape { form, width, variant: Variant::Plain };
+            let row = P6.table.look_up(name, shape).unwrap();
+            let instruction = Instruction::new(&P6, row, &Operands { length: 2, ..operands });
+            pipeline.execute(&instruction, &NORMAL, &mut occurrences);
+        };
+        let writes = Operands { destinations: EAX, ..Operands::default() };
+        let zero = Operands { zeroes: true, ..writes };
+        execute(&mut pipeline, "Xor", Form::RegReg, Width::Bits32, zero);
+        if !told {
+            pipeline.idle_until(pipeline.now());
+        }
+        let low = Operands { partial: EAX, ..writes };
+        execute(&mut pipeline, "Mov", Form::RegImm, Width::Bits8, low);
+        let reads = Operands { sources: EAX, whole: EAX, destinations: 4, ..Operands::default() };
+        execute(&mut pipeline, "Mov", Form::RegReg, Width::Bits32, reads);
+        occurrences.fired()[Signal::StallPartialRegister.index()]
+    };
+    // Both are decoded in one cycle. The write is complete two behind its dispatch and retires in the next: the
+    // read is dispatched behind that.
+    assert_eq!((stalled(true), stalled(false)), (0, 4));
+}
+
 /// Where a far transfer goes is known when it is complete, and what is there waits until it has retired.
 #[test]
 fn nothing_foretells_where_a_far_transfer_goes() {

@@ -140,7 +140,8 @@ impl Pipeline {
         if cycle > self.retirement.last {
             self.retirement.idle_until(cycle);
         }
-        // Dispatch has nothing before it, which is nobody's stall.
+        // Dispatch has nothing before it, which is nobody's stall; and nobody knows what registers are zero.
+        self.zeroed = 0;
         self.dispatched = self.dispatched.max(cycle);
         self.room.advance(self.dispatched);
         self.front.redirect(cycle);
