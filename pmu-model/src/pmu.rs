@@ -8,7 +8,7 @@ use crate::register::{Access, RegisterKind, Registers};
 use crate::select::{Select, USER_PREFERENCE};
 use crate::signal::Signal;
 use crate::stats::{CounterStats, Selected, UncountedSet};
-use crate::subscription::{CounterSet, Demand, Subscriptions, each};
+use crate::subscription::{Asked, CounterSet, Demand, Subscriptions, each};
 
 /// General-protection fault, #GP(0).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,32 +160,53 @@ impl Pmu {
     /// RDMSR of `index` at CPL 0. Without side effects.
     #[inline]
     pub fn read_msr(&self, index: u32) -> MsrAccess<u64> {
+        self.read_msr_with(index, |_| 0)
+    }
+
+    /// RDMSR of `index` at CPL 0 as if a batch had been added there before it, as for
+    /// [`Pmu::rdpmc_with`].
+    #[inline]
+    pub fn read_msr_with(
+        &self,
+        index: u32,
+        occurrences: impl FnMut(Signal) -> u64,
+    ) -> MsrAccess<u64> {
         match self.personality.register(index) {
-            Some(register) if register.access == Access::WriteOnly => MsrAccess::GpFault,
-            Some(register) => MsrAccess::Done(self.registers.get(register.kind)),
             None => MsrAccess::NotOurs,
+            Some(register) if register.access == Access::WriteOnly => MsrAccess::GpFault,
+            Some(register) => MsrAccess::Done(match register.kind {
+                RegisterKind::Perfctr(counter) => self.value_with(counter, 0, occurrences),
+                kind => self.registers.get(kind),
+            }),
         }
+    }
+
+    /// Whether `index` is that of a counter that is not enabled: nothing that has happened is added to
+    /// it, and writing it programs nothing.
+    #[inline]
+    pub fn is_idle_counter(&self, index: u32) -> bool {
+        self.personality.register(index).is_some_and(|register| match register.kind {
+            RegisterKind::Perfctr(counter) => self.subscriptions.enabled >> counter & 1 == 0,
+            _ => false,
+        })
     }
 
     /// What a WRMSR of `value` to `index` at CPL 0 would do, without doing it.
     #[inline]
     pub fn judge_write(&self, index: u32, value: u64) -> MsrAccess<()> {
-        match self.personality.register(index) {
-            None => MsrAccess::NotOurs,
-            Some(register) if register.access == Access::ReadOnly => MsrAccess::GpFault,
-            Some(register) if value & register.faulting != 0 => MsrAccess::GpFault,
-            Some(_) => MsrAccess::Done(()),
-        }
+        let register = self.personality.register(index);
+        register.map_or(MsrAccess::NotOurs, |register| register.judge_write(value))
     }
 
     /// WRMSR of `index` at CPL 0. Bits that a register does not have are ignored, unless the
     /// personality says that they fault.
+    #[inline]
     pub fn write_msr(&mut self, index: u32, value: u64) -> MsrAccess<()> {
-        let outcome = self.judge_write(index, value);
-        let (MsrAccess::Done(()), Some(register)) = (outcome, self.personality.register(index))
-        else {
+        let Some(register) = self.personality.register(index) else { return MsrAccess::NotOurs };
+        let outcome = register.judge_write(value);
+        if outcome != MsrAccess::Done(()) {
             return outcome;
-        };
+        }
         match register.kind {
             RegisterKind::Perfctr(counter) => {
                 let rule = self.personality.perfctr_write;
@@ -274,26 +295,36 @@ impl Pmu {
         &self,
         index: u32,
         caller: RdpmcCaller,
-        mut occurrences: impl FnMut(Signal) -> u64,
+        occurrences: impl FnMut(Signal) -> u64,
     ) -> Result<u64, GpFault> {
         let allowed = caller.cpl == 0 || caller.pce || caller.real_mode;
-        match self.registers.perfctr[..self.personality.counters].get(index as usize) {
-            Some(&value) if allowed => {
-                let counter = 1 << index & self.running_at(caller.cpl);
-                let mut value = value;
-                let mut next = 0;
-                while let Some(signal) = self.subscriptions.asked(next) {
-                    next += 1;
-                    if self.subscriptions.adding[signal.index()] & counter != 0 {
-                        value = value.wrapping_add(occurrences(signal));
-                    }
-                }
-                value &= self.personality.perfctr_mask();
-                let short = caller.code_16bit && self.personality.rdpmc_32bit_in_16bit_code;
-                Ok(if short { value & 0xFFFF_FFFF } else { value })
-            }
-            _ => Err(GpFault),
+        let counter = index as usize;
+        if !allowed || counter >= self.personality.counters {
+            return Err(GpFault);
         }
+        let value = self.value_with(counter, caller.cpl, occurrences);
+        let short = caller.code_16bit && self.personality.rdpmc_32bit_in_16bit_code;
+        Ok(if short { value & 0xFFFF_FFFF } else { value })
+    }
+
+    /// What a counter will hold when `occurrences` of each signal have been added at `cpl`.
+    #[inline]
+    fn value_with(
+        &self,
+        counter: usize,
+        cpl: u8,
+        mut occurrences: impl FnMut(Signal) -> u64,
+    ) -> u64 {
+        let mut value = self.registers.perfctr[counter];
+        let running = 1 << counter & self.running_at(cpl);
+        if running != 0 {
+            for asked in self.subscriptions.asked() {
+                if asked.adding & running != 0 {
+                    value = value.wrapping_add(occurrences(asked.signal));
+                }
+            }
+        }
+        value & self.personality.perfctr_mask()
     }
 
     /// Adds `n` occurrences of `signal` at privilege level `cpl`. Counters with a counter mask or
@@ -329,13 +360,13 @@ impl Pmu {
         let mut overflow = self.overflow();
         let running = self.running_at(cpl);
         let mut next = 0;
-        while let Some(signal) = self.subscriptions.asked(next) {
+        while let Some(&Asked { signal, adding }) = self.subscriptions.asked().get(next) {
             next += 1;
             let n = occurrences(signal);
             if signal == Signal::CyclesUnhalted {
                 self.tick(n);
             }
-            let taking = self.subscriptions.adding[signal.index()] & running;
+            let taking = adding & running;
             if taking != 0 && n != 0 {
                 self.add(taking, n, &mut overflow);
             }
@@ -403,16 +434,20 @@ impl Pmu {
     /// gives the distance by each alone: a batch is safe if its sum over such signals stays below.
     #[inline]
     pub fn headroom(&self, signal: Signal) -> Option<u64> {
-        each(self.subscriptions.adding[signal.index()])
-            .map(|counter| self.personality.perfctr_mask() - self.registers.perfctr[counter] + 1)
-            .min()
+        self.nearest(self.subscriptions.adding[signal.index()])
+    }
+
+    /// The least [`Pmu::headroom_of`] of these counters.
+    #[inline]
+    fn nearest(&self, counters: CounterSet) -> Option<u64> {
+        each(counters).map(|counter| self.headroom_of(counter)).min()
     }
 
     /// The signals that enabled counters add, each with its [`Pmu::headroom`].
     #[inline]
     pub fn headrooms(&self) -> impl Iterator<Item = (Signal, u64)> {
-        let asked = (0..).map_while(|n| self.subscriptions.asked(n));
-        asked.filter_map(|signal| Some((signal, self.headroom(signal)?)))
+        let asked = self.subscriptions.asked().iter();
+        asked.filter_map(|asked| Some((asked.signal, self.nearest(asked.adding)?)))
     }
 
     /// The counters that add the occurrences of a signal, lowest first.
@@ -425,6 +460,7 @@ impl Pmu {
     /// # Panics
     ///
     /// If there is no such counter.
+    #[inline]
     pub fn headroom_of(&self, counter: usize) -> u64 {
         self.personality.perfctr_mask() - self.registers.perfctr[counter] + 1
     }

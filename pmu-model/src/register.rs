@@ -1,6 +1,7 @@
 //! Registers of a PMU: what each is, and what it holds.
 
 use crate::personality::MAX_COUNTERS;
+use crate::pmu::MsrAccess;
 
 /// One field of a register: where it is, what it is called, what it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +83,17 @@ pub struct Register {
     pub faulting: u64,
     /// Every field, from bit 0 up, without gaps.
     pub fields: &'static [Field],
+}
+
+impl Register {
+    /// What a WRMSR of `value` would do.
+    #[inline]
+    pub(crate) fn judge_write(&self, value: u64) -> MsrAccess<()> {
+        match self.access == Access::ReadOnly || value & self.faulting != 0 {
+            true => MsrAccess::GpFault,
+            false => MsrAccess::Done(()),
+        }
+    }
 }
 
 /// What a write to a counter sets.

@@ -36,6 +36,14 @@ impl Demand {
     }
 }
 
+/// A signal in demand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) signal: Signal,
+    /// The counters that add every occurrence.
+    pub(crate) adding: CounterSet,
+}
+
 /// The compiled form of the selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subscriptions {
@@ -54,7 +62,7 @@ pub(crate) struct Subscriptions {
     /// Those of them whose event has no thread context.
     pub(crate) core_events: CounterSet,
     /// The signals in demand, `asked_len` of them: a list, which is walked faster than a set.
-    asked: [Signal; Signal::COUNT],
+    asked: [Asked; Signal::COUNT],
     asked_len: usize,
     /// The demand on the engine.
     pub(crate) demand: Demand,
@@ -72,7 +80,7 @@ impl Subscriptions {
         per_cycle: 0,
         core_wide: 0,
         core_events: 0,
-        asked: [Signal::CyclesUnhalted; Signal::COUNT],
+        asked: [Asked { signal: Signal::CyclesUnhalted, adding: 0 }; Signal::COUNT],
         asked_len: 0,
         demand: Demand { signals: SignalSet::EMPTY, per_cycle: false, counting: false },
         sibling_demand: Demand { signals: SignalSet::EMPTY, per_cycle: false, counting: false },
@@ -110,16 +118,16 @@ impl Subscriptions {
         }
         self.asked_len = self.demand.signals.len();
         for (asked, signal) in self.asked.iter_mut().zip(&self.demand.signals) {
-            *asked = signal;
+            *asked = Asked { signal, adding: self.adding[signal.index()] };
         }
         self.sibling_demand.counting = self.core_wide != 0;
         self.sibling_demand.per_cycle = self.per_cycle & self.core_wide != 0;
     }
 
-    /// The signals in demand, one after the other.
+    /// The signals in demand.
     #[inline]
-    pub(crate) fn asked(&self, n: usize) -> Option<Signal> {
-        self.asked[..self.asked_len.min(Signal::COUNT)].get(n).copied()
+    pub(crate) fn asked(&self) -> &[Asked] {
+        &self.asked[..self.asked_len.min(Signal::COUNT)]
     }
 
     /// Adds what one enabled counter asks for.
@@ -223,7 +231,8 @@ mod tests {
 
         let mut pmu = everything();
         assert_eq!(pmu.demand().signals, SignalSet::ALL);
-        assert!((0..).map_while(|n| pmu.subscriptions.asked(n)).eq(Signal::ALL.iter().copied()));
+        let asked = pmu.subscriptions.asked().iter().map(|asked| asked.signal);
+        assert!(asked.eq(Signal::ALL.iter().copied()));
         assert!(pmu.advance_by(0, |_| 1).is_empty());
         assert_eq!(counters(&pmu), [all, all, 0, 0]);
 

@@ -219,7 +219,11 @@ impl Personality {
     /// The register with this MSR number.
     #[inline]
     pub fn register(&self, msr: u32) -> Option<&'static Register> {
-        self.registers.iter().find(|register| register.msr == msr)
+        let first = self.registers.first()?.msr;
+        // Most parts number theirs without a gap.
+        let at = self.registers.get(msr.wrapping_sub(first) as usize);
+        at.filter(|register| register.msr == msr)
+            .or_else(|| self.registers.iter().find(|register| register.msr == msr))
     }
 
     /// The register of a kind.
