@@ -78,9 +78,17 @@ pub trait Bus {
     /// Writes 1, 2 or 4 bytes to port space.
     fn io_write(&mut self, time: u64, port: u16, size: usize, value: u32);
     /// A model-specific register that is not the processor core's own. `edi` is EDI, where some
-    /// registers require a passcode.
-    fn rdmsr(&mut self, time: u64, index: u32, edi: u32) -> Result<u64, Refused>;
-    /// Writes a model-specific register that is not the processor core's own.
+    /// registers require a passcode; `uncounted` is as for [`Bus::rdpmc`].
+    fn rdmsr(
+        &mut self,
+        time: u64,
+        index: u32,
+        edi: u32,
+        uncounted: Option<Uncounted<'_>>,
+    ) -> Result<u64, Refused>;
+    /// Writes a model-specific register that is not the processor core's own. `uncounted` is as for
+    /// [`Bus::rdpmc`], and has to be counted before a counter that is counting changes, or what it
+    /// counts.
     fn wrmsr(
         &mut self,
         time: u64,
@@ -88,6 +96,7 @@ pub trait Bus {
         index: u32,
         value: u64,
         edi: u32,
+        uncounted: Option<Uncounted<'_>>,
     ) -> Result<After, Refused>;
     /// RDPMC. `uncounted` is what was observed since [`Bus::update_counters`], `None` under an observer
     /// that counts nothing. Occurrences in it that the counter counts belong to the value that is read.
@@ -145,10 +154,24 @@ pub(crate) mod unconnected {
         fn io_write(&mut self, _: u64, port: u16, _: usize, _: u32) {
             panic!("a write to port {port:#x}")
         }
-        fn rdmsr(&mut self, _: u64, _: u32, _: u32) -> Result<u64, Refused> {
+        fn rdmsr(
+            &mut self,
+            _: u64,
+            _: u32,
+            _: u32,
+            _: Option<Uncounted<'_>>,
+        ) -> Result<u64, Refused> {
             Err(Refused)
         }
-        fn wrmsr(&mut self, _: u64, _: u64, _: u32, _: u64, _: u32) -> Result<After, Refused> {
+        fn wrmsr(
+            &mut self,
+            _: u64,
+            _: u64,
+            _: u32,
+            _: u64,
+            _: u32,
+            _: Option<Uncounted<'_>>,
+        ) -> Result<After, Refused> {
             Err(Refused)
         }
         fn rdpmc(&mut self, _: RdpmcRequest, _: Option<Uncounted<'_>>) -> Result<u64, Refused> {

@@ -254,6 +254,8 @@ impl Insn {
             Op::Cmp | Op::Test | Op::Inc | Op::Dec | Op::Neg | Op::Not => true,
             Op::Shl | Op::Shr | Op::Sar | Op::Imul | Op::Lea | Op::Setcc => true,
             Op::Jcc | Op::Ret | Op::Nop | Op::HintNop => true,
+            // They access no memory.
+            Op::Rdmsr | Op::Wrmsr | Op::Rdpmc | Op::Rdtsc => true,
             Op::Lfence | Op::Mfence | Op::Sfence | Op::Clevict0 | Op::Clevict1 => true,
             Op::Prefetch | Op::Prefetchw | Op::Prefetchwt1 | Op::Prefetchnta => true,
             Op::Prefetcht0 | Op::Prefetcht1 | Op::Prefetcht2 => true,

@@ -7,7 +7,7 @@
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic};
 
-use super::{msr::update_counters, next, size_of_bytes};
+use super::{msr::uncounted, next, size_of_bytes};
 use crate::{
     class::Class,
     cpu::Cpu,
@@ -86,7 +86,9 @@ pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
 /// SPFLT: bit 0 of the operand becomes the user preference of the hardware thread.
 fn spflt<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     cpu.require(cpu.selectors_are_protected())?;
-    update_counters(cpu, cx);
+    if let Some(uncounted) = uncounted(cpu, insn, &mut cx.observer) {
+        cx.bus.update_counters(uncounted);
+    }
     let after = cx.bus.spflt(cpu.ends(insn), cpu.reg::<u64>(insn.src) & 1 != 0);
     cpu.continue_after(after);
     Ok(())

@@ -65,14 +65,16 @@ impl Cpu {
     }
 }
 
-/// Has the owner add what was observed to its counters, before an instruction that reads or programs
-/// one. Such an instruction is a block of its own, so that time and facts are those at its beginning.
+/// What was observed before an instruction that reads or programs a counter. Such an instruction is a
+/// block of its own, so that instructions and facts are those at its beginning.
 #[inline(always)]
-pub(super) fn update_counters<O: Observer>(cpu: &Cpu, cx: &mut Cx<'_, O>) {
-    let (time, retired) = (cpu.time, cpu.retired());
-    if let Some(observed) = cx.observer.observed() {
-        cx.bus.update_counters(Uncounted { observed, time, retired });
-    }
+pub(super) fn uncounted<'a>(
+    cpu: &Cpu,
+    insn: &Insn,
+    observer: &'a mut impl Observer,
+) -> Option<Uncounted<'a>> {
+    let (time, retired) = (cpu.now(insn), cpu.retired());
+    observer.observed().map(|observed| Uncounted { observed, time, retired })
 }
 
 fn rdmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
@@ -81,8 +83,9 @@ fn rdmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
     let value = match CoreMsr::find(number, &cpu.features) {
         Some(register) => register.read(cpu),
         None => {
-            update_counters(cpu, cx);
-            cx.bus.rdmsr(cpu.now(insn), number, cpu.reg(gpr::RDI)).map_err(|_| Stop::GP0)?
+            let (now, edi) = (cpu.now(insn), cpu.reg(gpr::RDI));
+            let uncounted = uncounted(cpu, insn, &mut cx.observer);
+            cx.bus.rdmsr(now, number, edi, uncounted).map_err(|_| Stop::GP0)?
         }
     };
     set_edx_eax(cpu, value);
@@ -96,10 +99,9 @@ fn wrmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
     if let Some(register) = CoreMsr::find(number, &cpu.features) {
         return register.write(cpu, value);
     }
-    update_counters(cpu, cx);
-    let edi = cpu.reg(gpr::RDI);
-    let after =
-        cx.bus.wrmsr(cpu.now(insn), cpu.ends(insn), number, value, edi).map_err(|_| Stop::GP0)?;
+    let (now, ends, edi) = (cpu.now(insn), cpu.ends(insn), cpu.reg(gpr::RDI));
+    let uncounted = uncounted(cpu, insn, &mut cx.observer);
+    let after = cx.bus.wrmsr(now, ends, number, value, edi, uncounted).map_err(|_| Stop::GP0)?;
     cpu.continue_after(after);
     Ok(())
 }
@@ -113,7 +115,7 @@ fn rdtsc<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
     Ok(())
 }
 
-fn rdpmc<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
+fn rdpmc<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     let request = RdpmcRequest {
         index: cpu.reg::<u32>(gpr::RCX),
         cpl: cpu.cpl,
@@ -121,9 +123,7 @@ fn rdpmc<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
         real_mode: !cpu.protected(),
         code_16bit: cpu.code_size() == CodeSize::Bits16,
     };
-    let (time, retired) = (cpu.time, cpu.retired());
-    let observed = cx.observer.observed();
-    let uncounted = observed.map(|observed| Uncounted { observed, time, retired });
+    let uncounted = uncounted(cpu, insn, &mut cx.observer);
     let value = cx.bus.rdpmc(request, uncounted).map_err(|_| Stop::GP0)?;
     set_edx_eax(cpu, value);
     Ok(())

@@ -49,10 +49,18 @@ impl Bus for Device {
         u32::MAX
     }
     fn io_write(&mut self, _: u64, _: u16, _: usize, _: u32) {}
-    fn rdmsr(&mut self, _: u64, _: u32, _: u32) -> Result<u64, Refused> {
+    fn rdmsr(&mut self, _: u64, _: u32, _: u32, _: Option<Uncounted<'_>>) -> Result<u64, Refused> {
         Err(Refused)
     }
-    fn wrmsr(&mut self, _: u64, _: u64, _: u32, _: u64, _: u32) -> Result<After, Refused> {
+    fn wrmsr(
+        &mut self,
+        _: u64,
+        _: u64,
+        _: u32,
+        _: u64,
+        _: u32,
+        _: Option<Uncounted<'_>>,
+    ) -> Result<After, Refused> {
         Err(Refused)
     }
     fn rdpmc(&mut self, _: RdpmcRequest, _: Option<Uncounted<'_>>) -> Result<u64, Refused> {

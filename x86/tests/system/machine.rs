@@ -128,10 +128,30 @@ impl Bus for Ports {
     fn io_write(&mut self, _: u64, port: u16, size: usize, value: u32) {
         self.written.push((port, size, value));
     }
-    fn rdmsr(&mut self, _: u64, index: u32, _: u32) -> Result<u64, Refused> {
+    fn rdmsr(
+        &mut self,
+        _: u64,
+        index: u32,
+        _: u32,
+        uncounted: Option<Uncounted<'_>>,
+    ) -> Result<u64, Refused> {
+        if let Some(uncounted) = uncounted {
+            self.update_counters(uncounted);
+        }
         if index == 0x10 { Ok(0x1_0000_0002) } else { Err(Refused) }
     }
-    fn wrmsr(&mut self, _: u64, _: u64, index: u32, value: u64, _: u32) -> Result<After, Refused> {
+    fn wrmsr(
+        &mut self,
+        _: u64,
+        _: u64,
+        index: u32,
+        value: u64,
+        _: u32,
+        uncounted: Option<Uncounted<'_>>,
+    ) -> Result<After, Refused> {
+        if let Some(uncounted) = uncounted {
+            self.update_counters(uncounted);
+        }
         if index != 0x1b {
             return Err(Refused);
         }

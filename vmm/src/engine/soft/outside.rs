@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use pmu_model::{Demand, MsrAccess, Pmis, Pmu, RdpmcCaller, SignalCounts, Tier};
 use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Uncounted};
-use x86_cpu::observe::{Facts, Observed};
 use x86_cpu::timing::Budget;
 
 use super::cycles::Cycles;
@@ -62,10 +61,8 @@ impl Outside<'_, '_> {
     /// programming that it began under. All instructions before it have been counted.
     fn count_programming(&mut self, ends: u64) {
         if let Some(context) = self.context {
-            let facts = &mut Facts::default();
-            let observed = Observed { facts, modelled: &mut [] };
             let cycles = ends.saturating_sub(self.counted_time);
-            let mut stretch = Stretch { observed, instructions: 1, cycles, context };
+            let mut stretch = Stretch { observed: None, instructions: 1, cycles, context };
             self.overflowed = self.count(&mut stretch);
             if self.keeps_time {
                 self.overflowed = self.overflowed.with(self.cycles.end(self.pmu));
@@ -92,14 +89,20 @@ impl Outside<'_, '_> {
         }
     }
 
-    /// Instructions and cycles since the counters were last updated.
-    fn since_counted(&self, time: u64, retired: u64) -> (u64, u64) {
+    /// The stretch since the counters were last updated.
+    fn stretch<'a, 'b>(
+        &self,
+        uncounted: &'a mut Uncounted<'b>,
+        context: CountingContext,
+    ) -> Stretch<'a, 'b> {
+        let Uncounted { observed, time, retired } = uncounted;
         let instructions = retired.saturating_sub(self.counted_instructions);
-        (instructions, time.saturating_sub(self.counted_time))
+        let cycles = time.saturating_sub(self.counted_time);
+        Stretch { observed: Some(observed), instructions, cycles, context }
     }
 
     /// Adds a stretch of execution to the PMU.
-    fn count(&mut self, stretch: &mut Stretch<'_>) -> Pmis {
+    fn count(&mut self, stretch: &mut Stretch<'_, '_>) -> Pmis {
         if !self.demand.per_cycle && !self.shared {
             return self.pmu.advance_by(stretch.context.cpl, |signal| stretch.take(signal));
         }
@@ -110,10 +113,8 @@ impl Outside<'_, '_> {
             let mut pmis = Pmis::NONE;
             // An instruction that takes several cycles does what it does in the last of them.
             for _ in 1..stretch.cycles {
-                let facts = &mut Facts::default();
-                let observed = Observed { facts, modelled: &mut [] };
                 let context = stretch.context;
-                let mut idle = Stretch { observed, instructions: 0, cycles: 1, context };
+                let mut idle = Stretch { observed: None, instructions: 0, cycles: 1, context };
                 pmis = pmis.with(self.count_at_once(&mut idle));
             }
             stretch.cycles = stretch.cycles.min(1);
@@ -136,7 +137,7 @@ impl Outside<'_, '_> {
     }
 
     /// Adds a stretch of one instruction to the PMU, whose counters compare the occurrences of each cycle.
-    fn count_cycles(&mut self, stretch: &mut Stretch<'_>) -> Pmis {
+    fn count_cycles(&mut self, stretch: &mut Stretch<'_, '_>) -> Pmis {
         stretch.fill(self.counts, &self.demand.signals);
         let cpl = stretch.context.cpl;
         let added = self.pmu.advance(self.counts, cpl);
@@ -147,7 +148,7 @@ impl Outside<'_, '_> {
 
     /// Adds a stretch to the PMU: as one cycle if a counter with a threshold, edge detection or
     /// inversion compares the occurrences of each cycle.
-    fn count_at_once(&mut self, stretch: &mut Stretch<'_>) -> Pmis {
+    fn count_at_once(&mut self, stretch: &mut Stretch<'_, '_>) -> Pmis {
         stretch.fill(self.counts, &self.demand.signals);
         self.count_cycle(stretch.context.cpl)
     }
@@ -221,7 +222,26 @@ impl Bus for Outside<'_, '_> {
         self.board.chipset.io_write(port, bytes(size), value, now);
     }
 
-    fn rdmsr(&mut self, time: u64, index: u32, edi: u32) -> Result<u64, Refused> {
+    fn rdmsr(
+        &mut self,
+        time: u64,
+        index: u32,
+        edi: u32,
+        uncounted: Option<Uncounted<'_>>,
+    ) -> Result<u64, Refused> {
+        match (uncounted, self.context) {
+            // As for RDPMC.
+            (Some(mut uncounted), Some(context)) if !self.demand.per_cycle => {
+                let mut stretch = self.stretch(&mut uncounted, context);
+                match self.pmu.read_msr_with(index, |signal| stretch.look(signal)) {
+                    MsrAccess::Done(value) => return Ok(value),
+                    MsrAccess::GpFault => return Err(Refused),
+                    MsrAccess::NotOurs => {}
+                }
+            }
+            (Some(uncounted), _) => self.update_counters(uncounted),
+            (None, _) => {}
+        }
         self.msrs().read(time, index, edi)
     }
 
@@ -232,8 +252,16 @@ impl Bus for Outside<'_, '_> {
         index: u32,
         value: u64,
         edi: u32,
+        uncounted: Option<Uncounted<'_>>,
     ) -> Result<After, Refused> {
+        if self.pmu.is_idle_counter(index) {
+            let written = self.pmu.write_msr(index, value);
+            return if written == MsrAccess::Done(()) { Ok(After::GoOn) } else { Err(Refused) };
+        }
         if self.pmu.judge_write(index, value) == MsrAccess::Done(()) {
+            if let Some(uncounted) = uncounted {
+                self.update_counters(uncounted);
+            }
             let before = self.pmu.programmings();
             self.count_programming(ends);
             self.msrs().write(time, index, value, edi)?;
@@ -257,11 +285,8 @@ impl Bus for Outside<'_, '_> {
         let caller = RdpmcCaller { cpl, pce, real_mode, code_16bit };
         let value = match (uncounted, self.context) {
             // One counter is read. Only what it counts is looked at; the facts stay for the others.
-            (Some(Uncounted { observed, time, retired }), Some(context))
-                if !self.demand.per_cycle =>
-            {
-                let (instructions, cycles) = self.since_counted(time, retired);
-                let mut stretch = Stretch { observed, instructions, cycles, context };
+            (Some(mut uncounted), Some(context)) if !self.demand.per_cycle => {
+                let mut stretch = self.stretch(&mut uncounted, context);
                 self.pmu.rdpmc_with(index, caller, |signal| stretch.look(signal))
             }
             (Some(uncounted), _) => {
@@ -280,13 +305,13 @@ impl Bus for Outside<'_, '_> {
         self.after_programming(before, ends)
     }
 
-    fn update_counters(&mut self, uncounted: Uncounted<'_>) {
-        let Uncounted { observed, time, retired } = uncounted;
+    fn update_counters(&mut self, mut uncounted: Uncounted<'_>) {
         let Some(context) = self.context else { return };
-        let (instructions, cycles) = self.since_counted(time, retired);
+        let (time, retired) = (uncounted.time, uncounted.retired);
+        let mut stretch = self.stretch(&mut uncounted, context);
         self.counted_instructions = retired;
         self.counted_time = time;
-        let pmis = self.count(&mut Stretch { observed, instructions, cycles, context });
+        let pmis = self.count(&mut stretch);
         if !pmis.is_empty() {
             self.raise(pmis, retired);
         }

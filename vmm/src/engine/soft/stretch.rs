@@ -61,10 +61,10 @@ pub(super) const MATCH: [Signal; 4] =
     [Signal::DebugMatch0, Signal::DebugMatch1, Signal::DebugMatch2, Signal::DebugMatch3];
 
 /// A stretch of execution under one [`CountingContext`].
-pub(super) struct Stretch<'a> {
-    /// What was observed. Taking a signal sets what feeds it to zero. A model's numbers are those of
-    /// the signals.
-    pub(super) observed: Observed<'a>,
+pub(super) struct Stretch<'a, 'b> {
+    /// What was observed, if anything. Taking a signal sets what feeds it to zero. A model's numbers are
+    /// those of the signals.
+    pub(super) observed: Option<&'a mut Observed<'b>>,
     /// Instructions retired.
     pub(super) instructions: u64,
     /// Cycles passed.
@@ -73,7 +73,7 @@ pub(super) struct Stretch<'a> {
     pub(super) context: CountingContext,
 }
 
-impl Stretch<'_> {
+impl Stretch<'_, '_> {
     /// Takes the occurrences of the demanded signals, and the cycles.
     pub(super) fn fill(&mut self, counts: &mut SignalCounts, demanded: &SignalSet) {
         counts.add(Signal::CyclesUnhalted, self.cycles);
@@ -89,15 +89,16 @@ impl Stretch<'_> {
     // the first iteration.
     #[inline(never)]
     pub(super) fn take(&mut self, signal: Signal) -> u64 {
-        match self.of_the_stretch(signal) {
-            Some(n) => n,
-            None => self.feeding(signal).map_or(0, std::mem::take),
+        match self.feeding(signal) {
+            Feeding::Stretch(n) => n,
+            Feeding::Observed(count) => std::mem::take(count),
         }
     }
 
     /// Leaves one occurrence of a signal that a model tells of, and takes the others: how many.
     pub(super) fn cut_to_one(&mut self, signal: Signal) -> u64 {
-        let Some(count) = self.observed.modelled.get_mut(signal.index()) else { return 0 };
+        let Some(observed) = &mut self.observed else { return 0 };
+        let Some(count) = observed.modelled.get_mut(signal.index()) else { return 0 };
         let others = count.saturating_sub(1);
         *count -= others;
         others
@@ -106,35 +107,48 @@ impl Stretch<'_> {
     /// The occurrences of a signal, without taking them.
     #[inline(never)]
     pub(super) fn look(&mut self, signal: Signal) -> u64 {
-        match self.of_the_stretch(signal) {
-            Some(n) => n,
-            None => self.feeding(signal).map_or(0, |fact| *fact),
+        match self.feeding(signal) {
+            Feeding::Stretch(n) => n,
+            Feeding::Observed(count) => *count,
         }
     }
 
-    /// What feeds a signal: a fact, or else a model.
-    fn feeding(&mut self, signal: Signal) -> Option<&mut u64> {
-        match fact(self.observed.facts, signal) {
-            None => self.observed.modelled.get_mut(signal.index()),
-            fact => fact,
-        }
-    }
-
-    /// The occurrences of a signal that the number of instructions or cycles gives; `None` for one
-    /// that a fact feeds.
-    fn of_the_stretch(&self, signal: Signal) -> Option<u64> {
-        let masked = if self.context.masked { self.cycles } else { 0 };
+    /// What feeds a signal: the number of instructions or cycles, a fact, or else a model.
+    #[inline(always)]
+    fn feeding(&mut self, signal: Signal) -> Feeding<'_> {
         match signal {
-            Signal::InsnRetired => Some(self.instructions),
-            Signal::CyclesUnhalted => Some(self.cycles),
-            Signal::CyclesIntMasked => Some(masked),
-            Signal::CyclesIntMaskedPending if self.context.pending => Some(masked),
-            _ => None,
+            Signal::InsnRetired => return Feeding::Stretch(self.instructions),
+            Signal::CyclesUnhalted => return Feeding::Stretch(self.cycles),
+            _ => {}
         }
+        let mut model = None;
+        if let Some(Observed { facts, modelled }) = self.observed.as_deref_mut() {
+            if let Some(fact) = fact(facts, signal) {
+                return Feeding::Observed(fact);
+            }
+            model = modelled.get_mut(signal.index());
+        }
+        // Behind the facts, so that one table of jumps leads to each of these.
+        let CountingContext { masked, pending, .. } = self.context;
+        let lasts = match signal {
+            Signal::CyclesIntMasked => masked,
+            Signal::CyclesIntMaskedPending => masked && pending,
+            _ => return model.map_or(Feeding::Stretch(0), Feeding::Observed),
+        };
+        Feeding::Stretch(if lasts { self.cycles } else { 0 })
     }
 }
 
+/// Where the occurrences of a signal in a stretch are.
+enum Feeding<'a> {
+    /// Here: they follow from the stretch itself.
+    Stretch(u64),
+    /// Among what was observed.
+    Observed(&'a mut u64),
+}
+
 /// The fact that feeds a signal.
+#[inline(always)]
 pub(crate) fn fact(facts: &mut Facts, signal: Signal) -> Option<&mut u64> {
     Some(match signal {
         Signal::BranchRetired => &mut facts.branches,
@@ -215,7 +229,8 @@ mod tests {
 
     /// The signals that take something of `facts`, of a stretch of so many cycles and instructions.
     fn taken(mut facts: Facts, n: u64) -> SignalSet {
-        let observed = Observed { facts: &mut facts, modelled: &mut [] };
+        let mut observed = Observed { facts: &mut facts, modelled: &mut [] };
+        let observed = Some(&mut observed);
         let mut stretch = Stretch { observed, instructions: n, cycles: n, context: CONTEXT };
         let all = || Signal::ALL.iter().copied();
         let looked: SignalCounts = all().map(|signal| (signal, stretch.look(signal))).collect();
