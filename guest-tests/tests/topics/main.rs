@@ -41,6 +41,7 @@ files!(
     breakpoints,
     classes,
     clock,
+    counter_access,
     cpuid_features,
     cycles,
     demo,
