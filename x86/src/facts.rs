@@ -62,6 +62,20 @@ impl Mark {
         self.0
     }
 
+    /// The mark with this packed value.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_packed(packed: u64) -> Self {
+        Self(packed)
+    }
+
+    /// Whether one of the counts is 2^20 or more. [`Counting`] keeps fewer at the end of a block.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_half_full(self) -> bool {
+        self.0 & HALF_FULL != 0
+    }
+
     /// What was added since a mark with the packed value `earlier`.
     #[inline]
     #[must_use]
@@ -323,7 +337,7 @@ impl Counting {
     }
     #[inline(always)]
     pub(crate) fn block_finished(&mut self) {
-        if self.recent.0 & HALF_FULL != 0 {
+        if self.recent.is_half_full() {
             self.commit();
         }
     }
@@ -365,7 +379,12 @@ impl Counting {
     /// in [`Facts::loads`], [`Facts::stores`] or [`Facts::misaligned`].
     #[inline(always)]
     pub fn take_rare(&mut self) -> bool {
-        std::mem::take(&mut self.rare)
+        let rare = self.rare;
+        // Nearly always clear, and then nothing has to be written.
+        if rare {
+            self.rare = false;
+        }
+        rare
     }
 
     /// The accesses that are not yet in the facts, for which looking costs next to nothing.

@@ -6,7 +6,7 @@ use x86_cpu::operation::Operation;
 
 use super::Recorder;
 use super::contexts::{Call, Return, Slot};
-use super::records::Where;
+use super::records::{Callee, Where};
 use crate::truth::Entered;
 
 /// Whether an instruction is a near transfer: it changes neither the privilege nor the address space.
@@ -35,9 +35,8 @@ pub(super) fn is_far_return(op: Operation) -> bool {
 
 impl Recorder {
     /// The slot of a return address on the stack of privilege `cpl`.
-    #[inline(always)]
     pub(super) fn slot(&self, cpl: u8, address: u64) -> Slot {
-        Slot { space: if cpl == 3 { self.here.place.space + 1 } else { 0 }, address }
+        Slot { space: self.here.place.stack(cpl), address }
     }
 
     /// Follows a transfer to another function that `insn`, which has retired, made.
@@ -45,16 +44,16 @@ impl Recorder {
     pub(super) fn follow(&mut self, cpu: &Cpu, insn: &Insn) {
         match insn.op {
             Operation::Call => {
-                let slot = Some(self.slot(self.here.place.cpl, cpu.stack_linear()));
+                let slot = Some(Slot { space: self.here.stack, address: cpu.stack_linear() });
                 let next = self.running.linear.wrapping_add(u64::from(insn.end));
-                self.share_out(cpu.time);
-                self.call(cpu, Entered::Call, self.site(insn), slot, Some(next), false);
+                self.share_out(cpu.time, 0);
+                self.call_near(cpu, self.site(insn), slot, next);
             }
             Operation::Ret => {
                 let popped = insn.imm + insn.size.bytes() as u64;
-                let at = cpu.stack_linear().wrapping_sub(popped);
-                let slot = Some(self.slot(self.here.place.cpl, at));
-                self.share_out(cpu.time);
+                let address = cpu.stack_linear().wrapping_sub(popped);
+                let slot = Some(Slot { space: self.here.stack, address });
+                self.share_out(cpu.time, 1);
                 self.ret(cpu, slot, false);
             }
             _ => self.follow_far(cpu, insn),
@@ -80,7 +79,7 @@ impl Recorder {
             op if is_far_return(op) => Some(self.slot(from, self.running.sp)),
             _ => Some(self.slot(to, cpu.stack_linear())),
         };
-        self.share_out(cpu.time);
+        self.share_out(cpu.time, 0);
         self.update_here(cpu);
         let site = self.site(insn);
         match insn.op {
@@ -96,6 +95,28 @@ impl Recorder {
             }
             _ => {}
         }
+    }
+
+    /// A near call at the end of the running block was executed. The block is always executed at one
+    /// place, so that the context and the entry say which context is called.
+    #[inline(always)]
+    fn call_near(&mut self, cpu: &Cpu, site: u64, slot: Option<Slot>, returns_to: u64) {
+        let context = self.context(site);
+        let entry = cpu.linear_rip();
+        let Where { vcpu, cpl, space } = self.here.place;
+        let callee = &mut self.records.records[self.running.record as usize].callee;
+        if callee.from != Some(context) || callee.entry != entry {
+            let called = self.contexts.callee(context, Entered::Call, site, entry, space, cpl);
+            if called == context {
+                // A call that gets no context of its own is noted each time.
+                self.contexts.enter(vcpu, context, called, slot, Some(returns_to), false);
+                return;
+            }
+            *callee = Callee { from: Some(context), entry, context: called };
+        }
+        let called = callee.context;
+        self.contexts.enter(vcpu, context, called, slot, Some(returns_to), false);
+        self.running.context = Some(called);
     }
 
     /// A function was called; the return address is at `slot`.

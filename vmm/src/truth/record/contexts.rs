@@ -143,12 +143,16 @@ pub(super) struct Return {
 }
 
 impl Contexts {
-    fn processor(&mut self, vcpu: u32) -> &mut Processor {
-        let at = vcpu as usize;
-        if self.processors.len() <= at {
-            self.processors.resize_with(at + 1, Processor::default);
+    /// Has room for a processor. To be called before all else is asked of it.
+    pub(super) fn prepare(&mut self, vcpu: usize) {
+        if self.processors.len() <= vcpu {
+            self.processors.resize_with(vcpu + 1, Processor::default);
         }
-        &mut self.processors[at]
+    }
+
+    #[inline(always)]
+    fn processor(&mut self, vcpu: u32) -> &mut Processor {
+        &mut self.processors[vcpu as usize]
     }
 
     /// The context of a processor; `here` and the two behind it say where it is if it has none yet.
@@ -174,7 +178,36 @@ impl Contexts {
     #[inline(always)]
     pub(super) fn call(&mut self, vcpu: u32, context: ContextId, call: &Call) -> ContextId {
         let Call { entered, site, entry, space, cpl, slot, returns_to, from_user } = *call;
-        let callee = self.child(Some(context), entered, site, entry, space, cpl);
+        let callee = self.callee(context, entered, site, entry, space, cpl);
+        self.enter(vcpu, context, callee, slot, returns_to, from_user);
+        callee
+    }
+
+    /// The context that a call from `context` leads to.
+    #[inline(always)]
+    pub(super) fn callee(
+        &mut self,
+        context: ContextId,
+        entered: Entered,
+        site: u64,
+        entry: u64,
+        space: u32,
+        cpl: u8,
+    ) -> ContextId {
+        self.child(Some(context), entered, site, entry, space, cpl)
+    }
+
+    /// A processor in `context` calls `callee`, and is there then.
+    #[inline(always)]
+    pub(super) fn enter(
+        &mut self,
+        vcpu: u32,
+        context: ContextId,
+        callee: ContextId,
+        slot: Option<Slot>,
+        returns_to: Option<u64>,
+        from_user: bool,
+    ) {
         self.contexts[callee as usize].context.times += u64::from(callee != context);
         let processor = self.processor(vcpu);
         processor.context = Some(callee);
@@ -183,23 +216,23 @@ impl Contexts {
             frames.drain(..MOST_FRAMES / 2);
         }
         frames.push(Frame { slot, returns_to, context, from_user });
-        callee
     }
 
     /// A processor returns, and is in another context then.
     #[inline(always)]
     pub(super) fn ret(&mut self, vcpu: u32, back: &Return) -> ContextId {
         let processor = self.processor(vcpu);
-        let innermost = processor
-            .stack
-            .frames
-            .pop_if(|frame| !back.to_user && frame.slot == back.slot && frame.is_back_at(back.to));
-        match innermost {
-            Some(frame) => {
-                processor.context = Some(frame.context);
-                frame.context
+        let frames = &mut processor.stack.frames;
+        match frames.last() {
+            Some(frame)
+                if !back.to_user && frame.slot == back.slot && frame.is_back_at(back.to) =>
+            {
+                let context = frame.context;
+                frames.truncate(frames.len() - 1);
+                processor.context = Some(context);
+                context
             }
-            None => self.ret_elsewhere(vcpu, back),
+            _ => self.ret_elsewhere(vcpu, back),
         }
     }
 
@@ -312,6 +345,13 @@ mod tests {
 
     const KERNEL: u32 = 0;
 
+    /// Those of one processor.
+    fn contexts() -> Contexts {
+        let mut contexts = Contexts::default();
+        contexts.prepare(0);
+        contexts
+    }
+
     fn slot(address: u64) -> Option<Slot> {
         Some(Slot { space: KERNEL, address })
     }
@@ -344,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_return_ends_its_call() {
-        let mut contexts = Contexts::default();
+        let mut contexts = contexts();
         call(&mut contexts, 0x10, 0x100, 0xff8);
         call(&mut contexts, 0x110, 0x200, 0xff0);
         assert_eq!(chain(&mut contexts), [0x200, 0x100, 0x10]);
@@ -357,7 +397,7 @@ mod tests {
     /// `longjmp` past two calls: the return that reads the outermost address ends all three.
     #[test]
     fn calls_that_were_cut_end_with_the_one_outside() {
-        let mut contexts = Contexts::default();
+        let mut contexts = contexts();
         call(&mut contexts, 0x10, 0x100, 0xff8);
         call(&mut contexts, 0x110, 0x200, 0xff0);
         call(&mut contexts, 0x210, 0x300, 0xfe8);
@@ -368,7 +408,7 @@ mod tests {
     /// A switches to B in the middle of a call, and back: each goes on where it was.
     #[test]
     fn stacks_are_left_and_found_again() {
-        let mut contexts = Contexts::default();
+        let mut contexts = contexts();
         call(&mut contexts, 0x10, 0x100, 0xff8);
         call(&mut contexts, 0x110, 0x900, 0xff0);
         // The new stack has never called: it begins where the return goes.
@@ -386,7 +426,7 @@ mod tests {
     /// at 0x300 and returns there; that returns to whoever called the thunk.
     #[test]
     fn a_replaced_return_address_is_a_jump() {
-        let mut contexts = Contexts::default();
+        let mut contexts = contexts();
         call(&mut contexts, 0x10, 0x800, 0xff8);
         call(&mut contexts, 0x800, 0x80c, 0xff0);
         ret(&mut contexts, 0x300, 0xff0);
@@ -398,7 +438,7 @@ mod tests {
     /// However deep a recursion is, what it takes is bounded, and it says what it left out.
     #[test]
     fn recursion_is_bounded() {
-        let mut contexts = Contexts::default();
+        let mut contexts = contexts();
         for n in 0..100_000u64 {
             call(&mut contexts, 0x110, 0x100, 0x80_0000 - 8 * n);
         }

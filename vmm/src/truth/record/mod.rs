@@ -23,7 +23,7 @@ use self::modelled::Modelled;
 pub(crate) use self::records::Blocks;
 use self::records::{Records, Where};
 use self::rows::Sums;
-use self::shares::{Common, Shares};
+use self::shares::{Executed, Rest, Shares};
 use crate::engine::soft::fact;
 use crate::error::Result;
 
@@ -56,20 +56,29 @@ pub struct Recorder {
     places: HashMap<Where, u32>,
     here: Here,
     running: Running,
-    /// The sums that contexts share out among them, and what they were at the last change of context.
+    /// Instructions that were executed since a context was last given what was,
     instructions: u64,
-    cycles: u64,
+    /// the sums up to then,
+    given: Given,
+    /// and what else it is to be given.
+    rest: Rest,
     /// Cycles that models have told of the running instruction or delivery, and that have not passed yet.
     pub(crate) told: u64,
     shares: Shares,
-    /// Since contexts were last given the other signals, one of them may have been fired.
+    /// There is such a rest, or one of the other signals may have been fired since.
     rare: bool,
     /// What the last transfer to an inner level pushed on each processor, for the first instruction
     /// there.
     inner: Vec<Accesses>,
-    /// The sum of what was pushed so before instructions that have begun. For the performance counters
-    /// the engine adds it.
-    entered_with: Accesses,
+}
+
+/// What contexts have been given: totals of branches, of those taken, and the accesses of
+/// [`Counting::recent`], packed.
+#[derive(Default)]
+struct Given {
+    branches: u64,
+    taken: u64,
+    accesses: u64,
 }
 
 /// In [`Running::mark`]: the running instruction has accesses in [`Running::committed`]. No mark of
@@ -82,6 +91,8 @@ struct Here {
     place: Where,
     number: u32,
     cr3: Option<u64>,
+    /// [`Slot::space`](contexts::Slot::space) of what is on the stack.
+    stack: u32,
 }
 
 /// What is being executed.
@@ -187,13 +198,18 @@ impl Recorder {
             deliveries: BTreeMap::new(),
             modelled: Modelled::default(),
             places: HashMap::new(),
-            here: Here { place: Where { vcpu: 0, cpl: 0, space: 0 }, number: u32::MAX, cr3: None },
+            here: Here {
+                place: Where { vcpu: 0, cpl: 0, space: 0 },
+                number: u32::MAX,
+                cr3: None,
+                stack: 0,
+            },
             running: Running::default(),
             instructions: 0,
-            cycles: 0,
+            given: Given::default(),
+            rest: Rest::default(),
             told: 0,
             inner: Vec::new(),
-            entered_with: Accesses::default(),
         };
         for column in recorder.columns.clone() {
             recorder.add_signals(&column);
@@ -214,9 +230,10 @@ impl Recorder {
 
     /// Processor `vcpu` goes on, in these blocks.
     pub(crate) fn begin(&mut self, vcpu: usize, cpu: &Cpu, blocks: Blocks) {
-        self.records.blocks = blocks;
+        self.records.use_blocks(blocks);
         self.lent = Facts::default();
-        self.seen_by_lender = *self.counting.complete();
+        self.seen_by_lender = *self.complete();
+        self.contexts.prepare(vcpu);
         if self.inner.len() <= vcpu {
             self.inner.resize(vcpu + 1, Accesses::default());
         }
@@ -233,7 +250,7 @@ impl Recorder {
     /// It stops. What its counters are programmed to count is recorded from now on.
     pub(crate) fn end(&mut self, cpu: &Cpu, pmu: &Pmu, programmed: bool) {
         self.pass(cpu.time);
-        self.share_out(cpu.time);
+        self.share_out(cpu.time, 0);
         if programmed {
             self.add_programmed(pmu);
         }
@@ -268,43 +285,56 @@ impl Recorder {
         self.running.time = time;
     }
 
-    /// Adds to the running context what was executed in it.
+    /// Adds to the running context what was executed in it, with so many near returns: each of those
+    /// ends a context.
     #[inline(always)]
-    fn share_out(&mut self, time: u64) {
-        self.cycles += time.saturating_sub(self.running.counted_time);
+    fn share_out(&mut self, time: u64, near_returns: u64) {
+        let cycles = time.saturating_sub(self.running.counted_time);
         self.running.counted_time = time;
-        let Some(context) = self.running.context else { return };
-        let totals = self.common_totals();
-        self.shares.give(self.contexts.share(context), &totals);
+        let Some(context) = self.running.context else {
+            self.rest.cycles += cycles;
+            self.rare = true;
+            return;
+        };
+        let facts = self.counting.committed();
+        let (branches, taken) = (facts.branches, facts.taken);
+        let accesses = self.counting.recent().packed();
+        let executed = Executed {
+            instructions: std::mem::take(&mut self.instructions),
+            cycles,
+            branches: branches - self.given.branches,
+            taken: taken - self.given.taken,
+            near_returns,
+            accesses: accesses - self.given.accesses,
+        };
+        self.given = Given { branches, taken, accesses };
+        self.contexts.share(context).add(&executed);
         if self.rare {
-            self.share_out_others(context);
+            self.share_out_rest(context);
         }
     }
 
     #[cold]
-    fn share_out_others(&mut self, context: ContextId) {
+    #[inline(never)]
+    fn share_out_rest(&mut self, context: ContextId) {
         let mut facts = *self.counting.committed();
         let modelled = &self.modelled;
         let total = |signal| other_total(&mut facts, modelled, signal);
-        self.shares.give_others(self.contexts.share(context), total);
+        let share = self.contexts.share(context);
+        share.add_rest(&std::mem::take(&mut self.rest));
+        self.shares.give_others(share, total);
         self.rare = false;
     }
 
-    /// What there was so far of the common signals.
-    #[inline(always)]
-    fn common_totals(&self) -> Common {
-        let facts = self.counting.committed();
-        let recent = self.counting.recent().accesses();
-        [
-            self.instructions,
-            self.cycles,
-            facts.branches,
-            facts.taken,
-            facts.near_returns,
-            facts.loads + recent.loads,
-            facts.stores + recent.stores + self.entered_with.stores,
-            facts.misaligned + recent.misaligned + self.entered_with.misaligned,
-        ]
+    /// All facts so far, those of recent accesses as well. What of these no context has been given, the
+    /// next is.
+    #[cold]
+    #[inline(never)]
+    fn complete(&mut self) -> &Facts {
+        self.rest.add(self.counting.recent().since(self.given.accesses));
+        self.rare = true;
+        self.given.accesses = 0;
+        self.counting.complete()
     }
 
     /// Contexts get to know of the signals of a column from now on.
@@ -318,7 +348,7 @@ impl Recorder {
     /// Takes the accesses of the running instruction so far out of where the next may be counted.
     fn commit_recent(&mut self) {
         let accesses = self.counting.recent().since(self.running.mark & !COMMITTED);
-        self.counting.complete();
+        self.complete();
         self.running.mark &= COMMITTED;
         if accesses != Accesses::default() {
             let committed = &mut self.running.committed;
@@ -342,7 +372,7 @@ impl Recorder {
         let place = Where { cpl: cpu.cpl(), space, ..self.here.place };
         let next = self.places.len() as u32;
         let number = *self.places.entry(place).or_insert(next);
-        self.here = Here { place, number, cr3 };
+        self.here = Here { place, number, cr3, stack: place.stack(place.cpl) };
     }
 
     #[inline(always)]
@@ -354,7 +384,7 @@ impl Recorder {
 
     #[inline(always)]
     fn is_here(&self, cpu: &Cpu) -> bool {
-        let Here { place, number, cr3 } = &self.here;
+        let Here { place, number, cr3, .. } = &self.here;
         *number != u32::MAX && place.cpl == cpu.cpl() && *cr3 == cpu.paging().then(|| cpu.cr3())
     }
 

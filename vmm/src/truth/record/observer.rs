@@ -34,7 +34,9 @@ impl Observer for Box<Recorder> {
 
     #[inline(always)]
     fn block_finished(&mut self) {
-        self.counting.block_finished();
+        if self.counting.recent().is_half_full() {
+            self.complete();
+        }
         self.running.mark = self.counting.recent().packed();
     }
 
@@ -87,7 +89,9 @@ impl Observer for Box<Recorder> {
     fn finished(&mut self, cpu: &Cpu, block: &impl Code, count: usize) {
         let recorder = &mut **self;
         recorder.instructions += count as u64;
-        recorder.rare |= recorder.counting.take_rare();
+        if recorder.counting.take_rare() {
+            recorder.rare = true;
+        }
         let running = &mut recorder.running;
         running.time = cpu.time;
         running.last = running.first + count;
@@ -151,7 +155,7 @@ impl Observer for Box<Recorder> {
         let from_user = self.here.place.cpl == 3 && cpu.cpl() != 3;
         let at = cpu.stack_linear().wrapping_add(u64::from(code_bytes));
         let slot = Some(self.slot(cpu.cpl(), at));
-        self.share_out(time);
+        self.share_out(time, 0);
         self.context(site);
         self.update_here(cpu);
         self.running.is_near = false;
@@ -231,8 +235,8 @@ impl Recorder {
             let rest = self.records.cells.rest(self.running.first);
             rest.stores += inner.stores;
             rest.misaligned += inner.misaligned;
-            self.entered_with.stores += inner.stores;
-            self.entered_with.misaligned += inner.misaligned;
+            self.rest.add(Accesses { loads: 0, ..inner });
+            self.rare = true;
         }
     }
 }

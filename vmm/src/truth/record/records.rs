@@ -14,6 +14,7 @@ use x86_cpu::ram::Ram;
 
 use super::calls::{is_far_return, is_jump, is_near};
 use super::cells::{Cells, MOST_RECENT, Rest};
+use super::contexts::ContextId;
 use super::modelled::Modelled;
 
 /// Where code is executed.
@@ -23,6 +24,13 @@ pub(super) struct Where {
     pub(super) cpl: u8,
     /// Index of the address space.
     pub(super) space: u32,
+}
+
+impl Where {
+    /// [`Slot::space`](super::contexts::Slot::space) of the stack of privilege `cpl` there.
+    pub(super) fn stack(&self, cpl: u8) -> u32 {
+        if cpl == 3 { self.space + 1 } else { 0 }
+    }
 }
 
 /// What a record is of. A block that is translated anew gets the record that it had.
@@ -59,6 +67,8 @@ pub(super) struct Record {
     /// Branches of its last instruction, and how many of them were taken: no other branches.
     pub(super) branches: u64,
     pub(super) taken: u64,
+    /// The context that it called last.
+    pub(super) callee: Callee,
     /// Executions, whole or not, since there was last made room in the cells.
     recent: u32,
     /// Number of instructions.
@@ -69,6 +79,16 @@ pub(super) struct Record {
     pub(super) is_jump: bool,
     /// Its last instruction is a far return, which may go to another stack.
     pub(super) is_far_return: bool,
+}
+
+/// A context that was called from a block.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Callee {
+    /// The context that called it; `None` if there was no call yet.
+    pub(super) from: Option<ContextId>,
+    /// Linear address of the first instruction called.
+    pub(super) entry: u64,
+    pub(super) context: ContextId,
 }
 
 /// Most records: a guest that writes its code anew all the time would fill the host's memory.
@@ -88,9 +108,11 @@ pub(super) struct Records {
     /// What models told, by cell.
     pub(super) modelled: BTreeMap<usize, Modelled>,
     /// Which blocks are executed.
-    pub(super) blocks: Blocks,
+    blocks: Blocks,
     /// By the block's place in its cache: which block, where it was executed, and its record.
-    known: [Vec<Known>; Blocks::CACHES],
+    known: Vec<Known>,
+    /// The same of the other caches.
+    known_of_others: [Vec<Known>; Blocks::CACHES],
 }
 
 /// Translated for whom blocks are, each in a cache of their own.
@@ -118,6 +140,15 @@ struct Known {
 }
 
 impl Records {
+    /// From now on these blocks are executed.
+    pub(super) fn use_blocks(&mut self, blocks: Blocks) {
+        if blocks != self.blocks {
+            let before = std::mem::replace(&mut self.blocks, blocks);
+            std::mem::swap(&mut self.known, &mut self.known_of_others[before as usize]);
+            std::mem::swap(&mut self.known, &mut self.known_of_others[blocks as usize]);
+        }
+    }
+
     /// The record of a block at the place of number `number`, which `place` describes.
     #[inline(always)]
     pub(super) fn find(
@@ -128,8 +159,7 @@ impl Records {
         linear: u64,
         (number, place): (u32, &Where),
     ) -> u32 {
-        let known = &self.known[self.blocks as usize];
-        if let Some(known) = known.get(block.place())
+        if let Some(known) = self.known.get(block.place())
             && known.serial == block.serial()
             && known.linear == linear
             && known.place == number
@@ -151,7 +181,7 @@ impl Records {
     ) -> u32 {
         let linear = cpu.linear_rip();
         let record = self.record(cpu, ram, block, place, linear);
-        let known = &mut self.known[self.blocks as usize];
+        let known = &mut self.known;
         if known.len() <= block.place() {
             known.resize(block.place() + 1, Known::default());
         }
@@ -197,6 +227,7 @@ impl Records {
             runs: 0,
             branches: 0,
             taken: 0,
+            callee: Callee::default(),
             recent: 0,
             len,
             is_near: last.is_some_and(is_near),
