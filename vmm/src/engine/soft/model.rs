@@ -533,9 +533,8 @@ impl Watch for Box<Model> {
         let running = self.running;
         self.system.interrupted(running, from, to);
         if self.times {
-            let Model { system, processors, descriptions, .. } = &mut **self;
-            let pipeline = &mut processors[running].pipeline;
-            pipeline.delivered(descriptions, system.occurrences(running));
+            let Model { system, processors, .. } = &mut **self;
+            processors[running].pipeline.delivered(system.occurrences(running));
         }
     }
 

@@ -11,9 +11,13 @@ mod description;
 #[cfg(test)]
 mod tests;
 
+use std::cell::OnceCell;
+
 use uarch::branch::{Outcome, Resolution};
 use uarch::occurrences::Occurrences;
-use uarch::pipeline::out_of_order::{Core, Execution, Misprediction, Pipeline, RecentStores};
+use uarch::pipeline::out_of_order::{
+    Core, Execution, Instruction, Misprediction, Pipeline, RecentStores,
+};
 use uarch::system::{AccessCycles, DataAccess, Operation};
 use x86_cpu::block::Code;
 use x86_cpu::cpu::Cpu;
@@ -33,7 +37,9 @@ pub(super) const CACHES: usize = 4;
 
 /// What the pipelines of a machine know of instructions before they execute.
 pub(super) struct Descriptions {
-    preparation: Preparation,
+    core: &'static Core,
+    /// Made when the first block is executed: many runs have none that a pipeline sees.
+    preparation: OnceCell<Preparation>,
     /// By cache of translations.
     blocks: [Blocks; CACHES],
     /// The cache that is executed from, and the place of the running block in it.
@@ -44,7 +50,7 @@ pub(super) struct Descriptions {
 impl Descriptions {
     /// Those of a part.
     pub(super) fn new(core: &'static Core) -> Self {
-        Self { preparation: Preparation::new(core), blocks: Default::default(), cache: 0, place: 0 }
+        Self { core, preparation: OnceCell::new(), blocks: Default::default(), cache: 0, place: 0 }
     }
 
     /// Blocks come from this cache of translations.
@@ -55,10 +61,12 @@ impl Descriptions {
     /// A block is entered.
     #[inline(always)]
     pub(super) fn entered(&mut self, cpu: &Cpu, block: &impl Code) {
-        let preparation = &self.preparation;
+        let Self { core, preparation, .. } = self;
         self.place = block.place();
-        self.blocks[self.cache]
-            .note(self.place, block.serial(), || preparation.block(block, Mode::of(cpu)));
+        self.blocks[self.cache].note(self.place, block.serial(), || {
+            let preparation = preparation.get_or_init(|| Preparation::new(core));
+            preparation.block(block, Mode::of(cpu))
+        });
     }
 
     /// An instruction of the running block.
@@ -76,8 +84,8 @@ pub(super) struct OutOfOrder {
     misaligned: u64,
     /// See [`Core`].
     assists_special: bool,
-    /// Stores of a delivery.
-    delivery_stores: u64,
+    /// What a delivery is.
+    delivery: Instruction,
     running: Running,
     /// Accesses of a repeated instruction that wait until it is known how many iterations they are of.
     waiting: Vec<DataAccess>,
@@ -109,7 +117,7 @@ impl OutOfOrder {
             stores: RecentStores::new(core.forwarding),
             misaligned: core.misaligned.into(),
             assists_special: core.assists_special,
-            delivery_stores: Preparation::new(core).delivery().stores(0),
+            delivery: description::delivery(core),
             running: Running::default(),
             waiting: Vec::new(),
             suspended: (0, 0),
@@ -203,7 +211,7 @@ impl OutOfOrder {
             return;
         }
         if !self.running.begun && !self.running.accessed {
-            self.stores.begin(self.delivery_stores);
+            self.stores.begin(self.delivery.stores(0));
         }
         self.running.accessed = true;
         self.compare(access, loads, stores);
@@ -311,12 +319,8 @@ impl OutOfOrder {
     }
 
     /// An exception or a hardware interrupt was delivered.
-    pub(super) fn delivered(&mut self, descriptions: &Descriptions, occurrences: &mut Occurrences) {
-        self.pipeline.execute(
-            descriptions.preparation.delivery(),
-            &self.running.execution,
-            occurrences,
-        );
+    pub(super) fn delivered(&mut self, occurrences: &mut Occurrences) {
+        self.pipeline.execute(&self.delivery, &self.running.execution, occurrences);
         self.clear();
     }
 }

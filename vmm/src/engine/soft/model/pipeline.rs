@@ -209,14 +209,10 @@ impl Pipeline {
     }
 
     /// An exception or a hardware interrupt was delivered.
-    pub(super) fn delivered(&mut self, descriptions: &Descriptions, occurrences: &mut Occurrences) {
+    pub(super) fn delivered(&mut self, occurrences: &mut Occurrences) {
         match self {
             Self::InOrder(pipeline) => pipeline.delivered(),
-            Self::OutOfOrder(pipeline) => {
-                if let Some(descriptions) = &descriptions.0 {
-                    pipeline.delivered(descriptions, occurrences);
-                }
-            }
+            Self::OutOfOrder(pipeline) => pipeline.delivered(occurrences),
         }
     }
 }

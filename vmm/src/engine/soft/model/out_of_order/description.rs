@@ -44,31 +44,25 @@ pub(super) struct Preparation {
     core: &'static Core,
     /// By [`O`]: the rows that name it.
     rows: Box<[Box<[&'static Row]>]>,
-    /// What the delivery of an interrupt or exception is.
-    delivery: Instruction,
+}
+
+/// What a pipeline is told of the delivery of an interrupt or exception.
+pub(super) fn delivery(core: &Core) -> Instruction {
+    let shape = Shape { form: Form::None, width: Width::Bits32, variant: Variant::Plain };
+    let row = core.table.look_up("Delivery", shape);
+    let operands = Operands {
+        address: registers::set(registers::STACK_POINTER),
+        destinations: registers::set(registers::STACK_POINTER),
+        ..Operands::default()
+    };
+    Instruction::new(core, row.unwrap_or(&NOTHING), &operands)
 }
 
 impl Preparation {
     /// For the pipelines of a part.
     pub(super) fn new(core: &'static Core) -> Self {
         let of = |operation: &O| core.table.rows_of(&format!("{operation:?}")).collect();
-        let shape = Shape { form: Form::None, width: Width::Bits32, variant: Variant::Plain };
-        let delivery = core.table.look_up("Delivery", shape);
-        let operands = Operands {
-            address: registers::set(registers::STACK_POINTER),
-            destinations: registers::set(registers::STACK_POINTER),
-            ..Operands::default()
-        };
-        Self {
-            core,
-            rows: O::ALL.iter().map(of).collect(),
-            delivery: Instruction::new(core, delivery.unwrap_or(&NOTHING), &operands),
-        }
-    }
-
-    /// What the pipeline is told of a delivery.
-    pub(super) fn delivery(&self) -> &Instruction {
-        &self.delivery
+        Self { core, rows: O::ALL.iter().map(of).collect() }
     }
 
     /// The row of an instruction.
