@@ -280,6 +280,39 @@ impl System {
         }
     }
 
+    /// An access to data of memory that is all in one page, if that page is in the TLB and the data cache
+    /// has its line, for a write Modified: whether it is, and so takes no cycles beyond. Else it is to be
+    /// told of ([`System::access`]), and nothing has happened that is not repeated then. It is of an ordinary
+    /// kind: neither locked nor non-temporal.
+    #[inline(always)]
+    pub fn access_hits(
+        &mut self,
+        processor: usize,
+        linear: u64,
+        physical: u64,
+        bytes: u32,
+        reads: bool,
+        writes: bool,
+    ) -> bool {
+        let of = &mut self.processors[processor];
+        let memory = match of.data_page.get(linear) {
+            Some(memory) => memory,
+            None => match of.find_data(linear) {
+                Some(memory) => memory,
+                None => return false,
+            },
+        };
+        if memory != MemoryType::WriteBack {
+            return false;
+        }
+        let occurrences = &mut self.occurrences[processor];
+        let hits = self.caches.hits(occurrences, processor, physical, bytes, reads, writes);
+        if hits && writes {
+            self.notice_code_written(processor);
+        }
+        hits
+    }
+
     /// An access to two pages, or to elements of a string. Those of one page that may be cached are in
     /// lines that the first of them has brought in.
     #[inline(never)]
@@ -462,7 +495,7 @@ impl System {
     }
 
     /// A control transfer retired: what became of it.
-    #[inline]
+    #[inline(always)]
     pub fn transfer(&mut self, processor: usize, transfer: &Transfer) -> Outcome {
         let of = &mut self.processors[processor];
         of.redirected |= transfer.taken;
@@ -685,6 +718,18 @@ impl Processor {
         }
         let memory = self.memory_types.get(linear)?;
         self.code_page = KnownPage::new(linear, memory);
+        Some(memory)
+    }
+
+    /// How the page of data at a linear address is cached, if that is known and the TLB has the page where
+    /// it need not be searched for.
+    #[inline(always)]
+    fn find_data(&mut self, linear: u64) -> Option<MemoryType> {
+        let memory = self.memory_types.get(linear)?;
+        if self.paging && !self.tlbs.has_recent_data(linear) {
+            return None;
+        }
+        self.data_page = KnownPage::new(linear, memory);
         Some(memory)
     }
 

@@ -206,8 +206,9 @@ impl LineArray {
         let order = self.orders[set];
         self.orders[set] = match self.replacement {
             Replacement::Lru => {
-                // The ways before it move one place on, into the place it leaves.
-                let place = (0..16).find(|place| order >> (4 * place) & WAY == way).unwrap_or(0);
+                // The ways before it move one place on, into the place it leaves, which is not the
+                // first.
+                let place = (1..16).find(|place| order >> (4 * place) & WAY == way).unwrap_or(0);
                 let before = order & ((1 << (4 * place)) - 1);
                 let behind = order & (u64::MAX << (4 * place) << 4);
                 behind | before << 4 | way

@@ -189,6 +189,34 @@ impl Caches {
         true
     }
 
+    /// Reads or writes data in memory of type WB, or both, if all of it is in one line that the data cache
+    /// has, for a write Modified: whether it is. If not, nothing has happened.
+    #[inline(always)]
+    pub fn hits(
+        &mut self,
+        occurrences: &mut Occurrences,
+        processor: usize,
+        physical: u64,
+        bytes: u32,
+        reads: bool,
+        writes: bool,
+    ) -> bool {
+        if !writes {
+            return self.load_hits(occurrences, processor, physical, bytes);
+        }
+        if !self.store_hits(occurrences, processor, physical, bytes) {
+            return false;
+        }
+        if reads {
+            // The read comes first, and finds the line as the write does.
+            let own = &mut self.processors[processor];
+            let line = physical >> self.shift;
+            (own.loaded, own.read) = (line, line);
+            occurrences.fire(Signal::L1dAccess, granules(physical, bytes));
+        }
+        true
+    }
+
     /// A read and a write of the same bytes by one instruction; a locked one gets the right to write with
     /// the read. Cycles.
     #[inline]

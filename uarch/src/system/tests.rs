@@ -117,6 +117,8 @@ struct Program {
     at_once: u64,
     /// Loads of CR3 that found a flush filter without anything monitored, and with.
     loads: [u64; 2],
+    /// Accesses that were found to be hits.
+    hits: u64,
 }
 
 impl Program {
@@ -131,6 +133,7 @@ impl Program {
             recent: [0; 3],
             at_once: 0,
             loads: [0; 2],
+            hits: 0,
         };
         for _ in 0..PAGES {
             let page = program.any_page();
@@ -210,7 +213,18 @@ impl Program {
         let (physical, second_page) = self.place(linear, bytes);
         let access =
             DataAccess { linear, physical, second_page, bytes, elements: 1, operation, kind };
-        self.fast.access(processor, &self.tables, &access);
+        // As an engine asks first for what only a hit can be.
+        let reads = operation != Operation::Store;
+        let writes = operation != Operation::Load;
+        let hits = second_page.is_none()
+            && kind == Kind::Plain
+            && matches!(operation, Operation::Load | Operation::Store | Operation::Modify)
+            && self.random.next(4) != 0
+            && self.fast.access_hits(processor, linear, physical, bytes, reads, writes);
+        self.hits += u64::from(hits);
+        if !hits {
+            self.fast.access(processor, &self.tables, &access);
+        }
         self.slow.access(processor, &self.tables, &access);
     }
 
@@ -345,5 +359,6 @@ fn shortcuts_change_nothing() {
         assert!(program.loads[0] > 20, "{:?}", program.loads);
         assert_eq!(program.loads[1] > 20, has_filter, "{:?}", program.loads);
         assert!(modified > 0 && program.at_once > 1000, "{modified} {}", program.at_once);
+        assert!(program.hits > 2000, "{}", program.hits);
     }
 }

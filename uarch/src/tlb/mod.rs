@@ -97,6 +97,13 @@ impl Tlbs {
         self.data.look_up(linear, occurrences)
     }
 
+    /// Uses the page of a load or store, if it is among those of the first level that were used recently:
+    /// whether it is. If not, nothing has happened.
+    #[inline(always)]
+    pub fn has_recent_data(&mut self, linear: u64) -> bool {
+        self.data.has_recent(linear)
+    }
+
     /// Looks up the page of an instruction fetch. Fires [`Signal::ItlbMissL1`] if the second level has
     /// it.
     #[inline(always)]

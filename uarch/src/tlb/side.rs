@@ -68,13 +68,25 @@ impl Side {
 
     #[inline]
     fn look_up_recent(&mut self, linear: u64, occurrences: &mut Occurrences) -> Lookup {
-        if let Some(place) = self.recent.find(linear) {
-            self.first.touch(place);
-            let page = PageSize::Kib4.number_mask();
-            (self.last, self.last_mask) = (linear & page, page);
+        if self.use_recent(linear) {
             return Lookup::Hit;
         }
         self.look_up_first(linear, occurrences)
+    }
+
+    /// As [`Self::look_up`], but looks only where nothing has to be searched: whether it is there.
+    #[inline(always)]
+    pub(super) fn has_recent(&mut self, linear: u64) -> bool {
+        linear & self.last_mask == self.last || self.use_recent(linear)
+    }
+
+    #[inline(always)]
+    fn use_recent(&mut self, linear: u64) -> bool {
+        let Some(place) = self.recent.find(linear) else { return false };
+        self.first.touch(place);
+        let page = PageSize::Kib4.number_mask();
+        (self.last, self.last_mask) = (linear & page, page);
+        true
     }
 
     #[inline(never)]
