@@ -560,22 +560,30 @@ impl Cpu {
         elements: u64,
         direction: Direction,
     ) {
-        if O::SEES_ADDRESSES {
-            self.tell_where(cx, linear, bytes, elements, direction);
+        if O::SEES_ADDRESSES && elements == 1 {
+            self.tell_one(cx, linear, bytes, direction);
+        } else if O::SEES_ADDRESSES {
+            self.tell_wherever(cx, self.masked(linear), bytes, elements, direction);
         }
     }
 
+    /// A linear address as the mode has it.
+    #[inline(always)]
+    fn masked(&self, linear: u64) -> u64 {
+        if self.long_mode() { linear } else { linear & 0xffff_ffff }
+    }
+
+    /// As [`Self::tell`] of one access.
     #[inline(never)]
-    fn tell_where<O: Observer>(
+    fn tell_one<O: Observer>(
         &self,
         cx: &mut Cx<'_, O>,
         linear: u64,
         bytes: u64,
-        elements: u64,
         direction: Direction,
     ) {
-        let linear = if self.long_mode() { linear } else { linear & 0xffff_ffff };
-        let last = linear.wrapping_add(bytes * elements - 1);
+        let linear = self.masked(linear);
+        let last = linear.wrapping_add(bytes - 1);
         // As in `page_of_end`: the entry for the first byte has the last one's page only if that is the
         // first one's.
         let entry = self.tlb.entry(self.mmu, linear);
@@ -585,15 +593,15 @@ impl Cpu {
                 physical: entry.gpa() | linear & (PAGE - 1),
                 second_page: None,
                 bytes: bytes as u32,
-                elements: elements as u32,
+                elements: 1,
                 direction,
                 target: Target::Memory,
             });
         }
-        self.tell_wherever(cx, linear, bytes, elements, direction);
+        self.tell_wherever(cx, linear, bytes, 1, direction);
     }
 
-    /// The same of an access to a device, to two pages, or to one that the TLB does not have.
+    /// The same of any accesses: to a device, to two pages, to one that the TLB does not have.
     #[cold]
     #[inline(never)]
     fn tell_wherever<O: Observer>(

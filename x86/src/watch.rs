@@ -31,6 +31,12 @@ pub trait Watch {
     /// A block is entered: straight-line code, of which every instruction is fetched unless an earlier
     /// one does not go on to it.
     fn entered(&mut self, _cpu: &Cpu, _block: &impl Code, _fetch: &Fetch) {}
+    /// Whether it is to be told when the instructions of the block that was entered begin and retire. If not,
+    /// [`Watch::begins`] and [`Watch::retired`] are not called.
+    #[inline(always)]
+    fn is_attentive(&self) -> bool {
+        true
+    }
     /// An instruction begins, of which nothing more may come: it may fault, or stop and begin again.
     /// Whether it did anything of which [`Watch::is_spent`] may tell. What is fetched is computed where it
     /// is asked for.
@@ -58,11 +64,8 @@ pub trait Watch {
     /// The instruction that is about to retire computed with numbers that were out of the ordinary, or gave
     /// one.
     fn float_cases(&mut self, _unit: FloatUnit, _cases: FloatCases) {}
-    /// An instruction retired. Whether that did anything of which [`Watch::is_spent`] may tell.
-    #[inline(always)]
-    fn retired(&mut self, _cpu: &Cpu, _ram: &Ram, _insn: &Insn) -> bool {
-        false
-    }
+    /// An instruction retired.
+    fn retired(&mut self, _cpu: &Cpu, _ram: &Ram, _insn: &Insn) {}
     /// This instruction, the one that retired last, serialises: nothing behind it begins before all before it is
     /// finished.
     fn serialised(&mut self, _cpu: &Cpu, _insn: &Insn) {}
@@ -218,6 +221,18 @@ struct ContextState {
 }
 
 impl ContextState {
+    /// That of no processor.
+    const NONE: Self = Self { cr0: 0, cr3: 0, efer: 0, code_attributes: 0, cpl: u8::MAX };
+
+    /// Whether a processor is in this state still. All of it is looked at, with one branch: it mostly is.
+    #[inline(always)]
+    fn is_of(&self, cpu: &Cpu) -> bool {
+        let now = Self::of(cpu);
+        let registers = self.cr0 ^ now.cr0 | self.cr3 ^ now.cr3 | self.efer ^ now.efer;
+        let rest = self.code_attributes ^ now.code_attributes | u16::from(self.cpl ^ now.cpl);
+        registers | u64::from(rest) == 0
+    }
+
     #[inline(always)]
     fn of(cpu: &Cpu) -> Self {
         Self {
@@ -242,22 +257,21 @@ pub struct Watching<W> {
     /// The model.
     pub watch: W,
     counting: Counting,
-    /// Accesses that are not yet certain.
+    /// The only access that is not yet certain, with [`SINGLE`].
+    single: Access,
+    /// Accesses that are not, without it.
     accesses: Vec<Access>,
     /// Walks that are not, each with the number of accesses before it.
     walks: Vec<(usize, Walk)>,
-    /// There are accesses or walks that are not.
-    pending: bool,
+    /// What is to be looked at for each instruction: [`PENDING`] and the like.
+    state: u8,
     /// The block that is executed.
     entered: Fetch,
-    /// The fetch of the running instruction was reported, with finished iterations.
-    fetched: bool,
-    /// What the model said when it was last asked: it is asked where it was told anything but that an
-    /// instruction begins and retires.
+    /// What the model said when it was last asked: it is asked where it was told anything.
     spent: bool,
     context: Option<ExecutionContext>,
     /// The state that `context` is of.
-    context_state: Option<ContextState>,
+    context_state: ContextState,
     /// Where the program was interrupted.
     interrupted_at: u64,
     /// Taken branches so far.
@@ -270,14 +284,14 @@ impl<W: Watch> Watching<W> {
         Self {
             watch,
             counting: Counting::default(),
+            single: NO_ACCESS,
             accesses: Vec::new(),
             walks: Vec::new(),
-            pending: false,
+            state: ATTENTIVE,
             entered: Fetch::default(),
-            fetched: false,
             spent: false,
             context: None,
-            context_state: None,
+            context_state: ContextState::NONE,
             interrupted_at: 0,
             taken: 0,
         }
@@ -288,12 +302,13 @@ impl<W: Watch> Watching<W> {
         self.counting = Counting::default();
         self.spent = false;
         self.context = None;
-        self.context_state = None;
+        self.context_state = ContextState::NONE;
     }
 
     /// Reports the accesses and walks that have become certain. `kind` says of which kind an access is.
-    #[inline(always)]
+    #[inline(never)]
     fn report(&mut self, cpu: &Cpu, ram: &Ram, kind: impl Fn(&Access) -> AccessKind) {
+        self.spread();
         if !self.walks.is_empty() {
             return self.report_with_walks(cpu, ram, kind);
         }
@@ -301,8 +316,42 @@ impl<W: Watch> Watching<W> {
             self.watch.accessed(cpu, ram, access, kind(access));
         }
         self.accesses.clear();
-        self.pending = false;
+        self.state &= !PENDING;
         self.spent = self.watch.is_spent();
+    }
+
+    /// Reports the accesses and walks of an instruction: mostly one, without a walk.
+    #[inline(always)]
+    fn report_of(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn) {
+        let class = block.class(usize::from(insn.index));
+        if self.state & SINGLE != 0 {
+            let Self { watch, single, .. } = self;
+            watch.accessed(cpu, ram, single, kind(insn, single.direction, class));
+            self.state &= !(PENDING | SINGLE);
+        } else {
+            self.report_many(cpu, ram, insn, class);
+        }
+    }
+
+    /// There is more than one access, or a walk.
+    #[cold]
+    fn spread(&mut self) {
+        if self.state & SINGLE != 0 {
+            self.accesses.push(self.single);
+            self.state &= !SINGLE;
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_access(&mut self, access: Access) {
+        self.spread();
+        self.accesses.push(access);
+    }
+
+    #[inline(never)]
+    fn report_many(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn, class: Class) {
+        self.report(cpu, ram, |access| kind(insn, access.direction, class));
     }
 
     #[inline(never)]
@@ -315,21 +364,21 @@ impl<W: Watch> Watching<W> {
             self.watch.accessed(cpu, ram, &access, kind(&access));
         }
         walks.for_each(|(_, walk)| self.watch.walked(&walk));
-        self.pending = false;
+        self.state &= !PENDING;
         self.spent = self.watch.is_spent();
     }
 
     /// Whether there are accesses or walks that are not yet certain.
     #[inline(always)]
     fn has_pending(&self) -> bool {
-        W::SEES_ADDRESSES && self.pending
+        W::SEES_ADDRESSES && self.state & PENDING != 0
     }
 
     /// Forgets what did not become certain.
     fn forget(&mut self) {
         self.accesses.clear();
         self.walks.clear();
-        self.pending = false;
+        self.state &= !(PENDING | SINGLE);
     }
 
     /// The target that a conditional transfer of the running block names.
@@ -341,22 +390,22 @@ impl<W: Watch> Watching<W> {
     /// Reports the fetch of the running instruction, once.
     #[inline(always)]
     fn report_fetch(&mut self, insn: &Insn) {
-        if !self.fetched {
+        if self.state & FETCHED == 0 {
             self.watch.fetched(&self.entered.instruction(insn));
         }
     }
 
     #[inline(always)]
     fn report_changes(&mut self, cpu: &Cpu) {
-        let state = ContextState::of(cpu);
-        if self.context_state != Some(state) {
-            self.context_state = Some(state);
+        if !self.context_state.is_of(cpu) {
             self.report_context(cpu);
         }
     }
 
     #[cold]
+    #[inline(never)]
     fn report_context(&mut self, cpu: &Cpu) {
+        self.context_state = ContextState::of(cpu);
         let now = ExecutionContext::of(cpu);
         if self.context != Some(now) {
             self.context = Some(now);
@@ -364,15 +413,25 @@ impl<W: Watch> Watching<W> {
         }
     }
 
-    /// Reports what an instruction did beside retiring: accesses, and a control transfer.
+    /// An instruction begins, and the model is told of each.
+    #[inline(never)]
+    fn report_beginning(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {
+        self.state &= !FETCHED;
+        let Self { watch, entered, .. } = self;
+        if self.state & ATTENTIVE != 0 && watch.begins(cpu, ram, insn, || entered.instruction(insn))
+        {
+            self.spent = self.watch.is_spent();
+        }
+    }
+
+    /// Reports what an instruction did beside being fetched: accesses, a control transfer, its retirement.
     #[inline(never)]
     fn report_effects(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn, traits: u8) {
         if W::SEES_ADDRESSES && traits & TOUCHES != 0 {
             self.touch(cpu, ram, insn);
         }
         if self.has_pending() {
-            let index = usize::from(insn.index);
-            self.report(cpu, ram, |access| kind(insn, access.direction, block.class(index)));
+            self.report_of(cpu, ram, block, insn);
         }
         if traits & TRANSFERS != 0
             && let Some(kind) = transfer(insn)
@@ -382,8 +441,16 @@ impl<W: Watch> Watching<W> {
             let taken = self.counting.committed().taken != self.taken;
             let to = if taken { cpu.linear_rip() } else { self.named_target(cpu, insn) };
             self.watch.branched(&Transfer { from, next, to, kind, taken });
-            self.spent = self.watch.is_spent();
         }
+        if self.state & ATTENTIVE != 0 {
+            self.watch.retired(cpu, ram, insn);
+        }
+        if traits & SERIALISES != 0 {
+            self.watch.serialised(cpu, insn);
+        } else if traits & FENCES != 0 {
+            self.watch.fenced();
+        }
+        self.spent = self.watch.is_spent();
     }
 
     /// A prefetch and CLFLUSH access nothing; what they name is asked for here.
@@ -453,6 +520,10 @@ impl<W: Watch> Observer for Watching<W> {
             len: u16::try_from(block.bytes()).unwrap_or(u16::MAX),
         };
         self.watch.entered(cpu, block, &self.entered);
+        self.state &= !ATTENTIVE;
+        if self.watch.is_attentive() {
+            self.state |= ATTENTIVE;
+        }
         if W::MODELS {
             // What the fetch of the block did ends the run behind its first instruction.
             self.spent = self.watch.is_spent();
@@ -462,10 +533,8 @@ impl<W: Watch> Observer for Watching<W> {
 
     #[inline(always)]
     fn begins(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {
-        self.fetched = false;
-        let entered = self.entered;
-        if self.watch.begins(cpu, ram, insn, || entered.instruction(insn)) {
-            self.spent = self.watch.is_spent();
+        if self.state & (ATTENTIVE | FETCHED) != 0 {
+            self.report_beginning(cpu, ram, insn);
         }
     }
 
@@ -473,19 +542,8 @@ impl<W: Watch> Observer for Watching<W> {
     fn retired(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn) {
         self.report_fetch(insn);
         let traits = TRAITS[insn.op as usize];
-        if traits & (TOUCHES | TRANSFERS) != 0 || self.has_pending() {
+        if traits | self.state & (PENDING | ATTENTIVE) != 0 {
             self.report_effects(cpu, ram, block, insn, traits);
-        }
-        if self.watch.retired(cpu, ram, insn) {
-            self.spent = self.watch.is_spent();
-        }
-        if traits & (SERIALISES | FENCES) != 0 {
-            if traits & SERIALISES != 0 {
-                self.watch.serialised(cpu, insn);
-            } else {
-                self.watch.fenced();
-            }
-            self.spent = self.watch.is_spent();
         }
     }
 
@@ -503,19 +561,24 @@ impl<W: Watch> Observer for Watching<W> {
 
     #[inline(always)]
     fn accessed(&mut self, access: Access) {
-        self.accesses.push(access);
-        self.pending = true;
+        if self.state & PENDING == 0 {
+            self.single = access;
+            self.state |= PENDING | SINGLE;
+        } else {
+            self.add_access(access);
+        }
     }
 
     fn walked(&mut self, walk: &Walk) {
+        self.spread();
         self.walks.push((self.accesses.len(), *walk));
-        self.pending = true;
+        self.state |= PENDING;
     }
 
     fn commit(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {
         self.counting.commit();
         self.report_fetch(insn);
-        self.fetched = true;
+        self.state |= FETCHED;
         self.report(cpu, ram, |access| kind(insn, access.direction, Class::NONE));
         self.watch.iterated(insn);
         self.spent = self.watch.is_spent();
@@ -526,6 +589,26 @@ impl<W: Watch> Observer for Watching<W> {
         self.forget();
     }
 }
+
+/// Stands where there is none.
+const NO_ACCESS: Access = Access {
+    linear: 0,
+    physical: 0,
+    second_page: None,
+    bytes: 0,
+    elements: 0,
+    direction: Direction::Load,
+    target: Target::Memory,
+};
+
+/// In [`Watching::state`]: there are accesses or walks that are not yet certain.
+const PENDING: u8 = 1 << 0;
+/// There is one access and nothing else.
+const SINGLE: u8 = 1 << 3;
+/// The model is told of each instruction of the block.
+const ATTENTIVE: u8 = 1 << 1;
+/// The fetch of the running instruction was reported, with finished iterations.
+const FETCHED: u8 = 1 << 2;
 
 /// It names memory that it does not access.
 const TOUCHES: u8 = 1 << 0;

@@ -55,9 +55,8 @@ impl Watch for Log {
     fn float_cases(&mut self, unit: FloatUnit, cases: FloatCases) {
         self.float_cases.push((self.retired.len(), unit, cases));
     }
-    fn retired(&mut self, _: &Cpu, _: &Ram, insn: &Insn) -> bool {
+    fn retired(&mut self, _: &Cpu, _: &Ram, insn: &Insn) {
         self.retired.push(insn.op);
-        false
     }
     fn serialised(&mut self, _: &Cpu, _: &Insn) {
         self.serialised += 1;

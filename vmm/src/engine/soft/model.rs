@@ -83,6 +83,8 @@ pub(super) struct Model {
     processors: Vec<Processor>,
     /// The one that runs.
     running: usize,
+    /// The first of its [`Processor::epochs`], as last looked at.
+    epoch: u64,
     /// Pipelines are told what is executed, and virtual time is that of the running one.
     times: bool,
     keeps_time: bool,
@@ -144,6 +146,7 @@ impl Modelling {
             system,
             processors: vcpus.iter().map(processor).collect(),
             running: 0,
+            epoch: 0,
             times: false,
             keeps_time: false,
             told: 0,
@@ -237,6 +240,7 @@ impl Model {
             self.system.missed_execution();
         }
         self.notice_cache_disable(&vcpu.cpu);
+        self.epoch = self.processors[vcpu.id].epochs[0];
         self.set_clock(&vcpu.cpu);
         self.system.set_time(vcpu.id, self.time(&vcpu.cpu));
         let occurrences = self.system.occurrences(vcpu.id);
@@ -285,9 +289,18 @@ impl Model {
     /// Tells the TLBs what has happened to translations.
     #[inline(always)]
     fn notice_translations(&mut self, cpu: &Cpu) {
+        // The first changes with every event, the second only with some of them.
+        if cpu.translation_epochs()[0] != self.epoch {
+            self.notice_epochs(cpu);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn notice_epochs(&mut self, cpu: &Cpu) {
         let processor = &mut self.processors[self.running];
         let epochs = cpu.translation_epochs();
-        // The first changes with every event, the second not with loads of CR3.
+        self.epoch = epochs[0];
         if epochs[0] != processor.epochs[0] {
             let only_loaded = epochs[1] == processor.epochs[1];
             processor.epochs = epochs;
@@ -386,42 +399,29 @@ impl Watch for Box<Model> {
         true
     }
 
-    #[inline]
+    #[inline(always)]
+    fn is_attentive(&self) -> bool {
+        self.times || !self.is_fetched
+    }
+
+    #[inline(always)]
     fn accessed(&mut self, cpu: &Cpu, ram: &Ram, access: &Access, kind: AccessKind) {
-        let Model { system, processors, running, times, internal_page, .. } = &mut **self;
         let Access { linear, physical, second_page, bytes, elements, direction, target } = *access;
-        match target {
-            Target::Port => {
-                let write = direction == Direction::Store;
-                system.access_port(*running, physical as u16, bytes, write);
-                return;
-            }
-            Target::Mmio if *internal_page == Some(physical & !0xfff) => return,
-            Target::Mmio | Target::Memory => {}
-        }
-        let operation = match direction {
-            Direction::Load => system::Operation::Load,
-            Direction::Store => system::Operation::Store,
-            Direction::Modify => system::Operation::Modify,
-            Direction::Touch => match kind {
-                AccessKind::Prefetch(hint) => system::Operation::Prefetch(prefetch(hint)),
-                AccessKind::Flush => system::Operation::Flush,
-                _ => system::Operation::Load,
-            },
-        };
-        let kind = match kind {
-            AccessKind::Mmx => Kind::Mmx,
-            AccessKind::Locked => Kind::Locked,
-            AccessKind::NonTemporal => Kind::NonTemporal,
-            _ => Kind::Plain,
-        };
-        let tables = Tables { cpu, ram, of: &processors[*running] };
-        let access = DataAccess { linear, physical, second_page, bytes, elements, operation, kind };
-        let cycles = system.access(*running, &tables, &access);
-        if *times {
-            let pipeline = &mut processors[*running].pipeline;
-            pipeline.accessed(cpu, &access, cycles);
-            system.set_time(*running, pipeline.time());
+        let is_simple = target == Target::Memory
+            && second_page.is_none()
+            && elements == 1
+            && !self.times
+            && direction != Direction::Touch
+            && matches!(
+                kind,
+                AccessKind::Plain | AccessKind::Stack | AccessKind::String | AccessKind::Mmx
+            );
+        let reads = direction != Direction::Store;
+        let writes = direction != Direction::Load;
+        if !is_simple
+            || !self.system.access_hits(self.running, linear, physical, bytes, reads, writes)
+        {
+            self.access(cpu, ram, access, kind);
         }
     }
 
@@ -436,7 +436,7 @@ impl Watch for Box<Model> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn branched(&mut self, transfer: &Transfer) {
         let Transfer { from, next, to, kind, taken } = *transfer;
         let kind = match kind {
@@ -475,17 +475,16 @@ impl Watch for Box<Model> {
         }
     }
 
-    #[inline(always)]
-    fn retired(&mut self, cpu: &Cpu, _: &Ram, insn: &Insn) -> bool {
+    #[inline(never)]
+    fn retired(&mut self, cpu: &Cpu, _: &Ram, insn: &Insn) {
         let Model { system, processors, running, times, descriptions, .. } = &mut **self;
         if !*times {
-            return false;
+            return;
         }
         let restart = system.take_restart(*running);
         let pipeline = &mut processors[*running].pipeline;
         pipeline.retired(descriptions, cpu, insn, restart, system.occurrences(*running));
         system.set_time(*running, pipeline.time());
-        true
     }
 
     fn keeps_time(&self) -> bool {
@@ -582,6 +581,47 @@ impl Model {
         pipeline.begins(&self.descriptions, cpu, ram, insn, fetch);
         if !self.is_fetched {
             self.fetch(cpu, ram, fetch);
+        }
+    }
+
+    /// Hands an access to the models that is not a hit of the first level, or of which the pipeline has to be
+    /// told.
+    #[inline(never)]
+    fn access(&mut self, cpu: &Cpu, ram: &Ram, access: &Access, kind: AccessKind) {
+        let Self { system, processors, running, times, internal_page, .. } = self;
+        let Access { linear, physical, second_page, bytes, elements, direction, target } = *access;
+        match target {
+            Target::Port => {
+                let write = direction == Direction::Store;
+                system.access_port(*running, physical as u16, bytes, write);
+                return;
+            }
+            Target::Mmio if *internal_page == Some(physical & !0xfff) => return,
+            Target::Mmio | Target::Memory => {}
+        }
+        let operation = match direction {
+            Direction::Load => system::Operation::Load,
+            Direction::Store => system::Operation::Store,
+            Direction::Modify => system::Operation::Modify,
+            Direction::Touch => match kind {
+                AccessKind::Prefetch(hint) => system::Operation::Prefetch(prefetch(hint)),
+                AccessKind::Flush => system::Operation::Flush,
+                _ => system::Operation::Load,
+            },
+        };
+        let kind = match kind {
+            AccessKind::Mmx => Kind::Mmx,
+            AccessKind::Locked => Kind::Locked,
+            AccessKind::NonTemporal => Kind::NonTemporal,
+            _ => Kind::Plain,
+        };
+        let tables = Tables { cpu, ram, of: &processors[*running] };
+        let access = DataAccess { linear, physical, second_page, bytes, elements, operation, kind };
+        let cycles = system.access(*running, &tables, &access);
+        if *times {
+            let pipeline = &mut processors[*running].pipeline;
+            pipeline.accessed(cpu, &access, cycles);
+            system.set_time(*running, pipeline.time());
         }
     }
 }
