@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use vpmu::program::Image;
 
-use crate::guest::{self, Load, Workload};
+use crate::guest::{self, Counted, Load, Workload};
 use crate::{Result, clock, linux};
 
 /// Each image is run so many times by each build. The median of an odd number is one of them.
@@ -35,7 +35,12 @@ pub(crate) fn compare(old: &Path, new: &Path) -> Result<()> {
 fn cases(folder: &Path) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     let mut workload = |load: Load, counted| -> Result<()> {
-        let name = format!("{}{}", load.name(), if counted { ", counting" } else { "" });
+        let suffix = match counted {
+            Counted::Nothing => "",
+            Counted::Exact => ", counting",
+            Counted::Modelled => ", models on",
+        };
+        let name = format!("{}{suffix}", load.name());
         // About a third of a second. The guest writes 0 to the debug-exit port, which is status 1.
         let Image { bytes, load_address, .. } =
             guest::assemble(Workload { load, counted }, load.iterations() / 3)?;
@@ -51,11 +56,12 @@ fn cases(folder: &Path) -> Result<Vec<Case>> {
         Ok(())
     };
     for load in Load::ALL {
-        workload(load, false)?;
-        workload(load, true)?;
+        for counted in [Counted::Nothing, Counted::Exact, Counted::Modelled] {
+            workload(load, counted)?;
+        }
     }
     for load in [Load::Rdpmc, Load::Rdmsr, Load::Wrmsr] {
-        workload(load, true)?;
+        workload(load, Counted::Exact)?;
     }
     match linux::Files::find(folder) {
         Ok(files) => cases.push(Case {

@@ -42,7 +42,10 @@ impl Bochs {
 
     /// Boots Linux to power-off.
     pub(crate) fn boot(&self, kernel: &Path, initrd: &Path, append: &str) -> Result<Duration> {
-        self.boot_disk(&linux::disk(&fs::read(kernel)?, &fs::read(initrd)?, append)?, 512)
+        self.boot_disk(
+            &linux::disk(&fs::read(kernel)?, &fs::read(initrd)?, append, 0x10_0000)?,
+            512,
+        )
     }
 
     fn boot_disk(&self, disk: &Disk, megabytes: u32) -> Result<Duration> {

@@ -37,8 +37,17 @@ pub(crate) enum Load {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Workload {
     pub(crate) load: Load,
-    /// Retired instructions and branches, misaligned accesses and interrupts are counted.
-    pub(crate) counted: bool,
+    pub(crate) counted: Counted,
+}
+
+/// What is counted around the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    Nothing,
+    /// Retired instructions and branches, misaligned accesses and interrupts.
+    Exact,
+    /// Misses of the data cache in place of retired instructions: the models see every instruction.
+    Modelled,
 }
 
 impl Load {
@@ -69,21 +78,23 @@ impl Load {
 }
 
 /// A table for the loads, 64 KiB.
-const TABLE: u64 = 0x20_0000;
-const TABLE_BYTES: u32 = 0x1_0000;
+pub(crate) const TABLE: u64 = 0x20_0000;
+pub(crate) const TABLE_BYTES: u32 = 0x1_0000;
 /// PerfEvtSel0 (BKDG 10.2.1).
 const PERF_EVT_SEL: u32 = 0xC001_0000;
 /// PerfCtr3, which nothing counts in.
 const PERF_CTR_3: u32 = 0xC001_0007;
 /// Bits of PerfEvtSel: USR, OS, EN.
-const COUNT: u64 = 1 << 16 | 1 << 17 | 1 << 22;
+pub(crate) const COUNT: u64 = 1 << 16 | 1 << 17 | 1 << 22;
 /// RETIRED_INSTRUCTIONS, RETIRED_BRANCH_INSTRUCTIONS, MISALIGNED_ACCESSES, INTERRUPTS_TAKEN.
 const EVENTS: [u64; 4] = [0xC0, 0xC2, 0x47, 0xCF];
+/// DATA_CACHE_MISSES, in place of the first.
+pub(crate) const MODELLED_EVENT: u64 = 0x41;
 /// Bochs ends when this is written to its port 8900h; elsewhere nothing listens there.
 const SHUTDOWN: &[u8] = b"Shutdown";
 const SHUTDOWN_PORT: u32 = 0x8900;
 /// Ends vpmu, and QEMU with `-device isa-debug-exit,iobase=0xf4,iosize=4`.
-const DEBUG_EXIT: u32 = 0xF4;
+pub(crate) const DEBUG_EXIT: u32 = 0xF4;
 
 /// Assembles `iterations` of a workload.
 pub(crate) fn assemble(
@@ -100,11 +111,15 @@ pub(crate) fn assemble(
     p.mov(qword_ptr(rsi + rcx * 8 - 8), rax)?;
     p.dec(rcx)?;
     p.jnz(fill)?;
-    if workload.counted {
+    if workload.counted != Counted::Nothing {
         // Counter 3 is left to RDMSR and WRMSR.
         let counters = if matches!(workload.load, Load::Rdmsr | Load::Wrmsr) { 3 } else { 4 };
         p.mov(rbx, rax)?;
-        for (n, event) in (0..).zip(EVENTS).take(counters) {
+        let mut events = EVENTS;
+        if workload.counted == Counted::Modelled {
+            events[0] = MODELLED_EVENT;
+        }
+        for (n, event) in (0..).zip(events).take(counters) {
             p.write_msr(PERF_EVT_SEL + n, event | COUNT)?;
         }
         p.mov(rax, rbx)?;

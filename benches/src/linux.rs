@@ -2,12 +2,17 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use iced_x86::code_asm::{CodeAssembler, eax, ecx, edx, esi};
 use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
 use vpmu::machine::End;
+use vpmu::program;
 
 use crate::disk::{Disk, Part};
-use crate::{Result, bochs, qemu, soft};
+use crate::guest::{COUNT, MODELLED_EVENT};
+use crate::qemu::{self, Qemu};
+use crate::{Result, bochs, machine, soft};
 
 /// The kernel's command line.
 pub(crate) const APPEND: &str = "console=ttyS0 panic=-1";
@@ -72,6 +77,56 @@ pub(crate) fn boot() -> Result<()> {
     Ok(())
 }
 
+/// The same with a counter of a modelled event enabled before the kernel begins, on a K8, and on QEMU with
+/// its cache plugin.
+pub(crate) fn boot_modelled(qemu: Option<&Qemu>) -> Result<()> {
+    let Files { kernel, initrd } = Files::find(&std::env::temp_dir())?;
+    println!("| boot to power-off | s | million instructions | MIPS |");
+    println!("|---|---|---|---|");
+    let image = counted_image(&fs::read(&kernel)?, &fs::read(&initrd)?)?;
+    let (run, end) = soft::time(machine::flat(image), 512 << 20)?;
+    if end != End::PowerOff {
+        return Err(format!("Linux ended with {end:?}").into());
+    }
+    let row = |name: &str, time: Duration| {
+        let speed = crate::mips(run.instructions, time);
+        let millions = run.instructions / 1_000_000;
+        println!("| {name} | {:.1} | {millions} | {speed:.0} |", time.as_secs_f64());
+    };
+    row("vpmu, k8", run.time);
+    if let Some(qemu) = qemu {
+        // It executes about as many instructions.
+        row("QEMU and cache plugin", qemu.boot(&kernel, &initrd, APPEND)?);
+    }
+    fs::remove_file(initrd)?;
+    Ok(())
+}
+
+/// What the disk of [`disk`] has, as one image, behind a stub that has PerfCtr3 count misses of the data
+/// cache.
+fn counted_image(kernel: &[u8], initrd: &[u8]) -> Result<program::Image> {
+    const STUB: u32 = 0x10_0000;
+    const KERNEL: u32 = 0x20_0000;
+    const PERF_EVT_SEL_3: u32 = 0xC001_0003;
+    let Disk { parts, entry, argument } = disk(kernel, initrd, APPEND, KERNEL)?;
+    let mut a = CodeAssembler::new(32)?;
+    a.mov(ecx, PERF_EVT_SEL_3)?;
+    a.mov(eax, (MODELLED_EVENT | COUNT) as u32)?;
+    a.xor(edx, edx)?;
+    a.wrmsr()?;
+    a.mov(esi, argument)?;
+    a.mov(eax, entry)?;
+    a.jmp(eax)?;
+    let mut bytes = a.assemble(STUB.into())?;
+    for part in parts {
+        let start = (part.address - STUB) as usize;
+        let end = start + part.bytes.len();
+        bytes.resize(bytes.len().max(end), 0);
+        bytes[start..end].copy_from_slice(&part.bytes);
+    }
+    Ok(program::Image { bytes, load_address: STUB.into(), symbols: Vec::new() })
+}
+
 fn first_in(folder: &Path, prefix: &str) -> Option<PathBuf> {
     let mut names: Vec<PathBuf> = fs::read_dir(folder).ok()?.flatten().map(|e| e.path()).collect();
     names.sort();
@@ -80,9 +135,9 @@ fn first_in(folder: &Path, prefix: &str) -> Option<PathBuf> {
     })
 }
 
-/// A disk that boots a bzImage by its 32-bit entry (Linux x86 boot protocol), with 512 MiB of RAM.
-pub(crate) fn disk(kernel: &[u8], initrd: &[u8], append: &str) -> Result<Disk> {
-    const KERNEL: u32 = 0x10_0000;
+/// A disk that boots a bzImage by its 32-bit entry (Linux x86 boot protocol), with 512 MiB of RAM. Its
+/// 32-bit code goes to `address`.
+pub(crate) fn disk(kernel: &[u8], initrd: &[u8], append: &str, address: u32) -> Result<Disk> {
     const INITRD: u32 = 0x1000_0000;
     /// boot_params, the command line 4 KiB behind.
     const PARAMETERS: u32 = 0x0800_0000;
@@ -113,11 +168,11 @@ pub(crate) fn disk(kernel: &[u8], initrd: &[u8], append: &str) -> Result<Disk> {
     parameters.push(0);
     Ok(Disk {
         parts: vec![
-            Part { address: KERNEL, bytes: code.to_vec() },
+            Part { address, bytes: code.to_vec() },
             Part { address: PARAMETERS, bytes: parameters },
             Part { address: INITRD, bytes: initrd.to_vec() },
         ],
-        entry: KERNEL,
+        entry: address,
         argument: PARAMETERS,
     })
 }

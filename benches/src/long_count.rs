@@ -46,7 +46,7 @@ pub(crate) fn compare() -> Result<()> {
         [("kvm", EngineKind::Kvm, LONG), ("soft", EngineKind::Soft, SHORTER)]
     {
         eprintln!("benches: {name}: twice {} million instructions ...", long / 1_000_000);
-        let setup = Setup { engine, ..Setup::k8(16 << 20) };
+        let setup = Setup { engine, ..Setup::soft("k8", 16 << 20) };
         let mut machine = setup.machine(machine::flat(guest(long)?))?;
         let started = Instant::now();
         let limits = Limits { timeout: Some(TIME_LIMIT), instructions: None };

@@ -26,9 +26,9 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// One K8 processor on the software engine.
-    pub(crate) fn k8(ram: u64) -> Self {
-        Self { cpu: "k8", cpus: 1, engine: EngineKind::Soft, ram }
+    /// One processor on the software engine.
+    pub(crate) fn soft(cpu: &'static str, ram: u64) -> Self {
+        Self { cpu, cpus: 1, engine: EngineKind::Soft, ram }
     }
 
     /// The machine with its payload loaded.

@@ -4,6 +4,8 @@
 //!
 //! - `loops`, `registers`, `boot`: the software engine. QEMU and Bochs take part if they are installed.
 //!   All three without WHAT.
+//! - `models`: the software engine with the models of micro-architecture on, beside QEMU with its cache
+//!   plugin.
 //! - `kvm`: what an exit costs on the KVM engine, beside a bare KVM_RUN loop. Needs /dev/kvm.
 //! - `long`: a guest of twenty billion instructions that counts a million in the middle, on the KVM
 //!   engine, and a shorter one on the software engine. Needs /dev/kvm.
@@ -21,7 +23,9 @@ mod kvm_raw;
 mod linux;
 mod long_count;
 mod long_mode;
+mod loops_32;
 mod machine;
+mod models;
 mod qemu;
 mod soft;
 
@@ -29,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use guest::{Load, Workload};
+use guest::{Counted, Load, Workload};
 
 /// Result of a measurement; an error is one line of text.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -49,12 +53,14 @@ fn main() -> ExitCode {
             "loops" => loops(),
             "registers" => registers(),
             "boot" => linux::boot(),
+            "models" => models::compare(),
             "kvm" => kvm_exits::exits(),
             "long" => long_count::compare(),
             "against" => against(&mut wanted),
-            _ => {
-                Err(format!("{what}: not one of loops, registers, boot, kvm, long, against").into())
-            }
+            _ => Err(format!(
+                "{what}: not one of loops, registers, boot, models, kvm, long, against"
+            )
+            .into()),
         };
         if let Err(error) = result {
             eprintln!("benches: {error}");
@@ -120,10 +126,10 @@ fn loops() -> Result<()> {
             let time = further(n, |n| run(workload, n).map(|run| run.time))?;
             Ok(mips(instructions, time))
         };
-        let plain = speed(Workload { load, counted: false }, soft::run)?;
-        let counted = speed(Workload { load, counted: true }, soft::run)?;
-        let recorded = speed(Workload { load, counted: true }, soft::run_recorded)?;
-        let workload = Workload { load, counted: false };
+        let plain = speed(Workload { load, counted: Counted::Nothing }, soft::run)?;
+        let counted = speed(Workload { load, counted: Counted::Exact }, soft::run)?;
+        let recorded = speed(Workload { load, counted: Counted::Exact }, soft::run_recorded)?;
+        let workload = Workload { load, counted: Counted::Nothing };
         // So many that the start of a process does not matter.
         let peer = |times: f64, run: &dyn Fn(u64) -> Result<Duration>| -> Result<f64> {
             let n = (n as f64 * times) as u64;
@@ -154,7 +160,7 @@ fn registers() -> Result<()> {
         let time = further(N, |n| soft::run(workload, n).map(|run| run.time))?;
         Ok(time.as_secs_f64() * 1e9 / N as f64)
     };
-    for (counted, suffix) in [(false, ""), (true, ", while counting")] {
+    for (counted, suffix) in [(Counted::Nothing, ""), (Counted::Exact, ", while counting")] {
         let empty = time(Load::Empty, counted)?;
         for load in [Load::Rdpmc, Load::Rdmsr, Load::Wrmsr] {
             println!("| {}{suffix} | {:.1} |", load.name(), time(load, counted)? - empty);

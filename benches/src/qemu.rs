@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::Result;
 use crate::clock;
 use crate::guest::{self, Workload};
+use vpmu::program::Image;
 
 /// Where in an image the multiboot header goes: between the entry stub and the page tables.
 const HEADER: usize = 0x800;
@@ -16,7 +17,11 @@ const MAGIC: u32 = 0x1BAD_B002;
 const ADDRESSES: u32 = 1 << 16;
 
 /// An installed QEMU.
-pub(crate) struct Qemu(PathBuf);
+pub(crate) struct Qemu {
+    program: PathBuf,
+    /// Further arguments.
+    plugin: Vec<String>,
+}
 
 /// The program `name` in the search path.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
@@ -30,12 +35,31 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
 }
 
 pub(crate) fn find() -> Option<Qemu> {
-    program("qemu-system-x86_64").map(Qemu)
+    program("qemu-system-x86_64").map(|program| Qemu { program, plugin: Vec::new() })
+}
+
+/// QEMU with its own cache plugin: two caches of the size and the shape of a K8's first level, and nothing
+/// else. `benches/qemu-cache-plugin` gets and builds the plugin.
+pub(crate) fn with_cache_plugin() -> Option<Qemu> {
+    const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/qemu-cache-plugin");
+    const CACHES: &str =
+        "icachesize=65536,iassoc=2,iblksize=64,dcachesize=65536,dassoc=2,dblksize=64";
+    let qemu = find()?;
+    let built = Command::new(SCRIPT).stderr(Stdio::inherit()).output().ok();
+    let path = built
+        .filter(|built| built.status.success())
+        .and_then(|built| String::from_utf8(built.stdout).ok()?.lines().last().map(str::to_owned));
+    let Some(path) = path else {
+        eprintln!("benches: QEMU's cache plugin is not there: THE PEER IS LEFT OUT of every row");
+        return None;
+    };
+    Some(Qemu { plugin: vec!["-plugin".into(), format!("{path},{CACHES}")], ..qemu })
 }
 
 impl Qemu {
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.0);
+        let mut command = Command::new(&self.program);
+        command.args(&self.plugin);
         command.args(["-accel", "tcg,thread=single", "-nographic", "-no-reboot", "-nic", "none"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
@@ -43,7 +67,11 @@ impl Qemu {
 
     /// Runs a workload; the time includes QEMU's start.
     pub(crate) fn run(&self, workload: Workload, iterations: u64) -> Result<Duration> {
-        let image = guest::assemble(workload, iterations)?;
+        self.run_image(guest::assemble(workload, iterations)?)
+    }
+
+    /// Runs an image to where it ends the machine; the time includes QEMU's start.
+    pub(crate) fn run_image(&self, image: Image) -> Result<Duration> {
         let mut bytes = image.bytes;
         let load = u32::try_from(image.load_address)?;
         let header = [

@@ -5,6 +5,7 @@ use std::time::Duration;
 use vpmu::boot::Payload;
 use vpmu::config::{self, Limits};
 use vpmu::machine::End;
+use vpmu::program::Image;
 use vpmu::truth::record::{DEFAULT_EVENTS, Recorder};
 
 use crate::Result;
@@ -21,15 +22,15 @@ pub(crate) struct Run {
 
 /// Runs `payload` to its end on one K8 processor with `ram` bytes.
 pub(crate) fn time(payload: Payload, ram: u64) -> Result<(Run, End)> {
-    time_of(payload, ram, false)
+    time_of("k8", payload, ram, false)
 }
 
-/// The same, and records what is executed if that is wanted.
-fn time_of(payload: Payload, ram: u64, recorded: bool) -> Result<(Run, End)> {
+/// The same on another processor, and records what is executed if that is wanted.
+fn time_of(cpu: &'static str, payload: Payload, ram: u64, recorded: bool) -> Result<(Run, End)> {
     let started = clock::own()?;
-    let mut machine = Setup::k8(ram).machine(payload)?;
+    let mut machine = Setup::soft(cpu, ram).machine(payload)?;
     if recorded {
-        let (personality, _) = config::personality("k8")?;
+        let (personality, _) = config::personality(cpu)?;
         machine.record(Recorder::new(personality, DEFAULT_EVENTS)?)?;
     }
     let end = machine::run(&mut machine, Limits::default())?;
@@ -47,8 +48,12 @@ pub(crate) fn run_recorded(workload: Workload, iterations: u64) -> Result<Run> {
 }
 
 fn run_of(workload: Workload, iterations: u64, recorded: bool) -> Result<Run> {
-    let payload = machine::flat(guest::assemble(workload, iterations)?);
-    match time_of(payload, 16 << 20, recorded)? {
+    run_image("k8", guest::assemble(workload, iterations)?, recorded)
+}
+
+/// Runs an image to where it ends the machine.
+pub(crate) fn run_image(cpu: &'static str, image: Image, recorded: bool) -> Result<Run> {
+    match time_of(cpu, machine::flat(image), 16 << 20, recorded)? {
         (run, End::Exit(_)) => Ok(run),
         (_, end) => Err(format!("the guest ended with {end:?}").into()),
     }

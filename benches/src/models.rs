@@ -1,0 +1,106 @@
+//! The software engine with the models of micro-architecture on, beside QEMU with its own cache plugin.
+
+use std::time::Duration;
+
+use vpmu::program::Image;
+
+use crate::guest::{COUNT, Counted, Load, MODELLED_EVENT, Workload};
+use crate::linux;
+use crate::qemu::{self, Qemu};
+use crate::soft;
+use crate::{Result, further, loops_32, mips};
+
+/// A part without 64-bit mode, and the registers that have a counter count misses of the data cache.
+struct Part32 {
+    cpu: &'static str,
+    registers: &'static [(u32, u64)],
+}
+
+/// PerfEvtSel0 of the P6 family, DCU_LINES_IN (SDM volume 3, "P6 Family Processors").
+const P6: &[(u32, u64)] = &[(0x186, 0x45 | COUNT)];
+const PARTS: [Part32; 6] = [
+    // CESR: CTR0 counts DATA_READ_MISS_OR_WRITE_MISS at any CPL (SDM volume 3, "Pentium Processors").
+    Part32 { cpu: "p55c", registers: &[(0x11, 0x29 | 3 << 6)] },
+    Part32 { cpu: "ppro", registers: P6 },
+    Part32 { cpu: "pii", registers: P6 },
+    Part32 { cpu: "p6", registers: P6 },
+    Part32 { cpu: "pm", registers: P6 },
+    // PerfEvtSel0, DATA_CACHE_MISSES (AMD 22007, appendix D).
+    Part32 { cpu: "k7", registers: &[(0xC001_0000, MODELLED_EVENT | COUNT)] },
+];
+
+/// All tables.
+pub(crate) fn compare() -> Result<()> {
+    let qemu = qemu::with_cache_plugin();
+    loops_of_64_bits(qemu.as_ref())?;
+    println!();
+    loops_of_32_bits(qemu.as_ref())?;
+    println!();
+    linux::boot_modelled(qemu.as_ref())
+}
+
+/// About a second of vpmu.
+fn iterations(load: Load) -> u64 {
+    load.iterations() / 3
+}
+
+/// Millions of instructions a second of a loop on something that runs an image. `retired` tells how many
+/// instructions so many iterations are.
+fn speed(
+    n: u64,
+    retired: &dyn Fn(u64) -> Result<u64>,
+    run: &dyn Fn(u64) -> Result<Duration>,
+) -> Result<f64> {
+    // Iterations differ where branches are random, so many of them hardly do.
+    let instructions = (retired(n / 100 + 1)? - retired(1)?) * 100;
+    Ok(mips(instructions, further(n, run)?))
+}
+
+/// A cell of vpmu, with its ratio to the peer's speed.
+fn cell(speed: f64, peer: Option<f64>) -> String {
+    match peer {
+        Some(peer) => format!("{speed:.0} ({:.1})", speed / peer),
+        None => format!("{speed:.0}"),
+    }
+}
+
+fn peer_cell(peer: Option<f64>) -> String {
+    peer.map_or("-".into(), |peer| format!("{peer:.0}"))
+}
+
+fn loops_of_64_bits(qemu: Option<&Qemu>) -> Result<()> {
+    println!("| loop, 64 bits | QEMU and cache plugin, MIPS | k8 |");
+    println!("|---|---|---|");
+    for load in Load::ALL {
+        let workload = Workload { load, counted: Counted::Modelled };
+        let n = iterations(load);
+        let retired = |n| Ok(soft::run(workload, n)?.instructions);
+        let peer = qemu.map(|qemu| speed(n, &retired, &|n| qemu.run(workload, n))).transpose()?;
+        let own = speed(n, &retired, &|n| Ok(soft::run(workload, n)?.time))?;
+        println!("| {} | {} | {} |", load.name(), peer_cell(peer), cell(own, peer));
+    }
+    Ok(())
+}
+
+fn loops_of_32_bits(qemu: Option<&Qemu>) -> Result<()> {
+    let names = PARTS.map(|part| part.cpu).join(" | ");
+    println!("| loop, 32 bits | QEMU and cache plugin, MIPS | {names} |");
+    println!("|---|---|{}", "---|".repeat(PARTS.len()));
+    for load in Load::ALL {
+        let n = iterations(load);
+        let image = |registers: &[(u32, u64)], n: u64| -> Result<Image> {
+            Ok(loops_32::assemble(load, registers, u32::try_from(n)?)?)
+        };
+        let run = |cpu, image| soft::run_image(cpu, image, false);
+        let retired = |n| Ok(run("k7", image(&[], n)?)?.instructions);
+        let peer =
+            qemu.map(|qemu| speed(n, &retired, &|n| qemu.run_image(image(&[], n)?))).transpose()?;
+        print!("| {} | {} |", load.name(), peer_cell(peer));
+        for Part32 { cpu, registers } in &PARTS {
+            let own = speed(n, &retired, &|n| Ok(run(cpu, image(registers, n)?)?.time))?;
+            print!(" {} |", cell(own, peer));
+        }
+        println!();
+    }
+    Ok(())
+}
