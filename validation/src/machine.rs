@@ -1,0 +1,93 @@
+//! Machines that the programs run on: the software engine in this process.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use guest_tests::Part;
+use vpmu::boot::memory::RamLayout;
+use vpmu::boot::{self, Payload};
+use vpmu::config::{Config, Limits};
+use vpmu::console::Console;
+use vpmu::machine::{End, Machine};
+use vpmu::program::Image;
+
+use crate::Result;
+
+/// Retired instructions beyond which a program is taken to be in an endless loop.
+const MAX_INSTRUCTIONS: u64 = 1_000_000_000;
+
+/// What a program runs on.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Processors.
+    pub cpus: u8,
+    /// Bytes of memory.
+    pub memory: u64,
+}
+
+impl Default for Options {
+    /// A processor with 16 MiB.
+    fn default() -> Self {
+        Self { cpus: 1, memory: 16 << 20 }
+    }
+}
+
+/// What came of a run.
+pub struct Outcome {
+    serial: String,
+}
+
+impl Outcome {
+    /// The value that the program reported as `name`.
+    ///
+    /// # Errors
+    /// If it reported none.
+    pub fn value(&self, name: &str) -> Result<u64> {
+        self.serial
+            .lines()
+            .filter_map(|line| line.split_once('='))
+            .find(|(known, _)| *known == name)
+            .and_then(|(_, digits)| u64::from_str_radix(digits, 16).ok())
+            .ok_or_else(|| format!("a program did not report {name}: {}", self.serial).into())
+    }
+}
+
+/// Runs `image` on `part`.
+///
+/// # Errors
+/// If there can be no such machine, or the program does not end by itself and well.
+pub fn run(part: &Part, image: Image, options: Options) -> Result<Outcome> {
+    let payload = Payload::Flat {
+        image: boot::Image { name: "program".into(), bytes: image.bytes },
+        address: image.load_address,
+    };
+    let ram = RamLayout::new(options.memory, None)?;
+    let limits = Limits { timeout: None, instructions: Some(MAX_INSTRUCTIONS) };
+    let config = Config { cpus: options.cpus, limits, ..Config::new(part.name, ram, payload)? };
+    let mut machine = Machine::new(&config)?;
+    let serial = Serial::default();
+    let mut console = Console::to("program".into(), Box::new(serial.clone()));
+    let end = machine.run(limits, &mut console)?;
+    let serial = String::from_utf8_lossy(&serial.0.borrow()).into_owned();
+    // Code 0 at the debug-exit port is status 1.
+    if !matches!(end, End::Exit(1)) {
+        return Err(format!("a program on {} ended with {end:?}: {serial}", part.name).into());
+    }
+    Ok(Outcome { serial })
+}
+
+/// The other end of the serial port.
+#[derive(Clone, Default)]
+struct Serial(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Serial {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
