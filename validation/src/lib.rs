@@ -10,6 +10,8 @@ pub mod check;
 pub mod document;
 pub mod machine;
 pub mod plot;
+pub mod predictors;
+mod routine;
 
 use check::Check;
 use plot::Plot;
@@ -49,8 +51,10 @@ pub struct Section {
 }
 
 /// The sections in the order of the document.
-pub const SECTIONS: &[Section] =
-    &[Section { name: "chase", title: "Pointer chases", run: chase::run }];
+pub const SECTIONS: &[Section] = &[
+    Section { name: "chase", title: "Pointer chases", run: chase::run },
+    Section { name: "predictors", title: "Branch prediction", run: predictors::run },
+];
 
 /// Does `work` for each of `items`, on as many threads, and returns what came of them in their order.
 ///

@@ -138,6 +138,8 @@ impl Plot {
         }
         for (n, series) in self.series.iter().enumerate() {
             let colour = COLOURS[n % COLOURS.len()];
+            // Lines that lie upon each other are all seen: what is drawn first is broader.
+            let width = 2.0 + 1.5 * (self.series.len() - 1 - n) as f64;
             let path: Vec<String> = series
                 .points
                 .iter()
@@ -146,8 +148,8 @@ impl Plot {
             let legend = TOP + 8.0 + 20.0 * n as f64;
             let _ = writeln!(
                 svg,
-                "<path d=\"M{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>\n<path \
-                 d=\"M{:.1} {legend:.1}h22\" stroke=\"{colour}\" stroke-width=\"2\"/>\n<text \
+                "<path d=\"M{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width:.1}\"/>\n<path \
+                 d=\"M{:.1} {legend:.1}h22\" stroke=\"{colour}\" stroke-width=\"{width:.1}\"/>\n<text \
                  x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 path.join("L"),
                 right + 12.0,

@@ -8,6 +8,7 @@ use vpmu::program::Image;
 
 use crate::Result;
 use crate::machine::{Options, run};
+use crate::routine::put;
 
 /// Where chains begin: a multiple of the bytes of a way of every cache.
 pub(super) const BASE: u32 = 0x100_0000;
@@ -252,14 +253,4 @@ fn loads(g: &mut Guest, times: u32) -> guest_tests::Result {
     }
     g.dec(esi)?;
     g.jnz(next)
-}
-
-/// Writes to guest-physical memory before the program begins.
-fn put(image: &mut Image, address: u32, bytes: &[u8]) {
-    let start = (u64::from(address) - image.load_address) as usize;
-    let end = start + bytes.len();
-    if image.bytes.len() < end {
-        image.bytes.resize(end, 0);
-    }
-    image.bytes[start..end].copy_from_slice(bytes);
 }
