@@ -5,8 +5,10 @@
 //! hand from the documents of the parts ([`check::Check`]), and writes its part of `docs/validation.md`.
 //! Nothing here asks the tables of the models: geometries are typed in once more, with their sources.
 
+pub mod cachegrind;
 pub mod chase;
 pub mod check;
+pub mod coherence;
 pub mod document;
 pub mod machine;
 pub mod plot;
@@ -54,6 +56,8 @@ pub struct Section {
 pub const SECTIONS: &[Section] = &[
     Section { name: "chase", title: "Pointer chases", run: chase::run },
     Section { name: "predictors", title: "Branch prediction", run: predictors::run },
+    Section { name: "cachegrind", title: "Cachegrind", run: cachegrind::run },
+    Section { name: "coherence", title: "Coherence", run: coherence::check_lines },
 ];
 
 /// Does `work` for each of `items`, on as many threads, and returns what came of them in their order.

@@ -69,7 +69,7 @@ pub fn run(part: &Part, image: Image, options: Options) -> Result<Outcome> {
     let serial = Serial::default();
     let mut console = Console::to("program".into(), Box::new(serial.clone()));
     let end = machine.run(limits, &mut console)?;
-    let serial = String::from_utf8_lossy(&serial.0.borrow()).into_owned();
+    let serial = serial.text();
     // Code 0 at the debug-exit port is status 1.
     if !matches!(end, End::Exit(1)) {
         return Err(format!("a program on {} ended with {end:?}: {serial}", part.name).into());
@@ -79,7 +79,14 @@ pub fn run(part: &Part, image: Image, options: Options) -> Result<Outcome> {
 
 /// The other end of the serial port.
 #[derive(Clone, Default)]
-struct Serial(Rc<RefCell<Vec<u8>>>);
+pub(crate) struct Serial(Rc<RefCell<Vec<u8>>>);
+
+impl Serial {
+    /// What was written so far.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.borrow()).into_owned()
+    }
+}
 
 impl Write for Serial {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

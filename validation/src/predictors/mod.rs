@@ -23,7 +23,7 @@ from `ppro` to `pm`, as taken branches without an entry are not predicted rightl
 
 /// Rounds that are not counted, and rounds that are.
 const BEFORE: u32 = 256;
-const ROUNDS: u32 = 8192;
+const ROUNDS: u32 = 4096;
 
 /// Periods of the inner loop.
 const PERIODS: [u32; 11] = [2, 3, 4, 5, 6, 8, 9, 16, 64, 65, 96];
@@ -177,7 +177,7 @@ fn patterns(known: &Known) -> Result<Vec<Measured>> {
     ]
     .into_iter()
     .map(|(length, bits, bounds, why)| {
-        let measured = per_round(known, &programs::pattern(bits)?, known.wrong, ROUNDS / 4)?;
+        let measured = per_round(known, &programs::pattern(bits)?, known.wrong, ROUNDS / 16)?;
         let what = format!("sequence of {length}: mispredicted of 32");
         Ok((length, check(known, what, bounds, measured, why)))
     })
@@ -190,7 +190,7 @@ is asked for it. Of 8,192 the standard deviation is 45, or 0.0055; bounds are fo
 ";
 
 fn chance(known: &Known) -> Result<Vec<Measured>> {
-    let rounds = ROUNDS / programs::RANDOM;
+    let rounds = 8192 / programs::RANDOM;
     let measured = per_round(known, &programs::random()?, known.wrong, rounds)?;
     let what = "branches at random: mispredicted of one".to_owned();
     let measured = measured / f64::from(programs::RANDOM);
@@ -212,7 +212,7 @@ fn targets(known: &Known) -> Result<Vec<Measured>> {
     };
     let all = known.targets();
     let measure = |branches: u32, apart: u32, fits: bool, plotted: u32| -> Result<Measured> {
-        let rounds = (1_u32 << 17).div_ceil(branches);
+        let rounds = (1_u32 << 14).div_ceil(branches);
         let routine = programs::taken(branches, apart);
         let unknown = per_round(known, &routine, known.unknown, rounds)? / f64::from(branches);
         let (bounds, why) = if fits {
