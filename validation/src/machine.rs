@@ -9,6 +9,7 @@ use vpmu::boot::memory::RamLayout;
 use vpmu::boot::{self, Payload};
 use vpmu::config::{Config, Limits};
 use vpmu::console::Console;
+use vpmu::engine::soft::Timing;
 use vpmu::machine::{End, Machine};
 use vpmu::program::Image;
 
@@ -24,18 +25,22 @@ pub struct Options {
     pub cpus: u8,
     /// Bytes of memory.
     pub memory: u64,
+    /// Whose clock the time-stamp counter has.
+    pub timing: Timing,
 }
 
 impl Default for Options {
-    /// A processor with 16 MiB.
+    /// A processor with 16 MiB, and a cycle for each instruction.
     fn default() -> Self {
-        Self { cpus: 1, memory: 16 << 20 }
+        Self { cpus: 1, memory: 16 << 20, timing: Timing::Flat }
     }
 }
 
 /// What came of a run.
 pub struct Outcome {
     serial: String,
+    /// Frequency of the processor.
+    pub clock_hz: u64,
 }
 
 impl Outcome {
@@ -64,7 +69,8 @@ pub fn run(part: &Part, image: Image, options: Options) -> Result<Outcome> {
     };
     let ram = RamLayout::new(options.memory, None)?;
     let limits = Limits { timeout: None, instructions: Some(MAX_INSTRUCTIONS) };
-    let config = Config { cpus: options.cpus, limits, ..Config::new(part.name, ram, payload)? };
+    let Options { cpus, timing, .. } = options;
+    let config = Config { cpus, timing, limits, ..Config::new(part.name, ram, payload)? };
     let mut machine = Machine::new(&config)?;
     let serial = Serial::default();
     let mut console = Console::to("program".into(), Box::new(serial.clone()));
@@ -74,7 +80,7 @@ pub fn run(part: &Part, image: Image, options: Options) -> Result<Outcome> {
     if !matches!(end, End::Exit(1)) {
         return Err(format!("a program on {} ended with {end:?}: {serial}", part.name).into());
     }
-    Ok(Outcome { serial })
+    Ok(Outcome { serial, clock_hz: machine.clock_hz() })
 }
 
 /// The other end of the serial port.

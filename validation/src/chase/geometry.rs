@@ -73,6 +73,10 @@ pub(super) struct Geometry {
     /// Data pages of 4 MiB.
     pub(super) large: Array,
     pub(super) replacement: Replacement,
+    /// Cycles of a load that the data cache has, at least and at most.
+    pub(super) latency: (f64, f64),
+    /// Those of one that only the L2 has, if a document tells.
+    pub(super) second_latency: Option<(f64, f64)>,
     pub(super) events: Events,
     /// Where the numbers come from.
     pub(super) source: &'static str,
@@ -92,6 +96,8 @@ const P55C: Geometry = Geometry {
     second_tlb: None,
     large: full(64),
     replacement: Replacement::Unknown,
+    latency: (2.0, 2.2),
+    second_latency: None,
     events: Events {
         data: event(0x03),
         second: None,
@@ -115,6 +121,8 @@ const PPRO: Geometry = Geometry {
     second_tlb: None,
     large: array(2, 4),
     replacement: Replacement::Unknown,
+    latency: (3.0, 3.2),
+    second_latency: None,
     events: Events {
         data: event(0x45),
         second: Some(event(0x0129)),
@@ -130,6 +138,7 @@ const PII: Geometry = Geometry {
     code: array(128, 4),
     data: array(128, 4),
     second: Some(Second { array: array(4096, 4), exclusive: false }),
+    second_latency: Some((15.0, 21.0)),
     source: "descriptors 01h to 04h, 08h, 0Ch, 43h",
     ..PPRO
 };
@@ -137,6 +146,7 @@ const PII: Geometry = Geometry {
 const P6: Geometry = Geometry {
     name: "p6",
     second: Some(Second { array: array(1024, 8), exclusive: false }),
+    second_latency: None,
     source: "descriptors 01h to 04h, 08h, 0Ch, 82h",
     ..PII
 };
@@ -167,6 +177,8 @@ const K7: Geometry = Geometry {
     second_tlb: Some(Second { array: array(64, 4), exclusive: false }),
     large: array(2, 4),
     replacement: Replacement::Lru,
+    latency: (3.0, 3.2),
+    second_latency: None,
     events: Events {
         data: event(0x41),
         second: Some(event(0x1F43)),
@@ -183,6 +195,7 @@ const K8: Geometry = Geometry {
     data_tlb: full(32),
     code_tlb: full(32),
     second_tlb: Some(Second { array: array(128, 4), exclusive: true }),
+    second_latency: Some((11.0, 20.0)),
     large: full(8),
     source: "AMD 25112, appendix A; 8000_0005h FF08FF08h, FF20FF20h, 8000_0006h 42004200h",
     ..K7

@@ -1,5 +1,6 @@
 //! Chains of loads and of jumps: where caches and TLBs end, by the part's own counters.
 
+mod cycles;
 mod expectation;
 mod geometry;
 mod ladder;
@@ -52,6 +53,12 @@ pub fn run(extent: Extent) -> Result<Report> {
         report.checks.extend(ladder.checks);
         report.plots.extend(ladder.plots);
     }
+
+    let cycles = cycles::of_all(extent)?;
+    report.text += "\n### Cycles\n\n";
+    report.text += &cycles.text;
+    report.checks.extend(cycles.checks);
+    report.plots.extend(cycles.plots);
     Ok(report)
 }
 

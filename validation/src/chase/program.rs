@@ -3,7 +3,8 @@
 use guest_tests::msr::{OS, USR};
 use guest_tests::part::Event;
 use guest_tests::{Guest, Part};
-use iced_x86::code_asm::{cr0, cr3, cr4, dword_ptr, eax, ebx, edi, esi};
+use iced_x86::code_asm::{cr0, cr3, cr4, dword_ptr, eax, ebp, ebx, edi, esi};
+use vpmu::engine::soft::Timing;
 use vpmu::program::Image;
 
 use crate::Result;
@@ -124,6 +125,19 @@ impl Chase<'_> {
         (0..events.len()).map(count).collect()
     }
 
+    /// Cycles of a load, by the pipeline's clock, which is that of time while a counter counts `event`; and the
+    /// frequency that they have.
+    ///
+    /// # Errors
+    /// If the program does not run.
+    pub(super) fn cycles(&self, event: Event) -> Result<(f64, u64)> {
+        let image = self.load_program(&[event])?;
+        let options = Options { timing: Timing::Model, ..self.options() };
+        let outcome = run(self.part, image, options)?;
+        let loads = f64::from(self.counted.next_multiple_of(UNROLLED));
+        Ok((outcome.value("cycles 0")? as f64 / loads, outcome.clock_hz))
+    }
+
     /// How often each of `events` occurs in a round of jumps.
     ///
     /// # Errors
@@ -193,8 +207,16 @@ impl Chase<'_> {
                 }
                 stop(g, events)?;
                 start(g, events)?;
+                // What was the time is in EBP, so that no access to memory is counted.
+                g.rdtsc()?;
+                g.mov(ebp, eax)?;
                 loads(g, rounded(self.counted))?;
+                g.rdtsc()?;
+                g.sub(eax, ebp)?;
+                g.mov(ebp, eax)?;
                 stop(g, events)?;
+                g.mov(eax, ebp)?;
+                g.report_eax(&format!("cycles {batch}"))?;
                 for n in 0..events.len() {
                     g.read_msr(g.part.perfctr(n as u32))?;
                     g.report(&format!("event {}", 2 * batch + n))?;
