@@ -53,6 +53,13 @@ const K8: &[Events] = &[
         ("r081:u", "INSTRUCTION_CACHE_MISSES"),
         ("r0c3:u", "RETIRED_MISPREDICTED_BRANCH_INSTRUCTIONS"),
     ],
+    // What pipelines tell, and the cycles that they take.
+    &[
+        ("r0c1:u", "RETIRED_UOPS"),
+        ("r0d1:u", "DISPATCH_STALLS"),
+        ("r087:u", "INSTRUCTION_FETCH_STALL"),
+        ("r0d0:u", "DECODER_EMPTY"),
+    ],
 ];
 
 /// Software Developer's Manual, volume 3 (24319202), appendix A.1. It has two counters.
@@ -64,6 +71,8 @@ const P6: &[Events] = &[
     // What models tell.
     &[("r045:u", "DCU_LINES_IN"), ("r0c5:u", "BR_MISS_PRED_RETIRED")],
     &[("r085:u", "ITLB_MISS"), ("r0e2:u", "BTB_MISSES")],
+    // What pipelines tell.
+    &[("r0c2:u", "UOPS_RETIRED"), ("r0a2:u", "RESOURCE_STALLS")],
 ];
 
 /// Where the first program lies, and how far the next is from it. No other code of the guest is there, so
