@@ -152,6 +152,7 @@ const OF_OTHER_ENGINES: &[(&str, &Engine, &str)] = &[
     ("truth", &Engine::KVM, NOT_RECORDED),
     ("truth", &Engine::KVM_IRQCHIP, NOT_RECORDED),
     ("clock", &Engine::TIMED, NOT_FLAT),
+    ("counter_access::with_a_counter_mask", &Engine::TIMED, NOT_FLAT),
     ("cycles", &Engine::TIMED, NOT_FLAT),
     ("demo::totals_add_up", &Engine::TIMED, NOT_FLAT),
     ("p55c::clocks_and_occurrences", &Engine::TIMED, NOT_FLAT),

@@ -23,10 +23,6 @@ PTLsim's model. Of the others no document at hand says more than that it lies be
 memory. Memory takes two latencies of the DRAM at least, of a row and of a column, which are 15 ns each of
 DDR-400, and 20 ns of PC100 (JEDEC). From above there is no document: 400 ns are an order of magnitude.
 
-Two steps downwards have no explanation yet: `k8` takes less for 4 MiB of pages, where each load misses both TLBs,
-than for 2 MiB, where the second has them; `p55c` takes less for 256 KiB of lines than for 128 KiB, both of
-which only the board's cache has.
-
 ";
 
 /// Loads that are counted at least.
