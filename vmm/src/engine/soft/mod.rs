@@ -536,6 +536,7 @@ fn observed<O: Observer, T>(
         context: demand.counting.then_some(context),
         counted_time: vcpu.cpu.time,
         counted_instructions: vcpu.cpu.retired(),
+        programmed: false,
         overflowed: Pmis::NONE,
     };
     let mut cx = Cx { bus: &mut outside, ram, observer };

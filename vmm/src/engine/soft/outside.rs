@@ -43,6 +43,8 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) counted_time: u64,
     /// The instructions that have been counted, of all since power-on.
     pub(super) counted_instructions: u64,
+    /// The last instruction that was counted has programmed the PMU.
+    pub(super) programmed: bool,
     /// Overflows that a WRMSR caused by its own retirement.
     pub(super) overflowed: Pmis,
 }
@@ -69,6 +71,7 @@ impl Outside<'_, '_> {
             }
             self.counted_time = ends;
             self.counted_instructions += 1;
+            self.programmed = true;
         }
     }
 
@@ -308,6 +311,11 @@ impl Bus for Outside<'_, '_> {
     fn update_counters(&mut self, mut uncounted: Uncounted<'_>) {
         let Some(context) = self.context else { return };
         let (time, retired) = (uncounted.time, uncounted.retired);
+        if std::mem::take(&mut self.programmed) && retired == self.counted_instructions {
+            // Models tell of an instruction when it retires. This one has been counted by the programming that
+            // it began under, and what it is yet to do is not for the one that it leaves.
+            uncounted.observed.modelled.fill(0);
+        }
         let mut stretch = self.stretch(&mut uncounted, context);
         self.counted_instructions = retired;
         self.counted_time = time;
