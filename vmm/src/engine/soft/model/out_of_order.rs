@@ -89,6 +89,8 @@ pub(super) struct OutOfOrder {
     running: Running,
     /// Accesses of a repeated instruction that wait until it is known how many iterations they are of.
     waiting: Vec<DataAccess>,
+    /// A repeated instruction that has iterations of which the pipeline is not told yet, and their elements.
+    stopped: Option<(Prepared, u64)>,
     /// Where it was last told of execution: instructions retired by then, and linear address of the next.
     suspended: (u64, u64),
 }
@@ -120,6 +122,7 @@ impl OutOfOrder {
             delivery: description::delivery(core),
             running: Running::default(),
             waiting: Vec::new(),
+            stopped: None,
             suspended: (0, 0),
         }
     }
@@ -145,6 +148,7 @@ impl OutOfOrder {
     fn clear(&mut self) {
         self.running = Running::default();
         self.waiting.clear();
+        self.stopped = None;
     }
 
     /// The clock by which the running instruction asks caches and bus for something.
@@ -171,6 +175,12 @@ impl OutOfOrder {
     #[inline(always)]
     pub(super) fn begins(&mut self, prepared: &Prepared, address: u64) {
         let Prepared { high_byte, elements_of_iteration, .. } = *prepared;
+        let Running { begun, ref execution, .. } = self.running;
+        if elements_of_iteration != 0 && begun && execution.address == address {
+            // It stopped between two iterations, and goes on.
+            return;
+        }
+        self.stopped = None;
         self.running =
             Running { begun: true, high_byte, elements_of_iteration, ..Running::default() };
         self.running.execution.address = address;
@@ -267,6 +277,8 @@ impl OutOfOrder {
             *elements = 0;
             self.waiting.clear();
         }
+        let elements = self.running.elements;
+        self.stopped = (elements != 0).then_some((*prepared, elements));
     }
 
     fn iterations(&self) -> u64 {
@@ -286,6 +298,7 @@ impl OutOfOrder {
         execution.resync = restart || execution.float_exception;
         self.execute(prepared, occurrences);
         self.running.begun = false;
+        self.stopped = None;
     }
 
     #[inline(always)]
@@ -320,6 +333,11 @@ impl OutOfOrder {
 
     /// An exception or a hardware interrupt was delivered.
     pub(super) fn delivered(&mut self, occurrences: &mut Occurrences) {
+        if let Some((prepared, elements)) = self.stopped.take() {
+            self.running.elements = elements;
+            self.execute(&prepared, occurrences);
+            self.running = Running::default();
+        }
         self.pipeline.execute(&self.delivery, &self.running.execution, occurrences);
         self.clear();
     }

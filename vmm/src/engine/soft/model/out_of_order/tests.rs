@@ -10,8 +10,8 @@ use x86_cpu::features::Features;
 use x86_cpu::insn::Insn;
 use x86_cpu::mode::CodeSize;
 
-use super::OutOfOrder;
 use super::description::{Preparation, Prepared};
+use super::OutOfOrder;
 
 fn prepare(bytes: &[u8]) -> Prepared {
     let mode = Mode::new(CodeSize::Bits32);
@@ -78,5 +78,37 @@ fn iterations_are_taken_in_parts() {
         let (in_parts, once, time) = copied(parts);
         assert_eq!((in_parts, once), (operations, 1));
         assert!(time.abs_diff(cycles) <= 8, "{time} {cycles}");
+    }
+}
+
+/// REP MOVSD of 100 doublewords: a run that ends between two iterations changes nothing; an interrupt there loses
+/// none of those before it, and has the instruction begin again behind it. Of K8, 7 operations once and 2 an iteration.
+#[test]
+fn a_string_that_stops_goes_on() {
+    use pmu_model::Signal;
+    let prepared = prepare(&[0xf3, 0xa5]);
+    let copied = |stops: &[u32], interrupted: bool| {
+        let (mut pipeline, mut occurrences) = (OutOfOrder::new(&K8), Occurrences::default());
+        let mut done = 0;
+        for &n in stops {
+            pipeline.begins(&prepared, 0x40);
+            for (linear, operation) in [(0x1000, Operation::Load), (0x2800, Operation::Store)] {
+                pipeline.running.elements += u64::from(n);
+                pipeline.waiting.push(access(linear + 4 * done, 4, n, operation));
+            }
+            done += u64::from(n);
+            pipeline.iterated(&prepared, &mut occurrences);
+            if interrupted && done < 100 {
+                pipeline.delivered(&mut occurrences);
+            }
+        }
+        pipeline.retired(&prepared, false, &mut occurrences);
+        let fired = occurrences.fired();
+        [Signal::UopRetired, Signal::InsnDecoded].map(|signal| fired[signal.index()])
+    };
+    for stops in [&[100][..], &[64, 36], &[10, 90], &[70, 5, 25], &[1; 100]] {
+        assert_eq!(copied(stops, false), [7 + 200, 1], "{stops:?}");
+        let again = stops.len() as u64 - 1;
+        assert_eq!(copied(stops, true), [7 + 200 + again * (7 + 80), 1 + again], "{stops:?}");
     }
 }
