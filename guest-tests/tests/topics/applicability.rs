@@ -89,6 +89,7 @@ const EXCEPTIONS: &[Exception] = &[
     not("p6", &["p55c", "k7", "k8", "knc"], "one enable bit and signed writes are P6's"),
     not("pairing", P6_FAMILY, "no two pipes in order"),
     not("pairing", &["k7", "k8", "knc"], "no two pipes in order"),
+    not("pipelines", &["p55c", "knc"], "no pipeline that executes out of order"),
     not("pmi", &["p55c"], NO_INT),
     not(
         "pmi::two_overflows_are_two_interrupts",

@@ -59,6 +59,7 @@ files!(
     p55c,
     p6,
     pairing,
+    pipelines,
     pmi,
     pmi_in_halt,
     pmi_priority,
