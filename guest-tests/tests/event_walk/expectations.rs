@@ -3,6 +3,8 @@
 //! "Own code" in a reason is that of the program and of the four instructions behind it, which disable the
 //! counter: some lines that may not be in the instruction cache.
 
+mod pipelines;
+
 /// By how much a program moves an event.
 pub(crate) struct Expectation {
     /// On which parts.
@@ -17,6 +19,16 @@ pub(crate) struct Expectation {
     pub(crate) at_most: u64,
     /// How it is worked out.
     pub(crate) why: &'static str,
+}
+
+/// What the control program moves, and nothing else.
+pub(crate) fn of_control() -> impl Iterator<Item = &'static Expectation> {
+    CONTROL.iter().chain(pipelines::CONTROL)
+}
+
+/// What other programs move.
+pub(crate) fn all() -> impl Iterator<Item = &'static Expectation> {
+    EXPECTATIONS.iter().chain(pipelines::EXPECTATIONS)
 }
 
 type Parts = &'static [&'static str];
@@ -60,8 +72,8 @@ const PAIRS: &str = "16 pairs of additions, MOV with XOR";
 const STARTS: &str =
     "fetch begins anew behind the WRMSR that enables the counter: at most each window";
 
-/// What the control program moves: nothing else.
-pub(crate) const CONTROL: &[Expectation] = &[
+/// What the control program moves, apart from pipelines.
+const CONTROL: &[Expectation] = &[
     exactly(P55C, "INSTRUCTIONS_EXECUTED", "control", 36, SCALE),
     exactly(P55C, "NUMBER_OF_CYCLES_NOT_IN_HLT_STATE", "control", 36, SCALE),
     between(P55C, "CODE_READ", "control", (5, 6), FETCHED),
@@ -106,8 +118,8 @@ const OTHERS: &str =
     "16 lines that another has too, and those by which the processors tell each other";
 const WALKS: &str = "one a page: 1,024 are more than any TLB has";
 
-/// All others.
-pub(crate) const EXPECTATIONS: &[Expectation] = &[
+/// What other programs move, apart from pipelines.
+const EXPECTATIONS: &[Expectation] = &[
     // Intel SDM volume 3, "Performance-Monitoring Events", P6 family: 45h to 47h, 80h, 81h, 85h.
     exactly(P6, "INST_RETIRED", "loads", 262, LOOP),
     exactly(P6, "CPU_CLK_UNHALTED", "loads", 262, "a clock each"),

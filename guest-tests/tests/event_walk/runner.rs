@@ -47,6 +47,8 @@ fn row(part: &Part, select: &Select) -> [u32; 4] {
     let (enabling, value) = enable(part, select);
     match (part.registers, select.counter()) {
         (Registers::P6, 1) => [counter, P6_EVT_SEL1, select.word(part) as u32, value],
+        // One bit enables both: the other one is to count nothing.
+        (Registers::P6, _) => [counter, P6_EVT_SEL1, 0, value],
         _ => [counter, enabling, 0, value],
     }
 }

@@ -3,7 +3,7 @@
 use guest_tests::Part;
 use pmu_model::{Availability, Personality};
 
-use crate::expectations::{self, EXPECTATIONS, Expectation};
+use crate::expectations::{self, Expectation};
 use crate::programs::{self, Program};
 use crate::runner;
 use crate::selects::Select;
@@ -56,13 +56,12 @@ impl Walk {
 
     /// What is expected of `row`.
     pub(crate) fn expected(&self, row: &Row) -> Option<&'static Expectation> {
-        EXPECTATIONS.iter().find(|it| self.concerns(it) && it.event == row.select.name)
+        expectations::all().find(|it| self.concerns(it) && it.event == row.select.name)
     }
 
     /// What the control program is expected to move `row` by, if it moves it.
     pub(crate) fn control(&self, row: &Row) -> Option<&'static Expectation> {
-        let all = expectations::CONTROL;
-        all.iter().find(|it| self.concerns(it) && it.event == row.select.name)
+        expectations::of_control().find(|it| self.concerns(it) && it.event == row.select.name)
     }
 
     /// What `program` moves `row` by.
@@ -100,7 +99,7 @@ impl Walk {
                 complain(format!("{name}: nothing moves it"));
             }
         }
-        for expected in EXPECTATIONS.iter().filter(|expected| self.concerns(expected)) {
+        for expected in expectations::all().filter(|expected| self.concerns(expected)) {
             match self.rows.iter().find(|row| row.select.name == expected.event) {
                 None => complain(format!("{} is expected, and does not count", expected.event)),
                 Some(row) => {

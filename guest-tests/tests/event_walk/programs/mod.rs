@@ -5,9 +5,11 @@ mod code;
 mod data;
 mod dram;
 mod float;
+mod operations;
 mod pages;
 mod processors;
 mod registers;
+mod stalls;
 mod stores;
 mod system;
 
@@ -68,6 +70,8 @@ pub(crate) fn all() -> Vec<Program> {
         stores::PROGRAMS,
         float::PROGRAMS,
         system::PROGRAMS,
+        operations::PROGRAMS,
+        stalls::PROGRAMS,
         processors::PROGRAMS,
     ]
     .concat()
