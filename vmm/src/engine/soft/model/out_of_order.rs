@@ -336,6 +336,9 @@ impl OutOfOrder {
         if let Some((prepared, elements)) = self.stopped.take() {
             self.running.elements = elements;
             self.execute(&prepared, occurrences);
+        }
+        if self.running.elements_of_iteration != 0 {
+            // What is left is of the string, and not of the delivery.
             self.running = Running::default();
         }
         self.pipeline.execute(&self.delivery, &self.running.execution, occurrences);

@@ -10,8 +10,8 @@ use x86_cpu::features::Features;
 use x86_cpu::insn::Insn;
 use x86_cpu::mode::CodeSize;
 
-use super::description::{Preparation, Prepared};
 use super::OutOfOrder;
+use super::description::{Preparation, Prepared};
 
 fn prepare(bytes: &[u8]) -> Prepared {
     let mode = Mode::new(CodeSize::Bits32);
@@ -81,8 +81,9 @@ fn iterations_are_taken_in_parts() {
     }
 }
 
-/// REP MOVSD of 100 doublewords: a run that ends between two iterations changes nothing; an interrupt there loses
-/// none of those before it, and has the instruction begin again behind it. Of K8, 7 operations once and 2 an iteration.
+/// REP MOVSD of 100 doublewords: a run that ends between two iterations changes nothing; an interrupt there
+/// loses none of those before it, and has the instruction begin again behind it. Of K8, 7 operations once and 2
+/// an iteration; 80 of a delivery, which is no instruction.
 #[test]
 fn a_string_that_stops_goes_on() {
     use pmu_model::Signal;
