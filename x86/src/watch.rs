@@ -71,6 +71,8 @@ pub trait Watch {
     fn serialised(&mut self, _cpu: &Cpu, _insn: &Insn) {}
     /// SFENCE or MFENCE retired: the stores before it are finished before one behind it.
     fn fenced(&mut self) {}
+    /// An exception or interrupt is about to be delivered: what is accessed next, it accesses.
+    fn delivering(&mut self) {}
     /// An exception or interrupt was delivered, from the linear address of the interrupted program to
     /// that of the handler.
     fn delivered(&mut self, _delivery: Delivery, _from: u64, _to: u64) {}
@@ -550,6 +552,7 @@ impl<W: Watch> Observer for Watching<W> {
     fn delivering(&mut self, cpu: &Cpu) {
         self.forget();
         self.interrupted_at = cpu.linear_rip();
+        self.watch.delivering();
     }
 
     fn delivered(&mut self, cpu: &Cpu, ram: &Ram, delivery: Delivery) {

@@ -528,6 +528,13 @@ impl Watch for Box<Model> {
         self.system.serialise(running);
     }
 
+    fn delivering(&mut self) {
+        if self.times {
+            let Model { system, processors, running, .. } = &mut **self;
+            processors[*running].pipeline.delivering(system.occurrences(*running));
+        }
+    }
+
     fn delivered(&mut self, _: Delivery, from: u64, to: u64) {
         let running = self.running;
         self.system.interrupted(running, from, to);

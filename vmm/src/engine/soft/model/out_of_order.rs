@@ -101,8 +101,7 @@ struct Running {
     execution: Execution,
     /// It is an instruction.
     begun: bool,
-    /// It has accessed memory, and it has loaded.
-    accessed: bool,
+    /// It has loaded.
     loaded: bool,
     /// See [`Prepared`].
     high_byte: bool,
@@ -220,10 +219,6 @@ impl OutOfOrder {
             self.waiting.push(*access);
             return;
         }
-        if !self.running.begun && !self.running.accessed {
-            self.stores.begin(self.delivery.stores(0));
-        }
-        self.running.accessed = true;
         self.compare(access, loads, stores);
     }
 
@@ -331,16 +326,19 @@ impl OutOfOrder {
         self.empty();
     }
 
-    /// An exception or a hardware interrupt was delivered.
-    pub(super) fn delivered(&mut self, occurrences: &mut Occurrences) {
+    /// An exception or a hardware interrupt is about to be delivered: behind the iterations of a string that are
+    /// finished.
+    pub(super) fn delivering(&mut self, occurrences: &mut Occurrences) {
         if let Some((prepared, elements)) = self.stopped.take() {
             self.running.elements = elements;
             self.execute(&prepared, occurrences);
         }
-        if self.running.elements_of_iteration != 0 {
-            // What is left is of the string, and not of the delivery.
-            self.running = Running::default();
-        }
+        self.clear();
+        self.stores.begin(self.delivery.stores(0));
+    }
+
+    /// It was delivered.
+    pub(super) fn delivered(&mut self, occurrences: &mut Occurrences) {
         self.pipeline.execute(&self.delivery, &self.running.execution, occurrences);
         self.clear();
     }

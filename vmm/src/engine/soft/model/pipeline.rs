@@ -208,6 +208,13 @@ impl Pipeline {
         }
     }
 
+    /// An exception or a hardware interrupt is about to be delivered.
+    pub(super) fn delivering(&mut self, occurrences: &mut Occurrences) {
+        if let Self::OutOfOrder(pipeline) = self {
+            pipeline.delivering(occurrences);
+        }
+    }
+
     /// An exception or a hardware interrupt was delivered.
     pub(super) fn delivered(&mut self, occurrences: &mut Occurrences) {
         match self {

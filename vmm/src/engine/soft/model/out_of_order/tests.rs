@@ -100,6 +100,7 @@ fn a_string_that_stops_goes_on() {
             done += u64::from(n);
             pipeline.iterated(&prepared, &mut occurrences);
             if interrupted && done < 100 {
+                pipeline.delivering(&mut occurrences);
                 pipeline.delivered(&mut occurrences);
             }
         }
@@ -112,4 +113,18 @@ fn a_string_that_stops_goes_on() {
         let again = stops.len() as u64 - 1;
         assert_eq!(copied(stops, true), [7 + 200 + again * (7 + 80), 1 + again], "{stops:?}");
     }
+}
+
+/// What fetching an instruction took is not of the delivery behind it.
+#[test]
+fn a_delivery_has_nothing_of_the_instruction_before_it() {
+    use pmu_model::Signal;
+    let (mut pipeline, mut occurrences) = (OutOfOrder::new(&K8), Occurrences::default());
+    let nop = prepare(&[0x90]);
+    pipeline.begins(&nop, 0);
+    pipeline.fetched(50);
+    pipeline.retired(&nop, false, &mut occurrences);
+    pipeline.delivering(&mut occurrences);
+    pipeline.delivered(&mut occurrences);
+    assert_eq!(occurrences.fired()[Signal::StallIfetch.index()], 50);
 }
