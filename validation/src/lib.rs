@@ -10,6 +10,7 @@ pub mod chase;
 pub mod check;
 pub mod coherence;
 pub mod document;
+pub mod instructions;
 pub mod machine;
 pub mod plot;
 pub mod predictors;
@@ -56,6 +57,7 @@ pub struct Section {
 pub const SECTIONS: &[Section] = &[
     Section { name: "chase", title: "Pointer chases", run: chase::run },
     Section { name: "predictors", title: "Branch prediction", run: predictors::run },
+    Section { name: "instructions", title: "Instructions", run: instructions::run_rows },
     Section { name: "cachegrind", title: "Cachegrind", run: cachegrind::run },
     Section { name: "coherence", title: "Coherence", run: coherence::check_lines },
 ];
