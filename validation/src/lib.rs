@@ -15,6 +15,7 @@ pub mod machine;
 pub mod plot;
 pub mod predictors;
 mod routine;
+pub mod whole;
 
 use check::Check;
 use plot::Plot;
@@ -58,6 +59,7 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "chase", title: "Pointer chases", run: chase::run },
     Section { name: "predictors", title: "Branch prediction", run: predictors::run },
     Section { name: "instructions", title: "Instructions", run: instructions::run_rows },
+    Section { name: "whole", title: "Whole programs", run: whole::run_programs },
     Section { name: "cachegrind", title: "Cachegrind", run: cachegrind::run },
     Section { name: "coherence", title: "Coherence", run: coherence::check_lines },
 ];

@@ -35,13 +35,11 @@ fn live(part: &Part) -> Vec<Live> {
     let events = personality.events.iter();
     let live = personality.live.of(TIER);
     let counting = events.filter(|e| ["live", "partial"].contains(&e.availability(live).name()));
-    // How long a line of the bus is in use depends on where in a clock of the bus the processor's clock is,
-    // and so on the time since power-on, which KVM does not keep by instructions. The clock of P55C's
-    // pipeline, by which its bus is asked, goes only where a counter counts.
+    // How long a line of the bus is in use, and so how long is waited for it, depends on where in a clock of the
+    // bus the processor's clock is, and so on the time since power-on, which KVM does not keep by instructions.
     let lasts_on_the_bus = |e: &&'static EventDef| {
         let foreseen = personality.live.of(Tier::InstructionSet);
-        part.registers != Registers::P55c
-            && e.selected(e.default_umask)
+        e.selected(e.default_umask)
                 .flatten()
                 .any(|&signal| signal.is_level() && !foreseen.contains(signal))
     };
