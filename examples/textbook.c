@@ -93,10 +93,12 @@ static void show(const char *what, void (*body)(void))
 		count(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, body),
 		count(PERF_TYPE_HW_CACHE, l1d_misses, body),
 		count(PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES, body),
+		count(PERF_TYPE_HARDWARE, PERF_COUNT_HW_STALLED_CYCLES_FRONTEND, body),
+		count(PERF_TYPE_HARDWARE, PERF_COUNT_HW_STALLED_CYCLES_BACKEND, body),
 	};
 
 	printf("%-12s", what);
-	for (int n = 0; n < 3; n++) {
+	for (int n = 0; n < 5; n++) {
 		if (counts[n] < 0)
 			printf("%24s", "-");
 		else
@@ -110,7 +112,8 @@ int main(void)
 	memset(matrix, 1, sizeof matrix);
 	for (int n = 0; n < BYTES; n++)
 		bytes[n] = rand() >> 7;
-	printf("%-12s%24s%24s%24s\n", "", "instructions", "L1-dcache-load-misses", "branch-misses");
+	printf("%-12s%24s%24s%24s%24s%24s\n", "", "instructions", "L1-dcache-load-misses", "branch-misses",
+	       "stalled-cycles-frontend", "stalled-cycles-backend");
 	show("rows", by_rows);
 	show("columns", by_columns);
 	show("unsorted", add_large_ones);

@@ -119,15 +119,14 @@ fn rows_and_columns() -> Verdict {
     Ok(())
 }
 
-/// What is missed is waited for: by columns 262,144 words, by rows a sixteenth or an eighth as many lines, of
-/// which each takes longer, since none is in the second level. A miss takes a dozen cycles at least and the
-/// loop four instructions, so that most cycles by columns are stalled.
+/// What is missed is waited for: by columns 262,144 words, by rows a sixteenth or an eighth as many lines, which a
+/// K8 prefetches. How long depends on how much of it overlaps, so that no more is asked than that columns stall
+/// at least twice as long.
 fn stalls_by_rows_and_columns() -> Verdict {
     for (cpu, event) in [("k8", "stalled-cycles-backend"), ("p6", "stalled-cycles-frontend")] {
         let programs = [sum(true).expect("it assembles"), sum(false).expect("it assembles")];
         let [rows, columns] = measure(cpu, event, &programs)?;
         assert!(columns > 2 * rows, "{cpu}: {rows} stalled cycles by rows, {columns} by columns");
-        assert!(columns > 2 * u64::from(ROWS * COLUMNS), "{cpu}: {columns} by columns");
     }
     Ok(())
 }
