@@ -174,7 +174,7 @@ fn p6_live() {
     assert_eq!(codes("ppro"), sorted(&[]));
     assert_eq!(codes("pii"), sorted(&[&mmx[..], &[0xB0, 0xCE]].concat()));
     assert_eq!(codes("p6"), sorted(&[&mmx[..], &[0x07, 0xD8, 0xD9]].concat()));
-    assert_eq!(codes("pm"), sorted(&[&mmx[..], &[0x07, 0xCE]].concat()));
+    assert_eq!(codes("pm"), sorted(&[&mmx[..], &[0x07, 0xCE, 0xD8, 0xD9]].concat()));
 }
 
 /// The comments of Table 6-2: six events are bound to a counter.
