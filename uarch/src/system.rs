@@ -308,6 +308,7 @@ impl System {
         let occurrences = &mut self.occurrences[processor];
         let hits = self.caches.hits(occurrences, processor, physical, bytes, reads, writes);
         if hits && writes {
+            self.notice_written(physical);
             self.notice_code_written(processor);
         }
         hits
