@@ -90,6 +90,7 @@ const EXCEPTIONS: &[Exception] = &[
     not("pairing", P6_FAMILY, "no two pipes in order"),
     not("pairing", &["k7", "k8", "knc"], "no two pipes in order"),
     not("pipelines", &["p55c", "knc"], "no pipeline that executes out of order"),
+    not("pipelines::code_written_before", P6_FAMILY, "no event counts restarts"),
     not("pmi", &["p55c"], NO_INT),
     not(
         "pmi::two_overflows_are_two_interrupts",

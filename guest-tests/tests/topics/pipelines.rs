@@ -10,7 +10,7 @@ use guest_tests::guest::{EFLAGS_CLEAR, EFLAGS_IF, EOI, LVT_NMI, LVTPC};
 use guest_tests::msr::{INT, OS, USR};
 use guest_tests::part::{Event, Registers, event};
 use guest_tests::{Guest, PMI_VECTOR, Part, Result, SCRATCH, run};
-use iced_x86::code_asm::{eax, ecx, edi, esi};
+use iced_x86::code_asm::{byte_ptr, dword_ptr, eax, ecx, edi, esi, esp};
 
 topics!(
     counted_beside_another,
@@ -20,6 +20,7 @@ topics!(
     a_pmi_within_a_string,
     a_halt_and_an_interrupt,
     there_and_back,
+    code_written_before,
 );
 
 /// Of [`Guest::stop`] the MOV, MOV and MOV. WRMSR disables the counter before its operations retire.
@@ -253,5 +254,32 @@ fn there_and_back(part: &'static Part) -> Result {
     let (user, system) = (10 + of.software_interrupt, there + back + STOP);
     let expected = [("none", 0), ("user", user), ("system", system), ("all", user + system)];
     run(part, &image).expect(&expected);
+    Ok(())
+}
+
+/// A write to code that was fetched restarts the pipeline behind itself (AMD 26094, event C7h), and nothing that
+/// is counted later: here it is written while only misses are counted, and in the end while restarts are.
+fn code_written_before(part: &'static Part) -> Result {
+    const DATA_CACHE_MISSES: Event = event(0x41);
+    const RESTARTS: Event = event(0xC7);
+    const NOP: i32 = 0x90;
+    let image = Guest::assemble(part, |g| {
+        let (mut over, mut routine) = (g.create_label(), g.create_label());
+        g.jmp(over)?;
+        g.place(&mut routine)?;
+        g.mov(edi, dword_ptr(esp))?;
+        g.ret()?;
+        g.place(&mut over)?;
+        // Writes to the NOP that it has executed.
+        let write = |g: &mut Guest| {
+            g.call(routine)?;
+            g.nop()?;
+            g.mov(byte_ptr(edi), NOP)
+        };
+        g.count("misses", DATA_CACHE_MISSES, OS, write)?;
+        g.count("nothing", RESTARTS, OS, |g| nops(g, 10))?;
+        g.count("written", RESTARTS, OS, write)
+    })?;
+    run(part, &image).expect(&[("nothing", 0), ("written", 1)]);
     Ok(())
 }

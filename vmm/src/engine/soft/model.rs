@@ -262,6 +262,8 @@ impl Model {
             *ahead = (*ahead).max(clock.saturating_sub(cpu.time));
         }
         if self.times {
+            // What was written while no pipeline was told restarts none.
+            self.system.take_restart(self.running);
             pipeline.resume(cpu);
             let virtual_time = if self.keeps_time { cpu.time + *ahead } else { 0 };
             pipeline.idle_until(virtual_time.max(*clock));
