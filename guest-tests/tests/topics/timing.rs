@@ -34,8 +34,8 @@ fn chain(g: &mut Guest) -> Result {
     g.jnz(turn)
 }
 
-/// Cycles of IMUL r32, r32: gcc's athlon.md for K8 (3) and K7 (5), Fog 29.1 for the P6 family (4), Intel 241430
-/// appendix F for the Pentium (10).
+/// Cycles of IMUL r32, r32: gcc's athlon.md for K8 (3) and K7 (5), Fog 29.1 for the P6 family (4), and for the
+/// Pentium (10) another emulator, 86Box (`codegen_timing_pentium.c`).
 fn latency(part: &Part) -> u64 {
     match part.name {
         "k8" => 3,

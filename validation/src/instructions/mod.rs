@@ -21,7 +21,8 @@ instructions of the loop, and RDTSC, are among what is timed.
 
 Sources: OG8 is AMD 25112 rev. 3.06, GK gcc's `athlon.md`, GC gcc's costs of the part (`k8_cost`,
 `athlon_cost`, `pentiumpro_cost`), GP6 gcc's `ppro.md`, Fog the edition of about 2000 of A. Fog, \"How to
-optimize for the Pentium family of microprocessors\", B86 the tables of Intel 241430 as reprinted there.
+optimize for the Pentium family of microprocessors\", B86 the table of Pentium timings in 86Box
+(`codegen_timing_pentium.c`): another emulator's.
 
 ";
 

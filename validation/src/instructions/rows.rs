@@ -207,17 +207,17 @@ rows! {
         says(AMD, 2.0, "OG8 page 307, GK"), says(P6, 1.0, "GP6"), says(P55C, 1.0, "Fog 28.2"),
     ];
     "PADDD, in a chain", Any, media, |g, _| g.paddd(mm0, mm0), [
-        says(AMD, 2.0, "GK"), says(P6_MMX, 1.0, "GP6"), says(P55C, 1.0, "Intel's rules"),
+        says(AMD, 2.0, "GK"), says(P6_MMX, 1.0, "GP6"), says(P55C, 1.0, "Intel's pairing rules, after AviSynth's"),
     ];
     "PMULLW, in a chain", Any, media, |g, _| g.pmullw(mm0, mm0), [
-        says(AMD, 3.0, "GK"), says(P6_MMX, 3.0, "GP6"), says(P55C, 3.0, "Intel's rules"),
+        says(AMD, 3.0, "GK"), says(P6_MMX, 3.0, "GP6"), says(P55C, 3.0, "Intel's pairing rules, after AviSynth's"),
     ];
     "PMULLW, apart", Any, media, |g, n| match n % 4 {
         0 => g.pmullw(mm1, mm0),
         1 => g.pmullw(mm2, mm0),
         2 => g.pmullw(mm3, mm0),
         _ => g.pmullw(mm4, mm0),
-    }, [says(P6_MMX, 1.0, "GP6"), says(P55C, 1.0, "Intel's rules: not two together")];
+    }, [says(P6_MMX, 1.0, "GP6"), says(P55C, 1.0, "Intel's pairing rules, after AviSynth's: not two together")];
     "ADDSS, in a chain", Sse, floats, |g, _| g.addss(xmm0, xmm1), [
         says(K8, 4.0, "GK"), says(P6_SSE, 3.0, "GP6"),
     ];

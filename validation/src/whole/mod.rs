@@ -20,8 +20,8 @@ machines for programs of this kind (SPEC CPU2000 in user mode, of deater's `dete
 `spec/iiswc2008`): gzip 1.03 cycles an instruction on a Pentium Pro, 1.28 on a Pentium II, 1.19 on a Pentium III,
 1.12 on an Athlon; bzip2 1.26, 1.28, 1.32, 2.75; crafty 1.25, 1.25, 1.14, 0.96. What computes with numbers that
 wait for each other, or divides, takes more; twice the median of all programs (1.46, 1.44, 1.59, 2.25) is what
-nothing that stays in the caches should come to. Of `p55c`, `pm` and `k8` there are no such figures: the bound is
-that of the part before.
+nothing that stays in the caches should come to. Of `p55c`, `pm` and `k8` there are no such figures: they
+have the bounds of `ppro`, `p6` and `k7`.
 
 ";
 

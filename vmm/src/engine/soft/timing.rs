@@ -7,7 +7,7 @@ pub enum Timing {
     /// and retired a cycle, how long buses are busy. Else it is flat.
     ///
     /// Unhalted cycles alone do not ask for the pipeline: kernels count them all the time to watch for
-    /// lockups, and would run at a tenth of the speed.
+    /// lockups, and would run at about a twentieth of the speed.
     #[default]
     Auto,
     /// The pipeline's while anything is counted, or always if the models are always warm. A recorder that
