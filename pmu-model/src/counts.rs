@@ -155,6 +155,18 @@ impl SignalCounts {
         }
     }
 
+    /// Takes away up to `most` occurrences of `signal`: how many.
+    #[inline]
+    pub fn take(&mut self, signal: Signal, most: u64) -> u64 {
+        let count = &mut self.counts[signal.index()];
+        let taken = most.min(*count);
+        *count -= taken;
+        if *count == 0 {
+            self.present = self.present.without(&SignalSet::of(&[signal]));
+        }
+        taken
+    }
+
     /// Adds every count of `other`.
     pub fn add_all(&mut self, other: &SignalCounts) {
         for (signal, n) in other.iter() {

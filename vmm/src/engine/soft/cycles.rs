@@ -72,16 +72,14 @@ impl Cycles {
     /// Puts into the running cycle what belongs there, before so many cycles to come.
     fn fill(&mut self, pmu: &Pmu, to_come: u64) {
         let most = u64::from(pmu.personality().max_events_per_cycle);
-        let mut rest = SignalCounts::new();
-        for (signal, n) in self.left.iter() {
+        let waiting = *self.left.present();
+        for signal in &waiting {
             let room = if signal.is_level() { 1 } else { most };
             let room = room.saturating_sub(self.running.get(signal));
             let waits = if signal.is_level() { 0 } else { most.saturating_mul(to_come) };
-            let here = n.saturating_sub(waits).min(room);
-            self.running.add(signal, here);
-            rest.add(signal, n - here);
+            let due = self.left.get(signal).saturating_sub(waits);
+            self.running.add(signal, self.left.take(signal, due.min(room)));
         }
-        self.left = rest;
     }
 }
 
