@@ -49,9 +49,7 @@ impl FloatCases {
     pub fn has(self, cases: Self) -> bool {
         self.0 & cases.0 == cases.0
     }
-}
 
-impl FloatCases {
     /// Whether any of `cases` is there.
     #[must_use]
     pub fn has_any(self, cases: Self) -> bool {

@@ -37,7 +37,7 @@ mod facts;
 mod far;
 pub mod features;
 pub mod flags;
-pub mod float_cases;
+mod float_cases;
 mod gate;
 mod handler;
 pub mod handover;

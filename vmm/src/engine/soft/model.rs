@@ -12,9 +12,10 @@ use uarch::tlb::{Page, PageSize};
 use uarch::{branch, part::Part};
 use x86_cpu::block::{Code, Translations};
 use x86_cpu::cpu::Cpu;
-use x86_cpu::float_cases::{FloatCases, FloatUnit};
 use x86_cpu::insn::Insn;
-use x86_cpu::observe::{Access, Delivery, Direction, Target, Walk, WalkedEntry};
+use x86_cpu::observe::{
+    Access, Delivery, Direction, FloatCases, FloatUnit, Target, Walk, WalkedEntry,
+};
 use x86_cpu::operation::Operation;
 use x86_cpu::ram::Ram;
 use x86_cpu::timing::CycleCosts;
@@ -86,7 +87,7 @@ pub(super) struct Model {
     /// The first of its [`Processor::epochs`], as last looked at.
     epoch: u64,
     /// Pipelines are told what is executed, and virtual time is that of the running one.
-    times: bool,
+    runs_pipelines: bool,
     keeps_time: bool,
     /// The running pipeline's clock when virtual time was last told.
     told: u64,
@@ -147,7 +148,7 @@ impl Modelling {
             processors: vcpus.iter().map(processor).collect(),
             running: 0,
             epoch: 0,
-            times: false,
+            runs_pipelines: false,
             keeps_time: false,
             told: 0,
             descriptions: Descriptions::new(&part.pipeline),
@@ -187,8 +188,8 @@ impl Modelling {
 
     /// A processor is about to run blocks of a cache of translations.
     pub(super) fn begin(&mut self, vcpu: &Vcpu, board: &Board, detail: Detail, cache: Cache) {
-        self.observer.watch.descriptions.choose(cache as usize);
-        self.observer.watch.times = detail.pipelines;
+        self.observer.watch.descriptions.choose(cache);
+        self.observer.watch.runs_pipelines = detail.pipelines;
         self.observer.watch.keeps_time = detail.keeps_time;
         self.observer.restart();
         let local_apic = board.chipset.irq.lapic(vcpu.id).page();
@@ -207,11 +208,11 @@ impl Modelling {
 
     /// It has run, and what was demanded has been counted.
     pub(super) fn end(&mut self, vcpu: &Vcpu) {
-        let Model { system, running, processors, times, .. } = &mut *self.observer.watch;
+        let Model { system, running, processors, runs_pipelines, .. } = &mut *self.observer.watch;
         system.occurrences(*running).fired().fill(0);
         let processor = &mut processors[*running];
         processor.told_until = (vcpu.cpu.retired(), vcpu.cpu.linear_rip());
-        if *times {
+        if *runs_pipelines {
             processor.pipeline.suspend(&vcpu.cpu);
             processor.clock = processor.pipeline.clock();
         } else {
@@ -258,10 +259,10 @@ impl Model {
     fn set_clock(&mut self, cpu: &Cpu) {
         let processor = &mut self.processors[self.running];
         let Processor { pipeline, clock, ahead, .. } = processor;
-        if self.keeps_time || !self.times {
+        if self.keeps_time || !self.runs_pipelines {
             *ahead = (*ahead).max(clock.saturating_sub(cpu.time));
         }
-        if self.times {
+        if self.runs_pipelines {
             // What was written while no pipeline was told restarts none.
             self.system.take_restart(self.running);
             pipeline.resume(cpu);
@@ -275,7 +276,7 @@ impl Model {
     #[inline(always)]
     fn time(&self, cpu: &Cpu) -> u64 {
         let processor = &self.processors[self.running];
-        if self.times { processor.pipeline.time() } else { cpu.time + processor.ahead }
+        if self.runs_pipelines { processor.pipeline.time() } else { cpu.time + processor.ahead }
     }
 
     /// CR0.CD may have changed.
@@ -378,7 +379,7 @@ impl Watch for Box<Model> {
     #[inline(always)]
     fn entered(&mut self, cpu: &Cpu, block: &impl Code, fetch: &Fetch) {
         self.notice_translations(cpu);
-        if self.times {
+        if self.runs_pipelines {
             self.descriptions.entered(cpu, block);
         }
         let running = self.running;
@@ -390,7 +391,7 @@ impl Watch for Box<Model> {
 
     #[inline(always)]
     fn begins(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn, fetch: impl FnOnce() -> Fetch) -> bool {
-        if self.times {
+        if self.runs_pipelines {
             self.begins_in_pipeline(cpu, ram, insn, &fetch());
             return true;
         }
@@ -403,7 +404,7 @@ impl Watch for Box<Model> {
 
     #[inline(always)]
     fn is_attentive(&self) -> bool {
-        self.times || !self.is_fetched
+        self.runs_pipelines || !self.is_fetched
     }
 
     #[inline(always)]
@@ -412,7 +413,7 @@ impl Watch for Box<Model> {
         let is_simple = target == Target::Memory
             && second_page.is_none()
             && elements == 1
-            && !self.times
+            && !self.runs_pipelines
             && direction != Direction::Touch
             && matches!(
                 kind,
@@ -456,20 +457,20 @@ impl Watch for Box<Model> {
         let running = self.running;
         let transfer = branch::Transfer { from, last, next, to, kind, taken };
         let outcome = self.system.transfer(running, &transfer);
-        if self.times {
+        if self.runs_pipelines {
             self.processors[running].pipeline.branched(taken, outcome);
         }
     }
 
     fn float_cases(&mut self, _: FloatUnit, cases: FloatCases) {
-        if self.times {
+        if self.runs_pipelines {
             let running = self.running;
             self.processors[running].pipeline.assisted(cases);
         }
     }
 
     fn iterated(&mut self, insn: &Insn) {
-        if self.times {
+        if self.runs_pipelines {
             let Model { system, processors, running, descriptions, .. } = &mut **self;
             let pipeline = &mut processors[*running].pipeline;
             pipeline.iterated(descriptions, insn, system.occurrences(*running));
@@ -479,8 +480,8 @@ impl Watch for Box<Model> {
 
     #[inline(never)]
     fn retired(&mut self, cpu: &Cpu, _: &Ram, insn: &Insn) {
-        let Model { system, processors, running, times, descriptions, .. } = &mut **self;
-        if !*times {
+        let Model { system, processors, running, runs_pipelines, descriptions, .. } = &mut **self;
+        if !*runs_pipelines {
             return;
         }
         let restart = system.take_restart(*running);
@@ -531,7 +532,7 @@ impl Watch for Box<Model> {
     }
 
     fn delivering(&mut self) {
-        if self.times {
+        if self.runs_pipelines {
             let Model { system, processors, running, .. } = &mut **self;
             processors[*running].pipeline.delivering(system.occurrences(*running));
         }
@@ -540,7 +541,7 @@ impl Watch for Box<Model> {
     fn delivered(&mut self, _: Delivery, from: u64, to: u64) {
         let running = self.running;
         self.system.interrupted(running, from, to);
-        if self.times {
+        if self.runs_pipelines {
             let Model { system, processors, .. } = &mut **self;
             processors[running].pipeline.delivered(system.occurrences(running));
         }
@@ -571,12 +572,12 @@ impl Model {
     /// Fetches an instruction.
     #[inline(never)]
     fn fetch(&mut self, cpu: &Cpu, ram: &Ram, fetch: &Fetch) {
-        let Self { system, processors, running, times, .. } = self;
+        let Self { system, processors, running, runs_pipelines, .. } = self;
         let tables = Tables { cpu, ram, of: &processors[*running] };
         let Fetch { linear, physical, second_page, len } = *fetch;
         let fetch = system::Fetch { linear, physical, second_page, bytes: len.into() };
         let cycles = system.fetch(*running, &tables, &fetch);
-        if *times {
+        if *runs_pipelines {
             let pipeline = &mut processors[*running].pipeline;
             pipeline.fetched(cycles);
             system.set_time(*running, pipeline.time());
@@ -597,7 +598,7 @@ impl Model {
     /// told.
     #[inline(never)]
     fn access(&mut self, cpu: &Cpu, ram: &Ram, access: &Access, kind: AccessKind) {
-        let Self { system, processors, running, times, internal_page, .. } = self;
+        let Self { system, processors, running, runs_pipelines, internal_page, .. } = self;
         let Access { linear, physical, second_page, bytes, elements, direction, target } = *access;
         match target {
             Target::Port => {
@@ -627,7 +628,7 @@ impl Model {
         let tables = Tables { cpu, ram, of: &processors[*running] };
         let access = DataAccess { linear, physical, second_page, bytes, elements, operation, kind };
         let cycles = system.access(*running, &tables, &access);
-        if *times {
+        if *runs_pipelines {
             let pipeline = &mut processors[*running].pipeline;
             pipeline.accessed(cpu, &access, cycles);
             system.set_time(*running, pipeline.time());

@@ -2,9 +2,11 @@
 
 use x86_cpu::block::Code;
 use x86_cpu::cpu::Cpu;
-use x86_cpu::float_cases::{FloatCases, FloatUnit};
 use x86_cpu::insn::Insn;
-use x86_cpu::observe::{Access, Branch, Counting, Delivery, Facts, Mark, Observed, Observer, Walk};
+use x86_cpu::observe::{
+    Access, Branch, Counting, Delivery, Facts, FloatCases, FloatUnit, Mark, Observed, Observer,
+    Walk,
+};
 use x86_cpu::ram::Ram;
 
 use super::model::ModelObserver;

@@ -22,18 +22,16 @@ use uarch::system::{AccessCycles, DataAccess, Operation};
 use x86_cpu::block::Code;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::effects::Mode;
-use x86_cpu::float_cases::FloatCases;
 use x86_cpu::insn::Insn;
+use x86_cpu::observe::FloatCases;
 
 pub(in crate::engine::soft::model) use self::description::Prepared;
 use self::description::{Blocks, Preparation};
+use super::pipeline::Cache;
 
 /// Iterations of a repeated instruction that the pipeline is told together, so that time goes on while
 /// it runs.
 const ITERATIONS_AT_ONCE: u64 = 64;
-
-/// Caches of translations whose blocks are told apart.
-pub(super) const CACHES: usize = 4;
 
 /// What the pipelines of a machine know of instructions before they execute.
 pub(super) struct Descriptions {
@@ -41,20 +39,26 @@ pub(super) struct Descriptions {
     /// Made when the first block is executed: many runs have none that a pipeline sees.
     preparation: OnceCell<Preparation>,
     /// By cache of translations.
-    blocks: [Blocks; CACHES],
+    blocks: [Blocks; Cache::COUNT],
     /// The cache that is executed from, and the place of the running block in it.
-    cache: usize,
+    cache: Cache,
     place: usize,
 }
 
 impl Descriptions {
     /// Those of a part.
     pub(super) fn new(core: &'static Core) -> Self {
-        Self { core, preparation: OnceCell::new(), blocks: Default::default(), cache: 0, place: 0 }
+        Self {
+            core,
+            preparation: OnceCell::new(),
+            blocks: Default::default(),
+            cache: Cache::Models,
+            place: 0,
+        }
     }
 
     /// Blocks come from this cache of translations.
-    pub(super) fn choose(&mut self, cache: usize) {
+    pub(super) fn choose(&mut self, cache: Cache) {
         self.cache = cache;
     }
 
@@ -63,7 +67,7 @@ impl Descriptions {
     pub(super) fn entered(&mut self, cpu: &Cpu, block: &impl Code) {
         let Self { core, preparation, .. } = self;
         self.place = block.place();
-        self.blocks[self.cache].note(self.place, block.serial(), || {
+        self.blocks[self.cache as usize].note(self.place, block.serial(), || {
             let preparation = preparation.get_or_init(|| Preparation::new(core));
             preparation.block(block, Mode::of(cpu))
         });
@@ -72,7 +76,7 @@ impl Descriptions {
     /// An instruction of the running block.
     #[inline(always)]
     pub(super) fn instruction(&self, insn: &Insn) -> Option<&Prepared> {
-        self.blocks[self.cache].instruction(self.place, insn.index.into())
+        self.blocks[self.cache as usize].instruction(self.place, insn.index.into())
     }
 }
 

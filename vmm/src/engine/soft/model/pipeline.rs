@@ -6,8 +6,8 @@ use uarch::part;
 use uarch::system::{AccessCycles, DataAccess};
 use x86_cpu::block::Code;
 use x86_cpu::cpu::Cpu;
-use x86_cpu::float_cases::FloatCases;
 use x86_cpu::insn::Insn;
+use x86_cpu::observe::FloatCases;
 use x86_cpu::operation::Operation;
 use x86_cpu::ram::Ram;
 use x86_cpu::watch::Fetch;
@@ -36,6 +36,11 @@ pub(in crate::engine::soft) enum Cache {
     RecordedAndTimed,
 }
 
+impl Cache {
+    /// How many there are.
+    pub(super) const COUNT: usize = Self::RecordedAndTimed as usize + 1;
+}
+
 /// What the pipelines of a machine know of instructions before they execute; those in order find it by the
 /// instructions' bytes.
 pub(super) struct Descriptions(Option<Box<out_of_order::Descriptions>>);
@@ -51,7 +56,7 @@ impl Descriptions {
     }
 
     /// Blocks come from this cache of translations.
-    pub(super) fn choose(&mut self, cache: usize) {
+    pub(super) fn choose(&mut self, cache: Cache) {
         if let Some(descriptions) = &mut self.0 {
             descriptions.choose(cache);
         }
