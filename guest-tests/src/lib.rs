@@ -12,8 +12,8 @@
 //! * RDPMC and RDMSR read a counter as it was before they retire.
 //! * On K7 and K8, events C0h, C2h, C4h and C6h count each exception and each interrupt once, beside
 //!   the instructions; at the privilege level that was interrupted. So does 12h of P55C.
-//! * Without a micro-architecture model every instruction takes one cycle; on [`Engine::PRICED`] what
-//!   [`timing`] says.
+//! * Every instruction takes one cycle; on [`Engine::PRICED`] what [`timing`] says, and on [`Engine::TIMED`],
+//!   while anything is counted, what the part's pipeline takes.
 
 pub mod guest;
 pub mod machine;

@@ -17,7 +17,7 @@ topics!(
 );
 
 /// The event, and bytes of a line.
-fn misses(part: &Part) -> (Event, u64) {
+pub(crate) fn misses(part: &Part) -> (Event, u64) {
     match (part.registers, part.name) {
         (Registers::Amd, _) => (event(0x41), 64),
         (Registers::P55c, _) => (event(0x03), 32),
@@ -27,7 +27,7 @@ fn misses(part: &Part) -> (Event, u64) {
 }
 
 /// Reads a byte of each of so many lines from [`SCRATCH`] on.
-fn read_lines(g: &mut Guest, lines: u32, line: u64) -> Result {
+pub(crate) fn read_lines(g: &mut Guest, lines: u32, line: u64) -> Result {
     g.mov(esi, SCRATCH)?;
     g.mov(ecx, lines)?;
     let next = g.here()?;

@@ -5,9 +5,12 @@
 
 use guest_tests::msr::{CMASK_1, CMASK_2, CMASK_3, OS};
 use guest_tests::part::{Event, Registers, event};
-use guest_tests::{Guest, Options, Outcome, Part, Result, SCRATCH, run_with};
-use iced_x86::code_asm::{al, byte_ptr, dword_ptr, eax, ebx, ecx, edx, esi};
+use guest_tests::{Guest, Options, Part, Result, SCRATCH, run_with};
+use iced_x86::code_asm::{dword_ptr, eax, ebx, ecx, edx, esi};
 use vpmu::engine::soft::{Timing, Warm};
+use vpmu::program::Image;
+
+use crate::misses::{misses, read_lines};
 
 topics!(
     a_chain_of_multiplications,
@@ -156,24 +159,10 @@ fn instructions_of_one_cycle(part: &'static Part) -> Result {
 
 /// What is read while nothing is counted is in the cache afterwards if the models are always warm.
 fn warm_caches(part: &'static Part) -> Result {
-    let (misses, line) = match (part.registers, part.name) {
-        (Registers::Amd, _) => (event(0x41), 64),
-        (Registers::P55c, _) => (event(0x03), 32),
-        (_, "pm") => (event(0x45), 64),
-        _ => (event(0x45), 32),
-    };
-    let read = |g: &mut Guest| {
-        g.mov(esi, SCRATCH)?;
-        g.mov(ecx, 64)?;
-        let next = g.here()?;
-        g.mov(al, byte_ptr(esi))?;
-        g.add(esi, line)?;
-        g.dec(ecx)?;
-        g.jnz(next)
-    };
+    let (misses, line) = misses(part);
     let image = Guest::assemble(part, |g| {
-        read(g)?;
-        g.count("misses", misses, OS, read)
+        read_lines(g, 64, line)?;
+        g.count("misses", misses, OS, |g| read_lines(g, 64, line))
     })?;
     run_with(part, &image, Options::DEFAULT).expect(&[("misses", 64)]);
     let warm = Options { warm: Warm::Always, ..Options::DEFAULT };
@@ -181,36 +170,32 @@ fn warm_caches(part: &'static Part) -> Result {
     Ok(())
 }
 
-fn repeated(g: &mut Guest) -> Result {
-    g.mov(esi, SCRATCH)?;
-    g.mov(ecx, 1000)?;
-    g.rep().lodsb()
+/// Counts the cycles of the chain, and of a string.
+fn chain_and_string(part: &'static Part) -> Result<Image> {
+    Guest::assemble(part, |g| {
+        g.count("cycles", part.cycles, OS, |g| {
+            chain(g)?;
+            g.mov(esi, SCRATCH)?;
+            g.mov(ecx, 1000)?;
+            g.rep().lodsb()
+        })
+    })
 }
 
 /// The recorder takes part in nothing: the same cycles as without it, and its own are those that the counter
 /// has counted.
 fn the_record_has_the_same_cycles(part: &'static Part) -> Result {
-    let image = Guest::assemble(part, |g| {
-        g.count("cycles", part.cycles, OS, |g| {
-            chain(g)?;
-            repeated(g)
-        })
-    })?;
-    let run = |recorded| {
+    let image = chain_and_string(part)?;
+    let cycles = |recorded| {
         run_with(part, &image, Options { recorded, ..with(Timing::Model) }).value("cycles")
     };
-    assert_eq!(run(false), run(true));
+    assert_eq!(cycles(false), cycles(true));
     Ok(())
 }
 
 fn two_runs_are_equal(part: &'static Part) -> Result {
-    let image = Guest::assemble(part, |g| {
-        g.count("cycles", part.cycles, OS, |g| {
-            chain(g)?;
-            repeated(g)
-        })
-    })?;
-    let run = || -> Outcome { run_with(part, &image, with(Timing::Model)) };
-    assert_eq!(run().value("cycles"), run().value("cycles"));
+    let image = chain_and_string(part)?;
+    let cycles = || run_with(part, &image, with(Timing::Model)).value("cycles");
+    assert_eq!(cycles(), cycles());
     Ok(())
 }
