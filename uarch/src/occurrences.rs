@@ -4,6 +4,8 @@ use pmu_model::Signal;
 
 /// Most counters that can count occurrences.
 const COUNTERS: usize = 7;
+/// A budget of so many is nearly used up: more than the hits of a block can use.
+const NEAR: u64 = 4096;
 /// In [`Occurrences::counted_by`]: the signal is logged.
 const LOGGED: u8 = 1 << COUNTERS;
 
@@ -22,6 +24,8 @@ pub struct Occurrences {
     /// The counters that have a budget, one bit each.
     budgeted: u8,
     spent: bool,
+    /// A budget is used up, or nearly.
+    near: bool,
     /// Occurrences of logged signals since the log was last taken, by signal.
     log: Vec<(Signal, u64)>,
 }
@@ -34,6 +38,7 @@ impl Default for Occurrences {
             left: [0; COUNTERS],
             budgeted: 0,
             spent: false,
+            near: false,
             log: Vec::new(),
         }
     }
@@ -67,6 +72,7 @@ impl Occurrences {
             if counters >> counter & 1 != 0 {
                 *left = left.saturating_sub(n);
                 self.spent |= *left == 0;
+                self.near |= *left <= NEAR;
             }
         }
     }
@@ -107,6 +113,7 @@ impl Occurrences {
         }
         self.budgeted = 0;
         self.spent = false;
+        self.near = false;
     }
 
     /// Whether a budget is used up.
@@ -114,6 +121,13 @@ impl Occurrences {
     #[must_use]
     pub fn is_spent(&self) -> bool {
         self.spent
+    }
+
+    /// Whether one is used up, or so nearly that the hits of a block could use it up.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_nearly_spent(&self) -> bool {
+        self.near
     }
 }
 

@@ -188,6 +188,13 @@ impl System {
         self.occurrences[processor].is_spent()
     }
 
+    /// Whether one is used up, or so nearly that the hits of a block could use it up.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_nearly_spent(&self, processor: usize) -> bool {
+        self.occurrences[processor].is_nearly_spent()
+    }
+
     /// What follows happens at `time`, in cycles of the processor.
     #[inline(always)]
     pub fn set_time(&mut self, processor: usize, time: u64) {
@@ -402,8 +409,8 @@ impl System {
     ) -> (u64, u64) {
         let cache::Access { physical, memory, kind, .. } = *access;
         let cycles = self.with_caches(processor, |caches, context| match operation {
-            Operation::Load => (caches.load(context, processor, access), 0),
-            Operation::Store => (0, caches.store(context, processor, access)),
+            Operation::Load => (caches.load_beyond(context, processor, access), 0),
+            Operation::Store => (0, caches.store_beyond(context, processor, access)),
             // A locked one is over when memory has it.
             Operation::Modify if kind == Kind::Locked => {
                 (caches.modify(context, processor, access), 0)

@@ -588,15 +588,8 @@ impl Cpu {
         // first one's.
         let entry = self.tlb.entry(self.mmu, linear);
         if entry.is_of(page_of(last)) && entry.host != HostPage::NONE {
-            return cx.observer.accessed(Access {
-                linear,
-                physical: entry.gpa() | linear & (PAGE - 1),
-                second_page: None,
-                bytes: bytes as u32,
-                elements: 1,
-                direction,
-                target: Target::Memory,
-            });
+            let physical = entry.gpa() | linear & (PAGE - 1);
+            return cx.observer.accessed_page(linear, physical, bytes as u32, direction);
         }
         self.tell_wherever(cx, linear, bytes, 1, direction);
     }

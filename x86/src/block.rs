@@ -93,6 +93,8 @@ pub struct Block<O> {
     /// Has an instruction that may fault after it has accessed memory, so that the observer has to take
     /// back the accesses that it counted.
     pub(crate) marks: bool,
+    /// See [`Code::is_quiet`].
+    pub(crate) quiet: bool,
     /// What its instructions are counted as; `None` if none belongs to a class.
     pub(crate) classes: Option<Box<BlockClasses>>,
     /// Guest-physical address of the second page plus one, if the one instruction crosses into it.
@@ -127,6 +129,9 @@ pub trait Code {
     fn second_page(&self) -> Option<u64>;
     /// Whether its bytes came from a device and not from RAM.
     fn is_of_device(&self) -> bool;
+    /// Whether all that its instructions do but the last is accesses of an ordinary kind, behind which they
+    /// cannot fault; the last may do more, but its accesses are such too.
+    fn is_quiet(&self) -> bool;
 }
 
 impl<O> Code for Block<O> {
@@ -180,6 +185,11 @@ impl<O> Code for Block<O> {
     fn is_of_device(&self) -> bool {
         self.gpa & OF_DEVICE != 0
     }
+
+    #[inline(always)]
+    fn is_quiet(&self) -> bool {
+        self.quiet
+    }
 }
 
 impl<O> Block<O> {
@@ -196,6 +206,7 @@ impl<O> Block<O> {
             last_begins: 0,
             ending: Ending::Fall,
             marks: false,
+            quiet: false,
             classes: None,
             second_page: None,
             wraps: false,
@@ -220,6 +231,7 @@ impl<O> Block<O> {
             last_begins: lowered.last_begins,
             ending: lowered.ending,
             marks: lowered.marks,
+            quiet: lowered.quiet,
             classes: lowered.classes,
             second_page: lowered.second_page.and_then(|page| NonZeroU64::new(page + 1)),
             wraps: lowered.wraps,

@@ -142,6 +142,16 @@ pub enum Form {
     MemImm,
 }
 
+impl Form {
+    /// Whether one of the operands is memory.
+    pub(crate) fn has_memory(self) -> bool {
+        match self {
+            Self::None | Self::Reg | Self::RegReg | Self::RegImm => false,
+            Self::Mem | Self::RegMem | Self::MemReg | Self::MemImm => true,
+        }
+    }
+}
+
 /// A file of registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -244,7 +254,7 @@ impl Insn {
     }
 
     /// Whether it is known to make one memory access at most, behind which it cannot fault, so that
-    /// there is never anything to take back; or to take it back itself (RET).
+    /// there is never anything to take back.
     pub(crate) fn accesses_last(&self) -> bool {
         use Operation as Op;
         match self.op {
@@ -253,8 +263,15 @@ impl Insn {
             Op::Add | Op::Or | Op::Adc | Op::Sbb | Op::And | Op::Sub | Op::Xor => true,
             Op::Cmp | Op::Test | Op::Inc | Op::Dec | Op::Neg | Op::Not => true,
             Op::Shl | Op::Shr | Op::Sar | Op::Imul | Op::Lea | Op::Setcc => true,
+            Op::Rol | Op::Ror | Op::Rcl | Op::Rcr | Op::Shld | Op::Shrd | Op::Mul => true,
+            Op::Bt | Op::Bts | Op::Btr | Op::Btc | Op::Bsf | Op::Bsr => true,
             Op::Jcc | Op::Ret | Op::Nop | Op::HintNop => true,
+            // #DE comes when the divisor is there.
+            Op::Div | Op::Idiv => !self.form.has_memory(),
             // They access no memory.
+            Op::Cbw | Op::Cwde | Op::Cdqe | Op::Cwd | Op::Cdq | Op::Cqo | Op::Bswap => true,
+            Op::Clc | Op::Stc | Op::Cmc | Op::Cld | Op::Std | Op::Lahf | Op::Sahf => true,
+            Op::Loop | Op::Loope | Op::Loopne | Op::Jcxz => true,
             Op::Rdmsr | Op::Wrmsr | Op::Rdpmc | Op::Rdtsc => true,
             Op::Lfence | Op::Mfence | Op::Sfence | Op::Clevict0 | Op::Clevict1 => true,
             Op::Prefetch | Op::Prefetchw | Op::Prefetchwt1 | Op::Prefetchnta => true,

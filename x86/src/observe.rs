@@ -54,6 +54,17 @@ pub trait Observer: Sized {
 
     /// The first instruction of a block is about to begin; RIP is its address.
     fn entered(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &impl Code) {}
+    /// Whether it need not be told that instructions of the block that was entered begin and retire, all but
+    /// the last, unless [`Observer::has_pending`] says so behind one.
+    #[inline(always)]
+    fn is_quiet(&self) -> bool {
+        false
+    }
+    /// Whether the instruction that was executed last has done something that waits for its retirement.
+    #[inline(always)]
+    fn has_pending(&self) -> bool {
+        false
+    }
     /// An instruction of the block that was entered last begins: its bytes have been fetched, whatever
     /// becomes of it. One that stops before it has done anything begins again.
     #[inline(always)]
@@ -72,6 +83,19 @@ pub trait Observer: Sized {
     fn delivered(&mut self, _cpu: &Cpu, _ram: &Ram, _delivery: Delivery) {}
     /// An instruction or a delivery accessed memory or a port.
     fn accessed(&mut self, _access: Access) {}
+    /// The same of an access to memory that is all in one page, and of one element.
+    #[inline(always)]
+    fn accessed_page(&mut self, linear: u64, physical: u64, bytes: u32, direction: Direction) {
+        self.accessed(Access {
+            linear,
+            physical,
+            second_page: None,
+            bytes,
+            elements: 1,
+            direction,
+            target: Target::Memory,
+        });
+    }
     /// The processor walked the page tables, because its software TLB had no entry.
     fn walked(&mut self, _walk: &Walk) {}
 

@@ -354,10 +354,20 @@ impl Cpu {
         block: &Block<O>,
         ops: &[Op<O>],
     ) -> Exec<ControlFlow<()>> {
+        let count = ops.len();
         self.regs[usize::from(BLOCK_BASE)] = self.rip;
-        self.alone = ops.len() == 1;
+        self.alone = count == 1;
         if O::FOLLOWS {
             cx.observer.entered(self, cx.ram, block);
+        }
+        let mut ops = ops;
+        if O::MODELS && cx.observer.is_quiet() {
+            let executed = self.execute_quietly(cx, block, ops)?;
+            if self.leave {
+                self.finish_first(cx, block, executed);
+                return Ok(ControlFlow::Break(()));
+            }
+            ops = &ops[executed..];
         }
         for op in ops {
             if O::FOLLOWS {
@@ -388,9 +398,57 @@ impl Cpu {
         if SIMPLE {
             self.finish(cx, block);
         } else {
-            self.finish_first(cx, block, ops.len());
+            self.finish_first(cx, block, count);
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Executes instructions that a block begins with, of which the observer need not be told each but the
+    /// last: up to where it wants to be, or where the run is to end. How many.
+    #[inline(always)]
+    fn execute_quietly<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        block: &Block<O>,
+        ops: &[Op<O>],
+    ) -> Exec<usize> {
+        let Some((last, others)) = ops.split_last() else { return Ok(0) };
+        for (n, op) in others.iter().enumerate() {
+            self.execute_quiet(cx, block, op)?;
+            if cx.observer.has_pending() {
+                cx.observer.retired(self, cx.ram, block, &op.insn);
+                self.leave |= cx.observer.is_spent();
+                if !cx.observer.is_quiet() {
+                    return Ok(n + 1);
+                }
+            }
+            if self.leave {
+                return Ok(n + 1);
+            }
+        }
+        self.execute_quiet(cx, block, last)?;
+        cx.observer.retired(self, cx.ram, block, &last.insn);
+        self.leave |= cx.observer.is_spent();
+        Ok(ops.len())
+    }
+
+    /// Executes an instruction that has accessed nothing when it faults, but may have walked page tables.
+    #[inline(always)]
+    fn execute_quiet<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        block: &Block<O>,
+        op: &Op<O>,
+    ) -> Exec<()> {
+        if let Err(stop) = (op.run)(self, cx, &op.insn) {
+            if stop.exception().is_some() || stop == Stop::ALONE {
+                let mark = cx.observer.mark();
+                cx.observer.roll_back(mark);
+            }
+            self.stopped(cx, block, usize::from(op.insn.index), stop);
+            return Err(stop);
+        }
+        Ok(())
     }
 
     /// Lets the cycles pass that a model tells.

@@ -13,7 +13,7 @@ use crate::{
     cpu::Cpu,
     facts::{Counting, Mark},
     float_cases::{FloatCases, FloatUnit},
-    insn::{Form, Insn, seg},
+    insn::{Form, Insn},
     mode::CodeSize,
     observe::{Access, Delivery, Direction, Observed, Observer, Target, Walk},
     operation::Operation,
@@ -32,10 +32,18 @@ pub trait Watch {
     /// one does not go on to it.
     fn entered(&mut self, _cpu: &Cpu, _block: &impl Code, _fetch: &Fetch) {}
     /// Whether it is to be told when the instructions of the block that was entered begin and retire. If not,
-    /// [`Watch::begins`] and [`Watch::retired`] are not called.
+    /// [`Watch::begins`], [`Watch::fetched`] and [`Watch::retired`] are not called; it may then not be spent by
+    /// what [`Watch::finds`] notes in a block. Asked again behind an instruction of which it was told.
     #[inline(always)]
     fn is_attentive(&self) -> bool {
         true
+    }
+    /// An access of the running instruction, to memory in one page and by an ordinary operand, that is certain:
+    /// told at once instead of by [`Watch::accessed`], if the model has nothing to do for it but to note that
+    /// it finds what it expects. Whether it does. Only asked where it is not attentive.
+    #[inline(always)]
+    fn finds(&mut self, _linear: u64, _physical: u64, _bytes: u32, _direction: Direction) -> bool {
+        false
     }
     /// An instruction begins, of which nothing more may come: it may fault, or stop and begin again.
     /// Whether it did anything of which [`Watch::is_spent`] may tell. What is fetched is computed where it
@@ -212,41 +220,6 @@ pub struct ExecutionContext {
     pub code: CodeSize,
 }
 
-/// The state of a processor that its [`ExecutionContext`] follows from, as it is: quick to compare.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct ContextState {
-    cr0: u64,
-    cr3: u64,
-    efer: u64,
-    code_attributes: u16,
-    cpl: u8,
-}
-
-impl ContextState {
-    /// That of no processor.
-    const NONE: Self = Self { cr0: 0, cr3: 0, efer: 0, code_attributes: 0, cpl: u8::MAX };
-
-    /// Whether a processor is in this state still. All of it is looked at, with one branch: it mostly is.
-    #[inline(always)]
-    fn is_of(&self, cpu: &Cpu) -> bool {
-        let now = Self::of(cpu);
-        let registers = self.cr0 ^ now.cr0 | self.cr3 ^ now.cr3 | self.efer ^ now.efer;
-        let rest = self.code_attributes ^ now.code_attributes | u16::from(self.cpl ^ now.cpl);
-        registers | u64::from(rest) == 0
-    }
-
-    #[inline(always)]
-    fn of(cpu: &Cpu) -> Self {
-        Self {
-            cr0: cpu.cr0,
-            cr3: cpu.cr3,
-            efer: cpu.efer,
-            code_attributes: cpu.segments[usize::from(seg::CS)].attributes,
-            cpl: cpu.cpl,
-        }
-    }
-}
-
 impl ExecutionContext {
     fn of(cpu: &Cpu) -> Self {
         let cr3 = cpu.paging().then(|| cpu.cr3());
@@ -272,8 +245,6 @@ pub struct Watching<W> {
     /// What the model said when it was last asked: it is asked where it was told anything.
     spent: bool,
     context: Option<ExecutionContext>,
-    /// The state that `context` is of.
-    context_state: ContextState,
     /// Where the program was interrupted.
     interrupted_at: u64,
     /// Taken branches so far.
@@ -293,7 +264,6 @@ impl<W: Watch> Watching<W> {
             entered: Fetch::default(),
             spent: false,
             context: None,
-            context_state: ContextState::NONE,
             interrupted_at: 0,
             taken: 0,
         }
@@ -303,8 +273,8 @@ impl<W: Watch> Watching<W> {
     pub fn restart(&mut self) {
         self.counting = Counting::default();
         self.spent = false;
+        self.state &= !IN_CONTEXT;
         self.context = None;
-        self.context_state = ContextState::NONE;
     }
 
     /// Reports the accesses and walks that have become certain. `kind` says of which kind an access is.
@@ -370,12 +340,6 @@ impl<W: Watch> Watching<W> {
         self.spent = self.watch.is_spent();
     }
 
-    /// Whether there are accesses or walks that are not yet certain.
-    #[inline(always)]
-    fn has_pending(&self) -> bool {
-        W::SEES_ADDRESSES && self.state & PENDING != 0
-    }
-
     /// Forgets what did not become certain.
     fn forget(&mut self) {
         self.accesses.clear();
@@ -397,17 +361,11 @@ impl<W: Watch> Watching<W> {
         }
     }
 
-    #[inline(always)]
-    fn report_changes(&mut self, cpu: &Cpu) {
-        if !self.context_state.is_of(cpu) {
-            self.report_context(cpu);
-        }
-    }
-
+    /// Something has been executed that may have changed the context, or nothing was reported yet.
     #[cold]
     #[inline(never)]
-    fn report_context(&mut self, cpu: &Cpu) {
-        self.context_state = ContextState::of(cpu);
+    fn report_changes(&mut self, cpu: &Cpu) {
+        self.state |= IN_CONTEXT;
         let now = ExecutionContext::of(cpu);
         if self.context != Some(now) {
             self.context = Some(now);
@@ -434,6 +392,9 @@ impl<W: Watch> Watching<W> {
         }
         if self.has_pending() {
             self.report_of(cpu, ram, block, insn);
+            if self.watch.is_attentive() {
+                self.state = self.state & !QUIET | ATTENTIVE;
+            }
         }
         if traits & TRANSFERS != 0
             && let Some(kind) = transfer(insn)
@@ -447,12 +408,17 @@ impl<W: Watch> Watching<W> {
         if self.state & ATTENTIVE != 0 {
             self.watch.retired(cpu, ram, insn);
         }
+        if traits & CHANGES_CONTEXT != 0 {
+            self.state &= !IN_CONTEXT;
+        }
         if traits & SERIALISES != 0 {
             self.watch.serialised(cpu, insn);
         } else if traits & FENCES != 0 {
             self.watch.fenced();
         }
-        self.spent = self.watch.is_spent();
+        if self.state & ATTENTIVE != 0 || traits & SERIALISES != 0 {
+            self.spent = self.watch.is_spent();
+        }
     }
 
     /// A prefetch and CLFLUSH access nothing; what they name is asked for here.
@@ -509,7 +475,9 @@ impl<W: Watch> Observer for Watching<W> {
 
     #[inline]
     fn entered(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code) {
-        self.report_changes(cpu);
+        if self.state & IN_CONTEXT == 0 {
+            self.report_changes(cpu);
+        }
         // What is pending are walks for the fetch, which belong to no instruction's accesses. The
         // fetch has succeeded, so they are certain.
         if self.has_pending() {
@@ -522,15 +490,28 @@ impl<W: Watch> Observer for Watching<W> {
             len: u16::try_from(block.bytes()).unwrap_or(u16::MAX),
         };
         self.watch.entered(cpu, block, &self.entered);
-        self.state &= !ATTENTIVE;
-        if self.watch.is_attentive() {
-            self.state |= ATTENTIVE;
+        self.taken = self.counting.committed().taken;
+        self.state &= !(ATTENTIVE | QUIET);
+        if !self.watch.is_attentive() {
+            self.spent = false;
+            self.state |= if block.is_quiet() && self.state & FETCHED == 0 { QUIET } else { 0 };
+            return;
         }
+        self.state |= ATTENTIVE;
         if W::MODELS {
             // What the fetch of the block did ends the run behind its first instruction.
             self.spent = self.watch.is_spent();
         }
-        self.taken = self.counting.committed().taken;
+    }
+
+    #[inline(always)]
+    fn is_quiet(&self) -> bool {
+        self.state & QUIET != 0
+    }
+
+    #[inline(always)]
+    fn has_pending(&self) -> bool {
+        W::SEES_ADDRESSES && self.state & PENDING != 0
     }
 
     #[inline(always)]
@@ -551,6 +532,7 @@ impl<W: Watch> Observer for Watching<W> {
 
     fn delivering(&mut self, cpu: &Cpu) {
         self.forget();
+        self.state &= !(QUIET | IN_CONTEXT);
         self.interrupted_at = cpu.linear_rip();
         self.watch.delivering();
     }
@@ -560,6 +542,23 @@ impl<W: Watch> Observer for Watching<W> {
         self.watch.delivered(delivery, self.interrupted_at, cpu.linear_rip());
         self.report_changes(cpu);
         self.spent = self.watch.is_spent();
+    }
+
+    #[inline(always)]
+    fn accessed_page(&mut self, linear: u64, physical: u64, bytes: u32, direction: Direction) {
+        let at_once = self.state & (QUIET | PENDING) == QUIET;
+        if at_once && self.watch.finds(linear, physical, bytes, direction) {
+            return;
+        }
+        self.accessed(Access {
+            linear,
+            physical,
+            second_page: None,
+            bytes,
+            elements: 1,
+            direction,
+            target: Target::Memory,
+        });
     }
 
     #[inline(always)]
@@ -612,6 +611,10 @@ const SINGLE: u8 = 1 << 3;
 const ATTENTIVE: u8 = 1 << 1;
 /// The fetch of the running instruction was reported, with finished iterations.
 const FETCHED: u8 = 1 << 2;
+/// The context is the one that was last reported: nothing has been executed since that may change it.
+const IN_CONTEXT: u8 = 1 << 5;
+/// The model is not told of each instruction of the block, and accesses are certain at once.
+const QUIET: u8 = 1 << 4;
 
 /// It names memory that it does not access.
 const TOUCHES: u8 = 1 << 0;
@@ -621,6 +624,8 @@ const TRANSFERS: u8 = 1 << 1;
 const SERIALISES: u8 = 1 << 2;
 /// Stores behind it wait for those before it: SFENCE and MFENCE.
 const FENCES: u8 = 1 << 3;
+/// What follows may run in another context.
+const CHANGES_CONTEXT: u8 = 1 << 4;
 
 /// What an operation has to report beside its accesses: nothing, for most.
 static TRAITS: [u8; Operation::ALL.len()] = {
@@ -635,7 +640,10 @@ static TRAITS: [u8; Operation::ALL.len()] = {
             traits[n] |= TRANSFERS;
         }
         if op.is_serialising() {
-            traits[n] |= SERIALISES;
+            traits[n] |= SERIALISES | CHANGES_CONTEXT;
+        }
+        if is_far(op) {
+            traits[n] |= CHANGES_CONTEXT;
         }
         if matches!(op, Operation::Sfence | Operation::Mfence) {
             traits[n] |= FENCES;
@@ -644,6 +652,26 @@ static TRAITS: [u8; Operation::ALL.len()] = {
     }
     traits
 };
+
+/// Whether an instruction has more to report than accesses.
+pub(crate) fn reports_more(op: Operation) -> bool {
+    TRAITS[op as usize] != 0
+}
+
+/// Whether the accesses of an instruction are of kinds that a cache treats as those of any operand.
+pub(crate) fn accesses_plainly(insn: &Insn, class: Class) -> bool {
+    use AccessKind as Kind;
+    let is_plain = |direction| {
+        matches!(kind(insn, direction, class), Kind::Plain | Kind::Stack | Kind::String | Kind::Mmx)
+    };
+    is_plain(Direction::Load) && is_plain(Direction::Store) && is_plain(Direction::Modify)
+}
+
+/// Whether an operation transfers control to where the code segment may be another one.
+const fn is_far(op: Operation) -> bool {
+    use TransferKind as T;
+    matches!(transfer_of(op, true), Some(T::FarCall | T::FarReturn | T::Far))
+}
 
 /// Whether an operation names memory that it does not access.
 const fn touches(op: Operation) -> bool {

@@ -113,7 +113,7 @@ impl Predictor {
     }
 
     /// A control transfer retired. To be called for each, in program order.
-    #[inline(always)]
+    #[inline(never)]
     pub fn transfer(&mut self, transfer: &Transfer, occurrences: &mut Occurrences) -> Outcome {
         let false_entries = self.run_up_to(transfer.from, occurrences);
         self.run_start = transfer.destination();

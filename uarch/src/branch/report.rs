@@ -39,7 +39,7 @@ impl Predictor {
     }
 
     /// Those of a rightly predicted near transfer with an entry in the target buffer, which is no return.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn report_predicted_hit(&self, transfer: &Transfer, occurrences: &mut Occurrences) {
         if self.geometry.reports.target_buffer_hits {
             occurrences.fire(Signal::BtbHit, 1);

@@ -97,7 +97,12 @@ impl LineArray {
     fn find_older(&self, number: u64) -> Option<usize> {
         let first = self.set(number) << self.ways_log2;
         let ways = &self.entries[first..first + (1 << self.ways_log2)];
-        ways.iter().position(|entry| entry >> LINE_SHIFT == number).map(|way| first | way)
+        let way = match ways {
+            // Without branches: which way it is nobody can foresee.
+            [a, b, c, d] => way_of([a, b, c, d].map(|entry| entry >> LINE_SHIFT == number)),
+            _ => ways.iter().position(|entry| entry >> LINE_SHIFT == number),
+        };
+        way.map(|way| first | way)
     }
 
     /// Where a line is, which is used: it becomes the last of its set to be replaced.
@@ -240,6 +245,13 @@ impl LineArray {
             }
         }
     }
+}
+
+/// The first way that is the one.
+#[inline(always)]
+fn way_of(is: [bool; 4]) -> Option<usize> {
+    let set = is.iter().rev().fold(0, |set, &is| set << 1 | u32::from(is));
+    (set != 0).then_some(set.trailing_zeros() as usize)
 }
 
 #[cfg(test)]

@@ -119,7 +119,19 @@ impl Caches {
         {
             return 0;
         }
-        occurrences.fire(Signal::L1dAccess, granules(physical, bytes));
+        self.load_beyond(context, processor, access)
+    }
+
+    /// A read of data for which [`Caches::load_hits`] does not hold. Cycles.
+    #[inline]
+    pub fn load_beyond(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        access: &Access,
+    ) -> u64 {
+        let accesses = granules(access.physical, access.bytes);
+        context.occurrences[processor].fire(Signal::L1dAccess, accesses);
         self.load_lines(context, processor, access)
     }
 
@@ -157,7 +169,19 @@ impl Caches {
         {
             return 0;
         }
-        occurrences.fire(Signal::L1dAccess, granules(physical, bytes));
+        self.store_beyond(context, processor, access)
+    }
+
+    /// A write of data for which [`Caches::store_hits`] does not hold. Cycles, for which nobody need wait.
+    #[inline]
+    pub fn store_beyond(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        access: &Access,
+    ) -> u64 {
+        let accesses = granules(access.physical, access.bytes);
+        context.occurrences[processor].fire(Signal::L1dAccess, accesses);
         self.store_lines(context, processor, access)
     }
 

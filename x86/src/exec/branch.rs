@@ -7,7 +7,7 @@ use iced_x86::{Code, Instruction, OpKind};
 
 use super::{
     by_condition, condition, conditions, next, operands,
-    stack::{by_stack, move_stack, peek, push_value, stack_access, stacks},
+    stack::{by_stack, move_stack, push_value, stack_access, stack_fault, stack_top, stacks},
 };
 use crate::{
     access::is_canonical,
@@ -186,9 +186,10 @@ fn call_mem<O: Observer, T: Word, S: Word>(
 
 /// RET: `imm` is how much more than the return address it pops.
 fn ret<O: Observer, T: Word, S: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    let mark = cx.observer.mark();
-    let ip = peek::<O, T, S>(cpu, cx, insn)?.to_u64();
-    let ip = target::<T>(cpu, ip).inspect_err(|_| cx.observer.roll_back(mark))?;
+    let linear = stack_top::<T, S>(cpu, insn)?;
+    let ip = cpu.load_part::<O, T>(cx, linear).map_err(stack_fault)?.to_u64();
+    let ip = target::<T>(cpu, ip)?;
+    cpu.count_load(cx, linear, T::BYTES as u64);
     move_stack::<S>(cpu, T::BYTES as i64 + insn.imm as i64);
     cpu.rip = ip;
     cpu.slot = INDIRECT;

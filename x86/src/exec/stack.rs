@@ -82,9 +82,16 @@ fn stack_linear<S: Word>(
     }
 }
 
+/// The linear address of the word on top of the stack, which is read.
+#[inline(always)]
+pub(super) fn stack_top<T: Word, S: Word>(cpu: &Cpu, insn: &Insn) -> Exec<u64> {
+    let offset = cpu.reg::<u64>(gpr::RSP);
+    stack_linear::<S>(cpu, insn, wrap::<S>(offset), T::BYTES, false)
+}
+
 /// A stack address that is not canonical raises #SS(0).
 #[cold]
-fn stack_fault(stop: Stop) -> Stop {
+pub(super) fn stack_fault(stop: Stop) -> Stop {
     if stop == Stop::GP0 { Stop::SS0 } else { stop }
 }
 

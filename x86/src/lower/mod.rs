@@ -21,7 +21,7 @@ use crate::{
     operation::{Family, Operation},
     simd,
     timing::CycleCosts,
-    x87,
+    watch, x87,
 };
 
 /// How a lowered instruction leaves its block.
@@ -421,6 +421,8 @@ pub(crate) struct LoweredBlock {
     pub(crate) ending: Ending,
     /// Has an instruction whose accesses may have to be taken back when it faults.
     pub(crate) marks: bool,
+    /// See [`crate::block::Code::is_quiet`].
+    pub(crate) quiet: bool,
     /// What its instructions are counted as; `None` if none belongs to a class.
     pub(crate) classes: Option<Box<BlockClasses>>,
     /// Guest-physical address of the second page, if the one instruction crosses into it.
@@ -448,6 +450,8 @@ pub(crate) fn lower_block(
     let mut cycles: u16 = 0;
     let mut classes: Vec<Class> = Vec::new();
     let mut marks = false;
+    let mut quiet = true;
+    let mut last_reports = false;
     let mut ending = Ending::Through;
     while insns.len() < most && at < in_page {
         let (i, too_long) = match decode(&l.features, l.code, &code[at..], at as u64) {
@@ -474,6 +478,8 @@ pub(crate) fn lower_block(
         cycles += u16::from((cycle_costs.instruction)(&insn));
         classes.push(class);
         marks |= !insn.accesses_last();
+        quiet &= !last_reports && insn.accesses_last() && watch::accesses_plainly(&insn, class);
+        last_reports = watch::reports_more(insn.op);
         insns.push(insn);
         match end {
             End::Next => {}
@@ -495,6 +501,7 @@ pub(crate) fn lower_block(
         last_begins: l.before,
         ending,
         marks,
+        quiet,
         classes: BlockClasses::new(classes),
         second_page: if at > in_page { second_page } else { None },
         wraps,

@@ -21,6 +21,7 @@ mod memory;
 mod models;
 mod ports;
 mod protected;
+mod quiet;
 mod random;
 mod real;
 mod segments;

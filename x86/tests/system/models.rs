@@ -71,10 +71,10 @@ fn run(program: &[u8], misses: u64, steps: u64) -> (bool, Place) {
 }
 
 /// A deterministic source of numbers.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

@@ -94,6 +94,10 @@ pub(super) struct Model {
     descriptions: Descriptions,
     /// The instructions of the running block have been fetched, all at once.
     is_fetched: bool,
+    /// The access that is told next was no hit when it was made: [`Watch::finds`].
+    has_missed: bool,
+    /// [`Processor::ahead`] of the running one.
+    ahead: u64,
     /// Guest-physical address of the page of the running processor's local APIC, if accesses to it stay
     /// in the processor.
     internal_page: Option<u64>,
@@ -153,6 +157,8 @@ impl Modelling {
             told: 0,
             descriptions: Descriptions::new(&part.pipeline),
             is_fetched: false,
+            has_missed: false,
+            ahead: 0,
             internal_page: None,
         };
         let live = vcpus.first().map(|vcpu| &vcpu.pmu.personality().live);
@@ -262,6 +268,7 @@ impl Model {
         if self.keeps_time || !self.runs_pipelines {
             *ahead = (*ahead).max(clock.saturating_sub(cpu.time));
         }
+        self.ahead = *ahead;
         if self.runs_pipelines {
             // What was written while no pipeline was told restarts none.
             self.system.take_restart(self.running);
@@ -275,8 +282,11 @@ impl Model {
     /// The same while it runs.
     #[inline(always)]
     fn time(&self, cpu: &Cpu) -> u64 {
-        let processor = &self.processors[self.running];
-        if self.runs_pipelines { processor.pipeline.time() } else { cpu.time + processor.ahead }
+        if self.runs_pipelines {
+            self.processors[self.running].pipeline.time()
+        } else {
+            cpu.time + self.ahead
+        }
     }
 
     /// CR0.CD may have changed.
@@ -404,15 +414,30 @@ impl Watch for Box<Model> {
 
     #[inline(always)]
     fn is_attentive(&self) -> bool {
-        self.runs_pipelines || !self.is_fetched
+        self.runs_pipelines || !self.is_fetched || self.system.is_nearly_spent(self.running)
+    }
+
+    #[inline(always)]
+    fn finds(&mut self, linear: u64, physical: u64, bytes: u32, direction: Direction) -> bool {
+        let (reads, writes) = match direction {
+            Direction::Load => (true, false),
+            Direction::Store => (false, true),
+            Direction::Modify => (true, true),
+            Direction::Touch => return false,
+        };
+        let hits = self.system.access_hits(self.running, linear, physical, bytes, reads, writes);
+        self.has_missed = !hits;
+        hits
     }
 
     #[inline(always)]
     fn accessed(&mut self, cpu: &Cpu, ram: &Ram, access: &Access, kind: AccessKind) {
         let Access { linear, physical, second_page, bytes, elements, direction, target } = *access;
+        let has_missed = std::mem::take(&mut self.has_missed);
         let is_simple = target == Target::Memory
             && second_page.is_none()
             && elements == 1
+            && !has_missed
             && !self.runs_pipelines
             && direction != Direction::Touch
             && matches!(
