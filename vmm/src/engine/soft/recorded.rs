@@ -70,7 +70,7 @@ impl Observer for Recorded {
         for (signal, n) in self.models.watch.log() {
             self.recorder.fired(insn, signal, n);
         }
-        self.recorder.retired(cpu, ram, block, insn);
+        self.recorder.instruction_retired(cpu.time + self.recorder.told, insn);
     }
 
     fn interrupted(&mut self, cpu: &Cpu, insn: &Insn) {

@@ -5,32 +5,54 @@ use x86_cpu::insn::Insn;
 use x86_cpu::operation::Operation;
 
 use super::Recorder;
-use super::contexts::{Call, Return, Slot};
+use super::contexts::{Call, Return};
 use super::records::{Callee, Where};
+use super::stacks::Slot;
 use crate::truth::Entered;
 
-/// Whether an instruction is a near transfer: it changes neither the privilege nor the address space.
-pub(super) fn is_near(op: Operation) -> bool {
-    is_jump(op) || matches!(op, Operation::Call | Operation::Ret)
+/// What the last instruction of a block does.
+///
+/// The near transfers change neither the privilege nor the address space, and each is a branch: the number
+/// of executions is that of branches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// A jump to a place in the same function, or to another function instead of this one.
+    Jump,
+    /// The same, which may also not be taken.
+    Conditional,
+    /// A near call, with the offsets of its first byte and of the next instruction in the block.
+    Call { start: u16, end: u16 },
+    /// A near return, which pops so many bytes.
+    Return { popped: u64 },
+    /// A far return, which may go to another stack, so that where it begins says where its return address
+    /// is.
+    FarReturn,
+    /// Anything else.
+    Other,
 }
 
-/// Whether an instruction goes to a place in the same function, or to another instead of this one.
-pub(super) fn is_jump(op: Operation) -> bool {
-    matches!(
-        op,
-        Operation::Jcc
-            | Operation::Jmp
+impl Ending {
+    pub(super) fn of(insn: &Insn) -> Self {
+        match insn.op {
+            Operation::Jmp => Self::Jump,
+            Operation::Jcc
             | Operation::Jcxz
             | Operation::Loop
             | Operation::Loope
-            | Operation::Loopne
-    )
-}
+            | Operation::Loopne => Self::Conditional,
+            Operation::Call => Self::Call { start: insn.start(), end: insn.end },
+            Operation::Ret => {
+                Self::Return { popped: insn.imm.wrapping_add(insn.size.bytes() as u64) }
+            }
+            Operation::RetFar | Operation::Iret => Self::FarReturn,
+            _ => Self::Other,
+        }
+    }
 
-/// Whether an instruction may return to another stack, so that where it begins says where its return
-/// address is.
-pub(super) fn is_far_return(op: Operation) -> bool {
-    matches!(op, Operation::RetFar | Operation::Iret)
+    /// Whether it is a near transfer.
+    pub(super) fn is_near(self) -> bool {
+        !matches!(self, Self::FarReturn | Self::Other)
+    }
 }
 
 impl Recorder {
@@ -39,109 +61,78 @@ impl Recorder {
         Slot { space: self.here.place.stack(cpl), address }
     }
 
-    /// Follows a transfer to another function that `insn`, which has retired, made.
-    #[inline(always)]
-    pub(super) fn follow(&mut self, cpu: &Cpu, insn: &Insn) {
-        match insn.op {
-            Operation::Call => {
-                let slot = Some(Slot { space: self.here.stack, address: cpu.stack_linear() });
-                let next = self.running.linear.wrapping_add(u64::from(insn.end));
-                self.share_out(cpu.time, 0);
-                self.call_near(cpu, self.site(insn), slot, next);
-            }
-            Operation::Ret => {
-                let popped = insn.imm + insn.size.bytes() as u64;
-                let address = cpu.stack_linear().wrapping_sub(popped);
-                let slot = Some(Slot { space: self.here.stack, address });
-                self.share_out(cpu.time, 1);
-                self.ret(cpu, slot, false);
-            }
-            _ => self.follow_far(cpu, insn),
-        }
-    }
-
-    /// Linear address of an instruction of the running block.
-    #[inline(always)]
-    fn site(&self, insn: &Insn) -> u64 {
-        self.running.linear.wrapping_add(u64::from(insn.start()))
-    }
-
     /// Follows a transfer that may change the privilege.
     #[cold]
-    fn follow_far(&mut self, cpu: &Cpu, insn: &Insn) {
+    pub(super) fn follow_far(&mut self, cpu: &Cpu, insn: &Insn) {
         let (from, to) = (self.here.place.cpl, cpu.cpl());
         let inward = from == 3 && to != 3;
         let outward = from != 3 && to == 3;
         let slot = match insn.op {
             Operation::Syscall | Operation::Sysenter | Operation::Sysret | Operation::Sysexit => {
-                None
+                Slot::REGISTER
             }
-            op if is_far_return(op) => Some(self.slot(from, self.running.sp)),
-            _ => Some(self.slot(to, cpu.stack_linear())),
+            Operation::RetFar | Operation::Iret => self.slot(from, self.running.sp),
+            _ => self.slot(to, cpu.stack_linear()),
         };
-        self.share_out(cpu.time, 0);
+        self.share_out(cpu.time, cpu.retired());
         self.update_here(cpu);
-        let site = self.site(insn);
+        let site = self.running.linear.wrapping_add(u64::from(insn.start()));
         match insn.op {
-            Operation::CallFar => self.call(cpu, Entered::Call, site, slot, None, inward),
+            Operation::CallFar => self.call(cpu, Entered::Call, site, slot, inward),
             Operation::Syscall | Operation::Sysenter => {
-                self.call(cpu, Entered::SystemCall, site, slot, None, from == 3);
+                self.call(cpu, Entered::SystemCall, site, slot, from == 3);
             }
             Operation::Int | Operation::Int3 | Operation::Into | Operation::Int1 => {
-                self.call(cpu, Entered::SystemCall, site, slot, None, inward);
+                self.call(cpu, Entered::SystemCall, site, slot, inward);
             }
             Operation::RetFar | Operation::Iret | Operation::Sysret | Operation::Sysexit => {
-                self.ret(cpu, slot, outward);
+                self.ret(cpu.linear_rip(), slot, outward);
             }
             _ => {}
         }
     }
 
-    /// A near call at the end of the running block was executed. The block is always executed at one
-    /// place, so that the context and the entry say which context is called.
-    #[inline(always)]
-    fn call_near(&mut self, cpu: &Cpu, site: u64, slot: Option<Slot>, returns_to: u64) {
-        let context = self.context(site);
-        let entry = cpu.linear_rip();
-        let Where { vcpu, cpl, space } = self.here.place;
-        let callee = &mut self.records.records[self.running.record as usize].callee;
-        if callee.from != Some(context) || callee.entry != entry {
-            let called = self.contexts.callee(context, Entered::Call, site, entry, space, cpl);
-            if called == context {
-                // A call that gets no context of its own is noted each time.
-                self.contexts.enter(vcpu, context, called, slot, Some(returns_to), false);
-                return;
+    /// The near call that ends the running block, `start` bytes into it, came to a context or an entry that it did not
+    /// come to the last time.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn call_another(&mut self, entry: u64, start: u16, slot: Slot, returns_to: u64) {
+        let Where { cpl, space, .. } = self.here.place;
+        let site = self.running.linear.wrapping_add(u64::from(start));
+        let from = self.contexts.current(site, space, cpl);
+        let called = self.contexts.callee(Entered::Call, site, entry, space, cpl);
+        // A call that gets no context of its own is noted each time.
+        if called != from {
+            let callee = &mut self.records.records[self.running.found.record as usize].callee;
+            let callee =
+                std::mem::replace(callee, Callee { from, entry, context: called, times: 1 });
+            if callee.times != 0 {
+                self.contexts.note_times(callee.context, callee.times);
             }
-            *callee = Callee { from: Some(context), entry, context: called };
         }
-        let called = callee.context;
-        self.contexts.enter(vcpu, context, called, slot, Some(returns_to), false);
-        self.running.context = Some(called);
+        self.contexts.call_near(called, slot, returns_to);
     }
 
-    /// A function was called; the return address is at `slot`.
-    #[inline(always)]
+    /// A function was called that is no near one; the return address is at `slot`.
     pub(super) fn call(
         &mut self,
         cpu: &Cpu,
         entered: Entered,
         site: u64,
-        slot: Option<Slot>,
-        returns_to: Option<u64>,
+        slot: Slot,
         from_user: bool,
     ) {
-        let context = self.context(site);
-        let Where { vcpu, cpl, space } = self.here.place;
+        let Where { cpl, space, .. } = self.here.place;
         let entry = cpu.linear_rip();
-        let call = Call { entered, site, entry, space, cpl, slot, returns_to, from_user };
-        self.running.context = Some(self.contexts.call(vcpu, context, &call));
+        self.contexts.current(site, space, cpl);
+        self.contexts.call(&Call { entered, site, entry, space, cpl, slot, from_user });
     }
 
     /// A function returned by the address at `slot`, to privilege 3 from below or not.
-    #[inline(always)]
-    fn ret(&mut self, cpu: &Cpu, slot: Option<Slot>, to_user: bool) {
-        let Where { vcpu, cpl, space } = self.here.place;
-        let back = Return { to: cpu.linear_rip(), slot, to_user, space, cpl };
-        self.running.context = Some(self.contexts.ret(vcpu, &back));
+    #[cold]
+    #[inline(never)]
+    pub(super) fn ret(&mut self, to: u64, slot: Slot, to_user: bool) {
+        let Where { cpl, space, .. } = self.here.place;
+        self.contexts.ret(&Return { to, slot, to_user, space, cpl });
     }
 }

@@ -1,7 +1,5 @@
 //! What is counted of single instructions, where the executions of a block differ.
 
-use std::ops::Range;
-
 /// A cell for each instruction of each record.
 ///
 /// Most instructions access memory a few times an execution or not at all, and do nothing else that
@@ -32,11 +30,12 @@ pub(super) struct Rest {
     pub(super) cycles: u64,
 }
 
-/// The fields of a [`x86_cpu::observe::Mark`] hold less than 2^21, so that this many executions of
-/// [`Cells::add`]'s most accesses each fit.
-pub(super) const MOST_RECENT: u32 = 1 << 15;
-/// The bits of accesses that are too many for [`Cell::recent`]: 32 or more of a kind.
-const TOO_MANY: u64 = !(0x1f | 0x1f << 21 | 0x1f << 42);
+/// In the accesses that are added to a cell, and in no [`x86_cpu::observe::Mark`]: the instruction has
+/// more, which are elsewhere.
+pub(super) const MORE: u64 = 1 << 63;
+/// A cell is looked at when a field of it has this bit, of which a mark keeps clear as well, or when there
+/// is [`MORE`].
+const LOOK: u64 = MORE | 1 << 62 | 1 << 41 | 1 << 20;
 
 impl Rest {
     fn add(&mut self, accesses: u64) {
@@ -58,19 +57,14 @@ impl Cells {
         self.cells.len()
     }
 
-    /// Adds the accesses of one execution, packed as a [`x86_cpu::observe::Mark`] has them.
+    /// Adds the accesses of one execution, less than 2^20 of a kind, packed as a
+    /// [`x86_cpu::observe::Mark`] has them. Whether the cell is to be looked at ([`Self::make_room`]).
     #[inline(always)]
-    pub(super) fn add(&mut self, cell: usize, accesses: u64) {
-        if accesses & TOO_MANY != 0 {
-            self.add_many(cell, accesses);
-        } else {
-            self.cells[cell].recent += accesses;
-        }
-    }
-
-    #[cold]
-    fn add_many(&mut self, cell: usize, accesses: u64) {
-        self.rest(cell).add(accesses);
+    #[must_use]
+    pub(super) fn add(&mut self, cell: usize, accesses: u64) -> bool {
+        let recent = &mut self.cells[cell].recent;
+        *recent += accesses;
+        *recent & LOOK != 0
     }
 
     /// The rest of a cell, to be added to.
@@ -84,15 +78,12 @@ impl Cells {
         &mut self.rests[cell.rest as usize - 1]
     }
 
-    /// Makes room for accesses of [`MOST_RECENT`] more executions.
+    /// Makes room for more accesses. Whether there was said to be [`MORE`].
     #[cold]
-    pub(super) fn make_room(&mut self, cells: Range<usize>) {
-        for cell in cells {
-            let recent = std::mem::take(&mut self.cells[cell].recent);
-            if recent != 0 {
-                self.rest(cell).add(recent);
-            }
-        }
+    pub(super) fn make_room(&mut self, cell: usize) -> bool {
+        let recent = std::mem::take(&mut self.cells[cell].recent);
+        self.rest(cell).add(recent);
+        recent & MORE != 0
     }
 
     /// All that was counted in a cell.
@@ -114,32 +105,58 @@ mod tests {
         (loads, stores, misaligned)
     }
 
+    /// Adds as the recorder does: whether there is more.
+    fn add(cells: &mut Cells, accesses: u64) -> bool {
+        cells.add(1, accesses) && cells.make_room(1)
+    }
+
     /// Loads are in bits 20:0, stores in 41:21, misaligned accesses in 62:42.
     #[test]
     fn a_cell_adds_up_what_is_packed() {
         let mut cells = Cells::default();
         (0..3).for_each(|_| cells.push());
-        cells.add(1, 3 | 2 << 21 | 1 << 42);
-        cells.add(1, 31 | 31 << 21 | 31 << 42);
+        assert!(!add(&mut cells, 3 | 2 << 21 | 1 << 42));
+        assert!(!add(&mut cells, 31 | 31 << 21 | 31 << 42));
         assert_eq!(accesses(&cells), (34, 33, 32));
-        // Too many for the packed form.
-        cells.add(1, 1000 | 32 << 21 | 7 << 42);
+        assert!(!add(&mut cells, 1000 | 32 << 21 | 7 << 42));
         assert_eq!(accesses(&cells), (1034, 65, 39));
         cells.rest(2).loads += 5;
-        cells.make_room(0..3);
+        assert!(!cells.make_room(1));
         assert_eq!(accesses(&cells), (1034, 65, 39));
         assert_eq!(cells.get(0), Rest::default());
     }
 
-    /// 2^15 executions of up to 31 accesses of each kind stay below 2^21.
+    /// The most accesses that are added at once do not run from one field into the next, however often
+    /// and in whatever order.
     #[test]
     fn fields_do_not_overflow() {
+        const MOST: u64 = (1 << 20) - 1;
         let mut cells = Cells::default();
         (0..2).for_each(|_| cells.push());
-        for _ in 0..MOST_RECENT {
-            cells.add(1, 31 | 31 << 21 | 31 << 42);
+        let (mut sums, mut seed) = ([0; 3], 1u64);
+        for _ in 0..10_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let [loads, stores, misaligned] =
+                [0, 1, 2].map(|kind| match seed >> (40 + 2 * kind) & 3 {
+                    0 => MOST,
+                    1 => seed >> 44 & MOST,
+                    more => more - 2,
+                });
+            assert!(!add(&mut cells, loads | stores << 21 | misaligned << 42));
+            sums = [sums[0] + loads, sums[1] + stores, sums[2] + misaligned];
         }
-        let all = 31 << 15;
-        assert_eq!(accesses(&cells), (all, all, all));
+        assert_eq!(<[u64; 3]>::from(accesses(&cells)), sums);
+    }
+
+    /// That there is more is told once and is no access.
+    #[test]
+    fn more_is_told_and_not_counted() {
+        let mut cells = Cells::default();
+        (0..2).for_each(|_| cells.push());
+        assert!(!add(&mut cells, 5));
+        assert!(add(&mut cells, MORE | 2 | 1 << 42));
+        assert!(add(&mut cells, MORE));
+        assert!(!add(&mut cells, 1 << 21));
+        assert_eq!(accesses(&cells), (7, 1, 1));
     }
 }

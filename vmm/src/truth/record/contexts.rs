@@ -8,67 +8,39 @@
 use std::collections::HashMap;
 
 use super::shares::Share;
+use super::stacks::{Frame, Slot, Stack};
 use crate::truth::{Context, Entered};
 
 /// Index of a context.
 pub(super) type ContextId = u32;
 
+/// Index of no context.
+pub(super) const NOWHERE: ContextId = ContextId::MAX;
+
 /// Most contexts; calls beyond them are counted where they came from.
 const MOST_CONTEXTS: usize = 1 << 20;
 /// Most contexts below each other.
 const DEEPEST: u32 = 512;
-/// Most calls that one stack remembers: of deeper recursion the outermost half is forgotten.
-const MOST_FRAMES: usize = 1 << 14;
 /// Most stacks that are remembered while others are in use.
 const MOST_STACKS: usize = 1 << 16;
-
-/// Where a return address is: its linear address, and the address space if that is the program's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Slot {
-    /// 0 for a supervisor stack, which is where it is in all spaces; else 1 + the index of the space.
-    pub(super) space: u32,
-    pub(super) address: u64,
-}
-
-/// A call that has not returned.
-#[derive(Clone, Copy)]
-struct Frame {
-    /// Where the return address is; `None` if it is in a register (SYSCALL, SYSENTER).
-    slot: Option<Slot>,
-    /// What is there as long as nobody replaces it; `None` where it may be replaced: an interrupted
-    /// program goes on where its handler says.
-    returns_to: Option<u64>,
-    /// The context that goes on then.
-    context: ContextId,
-    /// It came from privilege 3.
-    from_user: bool,
-}
-
-impl Frame {
-    /// Whether a return to `address` goes where the call came from.
-    #[inline(always)]
-    fn is_back_at(&self, address: u64) -> bool {
-        self.returns_to.is_none_or(|to| to == address)
-    }
-}
-
-/// What a processor executes on.
-#[derive(Default)]
-struct Stack {
-    frames: Vec<Frame>,
-}
 
 /// Number of ways that are found without looking into the table of all.
 const RECENT_WAYS: usize = 1 << 12;
 
 /// The contexts of a run, and what each processor is in.
-#[derive(Default)]
 pub(super) struct Contexts {
     contexts: Vec<Known>,
     children: HashMap<Way, ContextId>,
     /// Of the ways to a context, those that were taken last, by [`Way::recent`].
     recent: Vec<(Way, ContextId)>,
-    processors: Vec<Processor>,
+    /// The running processor.
+    vcpu: usize,
+    /// Its stack.
+    stack: Stack,
+    /// The context that it is in; [`NOWHERE`] until that is asked for.
+    context: ContextId,
+    /// What the processors were in when they last stopped.
+    stopped: Vec<Stopped>,
     /// Stacks that no processor is on, by the slot of their innermost frame.
     left: HashMap<Slot, Stack>,
     /// Calls that got no context of their own.
@@ -109,10 +81,11 @@ struct Known {
     context: Context,
 }
 
-#[derive(Default)]
-struct Processor {
+/// A processor that does not run.
+struct Stopped {
     stack: Stack,
-    context: Option<ContextId>,
+    /// [`NOWHERE`] if it never ran.
+    context: ContextId,
 }
 
 /// A call, however it is made.
@@ -125,8 +98,7 @@ pub(super) struct Call {
     /// Where it is executed.
     pub(super) space: u32,
     pub(super) cpl: u8,
-    pub(super) slot: Option<Slot>,
-    pub(super) returns_to: Option<u64>,
+    pub(super) slot: Slot,
     pub(super) from_user: bool,
 }
 
@@ -134,157 +106,182 @@ pub(super) struct Call {
 pub(super) struct Return {
     /// Linear address.
     pub(super) to: u64,
-    /// Where the return address was; `None` if it was in a register.
-    pub(super) slot: Option<Slot>,
+    /// Where the return address was.
+    pub(super) slot: Slot,
     /// It entered privilege 3 from below.
     pub(super) to_user: bool,
     pub(super) space: u32,
     pub(super) cpl: u8,
 }
 
+impl Default for Contexts {
+    fn default() -> Self {
+        Self {
+            contexts: Vec::new(),
+            children: HashMap::new(),
+            recent: Vec::new(),
+            vcpu: 0,
+            stack: Stack::default(),
+            context: NOWHERE,
+            stopped: Vec::new(),
+            left: HashMap::new(),
+            flattened: 0,
+        }
+    }
+}
+
 impl Contexts {
-    /// Has room for a processor. To be called before all else is asked of it.
-    pub(super) fn prepare(&mut self, vcpu: usize) {
-        if self.processors.len() <= vcpu {
-            self.processors.resize_with(vcpu + 1, Processor::default);
+    /// From now on processor `vcpu` runs. To be called before all else is asked.
+    pub(super) fn run(&mut self, vcpu: usize) {
+        let most = vcpu.max(self.vcpu);
+        if self.stopped.len() <= most {
+            let stopped = || Stopped { stack: Stack::default(), context: NOWHERE };
+            self.stopped.resize_with(most + 1, stopped);
+        }
+        let stopped = &mut self.stopped[self.vcpu];
+        if self.context != NOWHERE {
+            stopped.context = self.context;
+        }
+        self.context = NOWHERE;
+        if vcpu != self.vcpu {
+            stopped.stack = std::mem::take(&mut self.stack);
+            self.stack = std::mem::take(&mut self.stopped[vcpu].stack);
+            self.vcpu = vcpu;
         }
     }
 
+    /// The context of the running processor; the arguments say where it is if it has none yet.
     #[inline(always)]
-    fn processor(&mut self, vcpu: u32) -> &mut Processor {
-        &mut self.processors[vcpu as usize]
+    pub(super) fn current(&mut self, here: u64, space: u32, cpl: u8) -> ContextId {
+        if self.context == NOWHERE {
+            self.begin(here, space, cpl);
+        }
+        self.context
     }
 
-    /// The context of a processor; `here` and the two behind it say where it is if it has none yet.
-    pub(super) fn current(&mut self, vcpu: u32, here: u64, space: u32, cpl: u8) -> ContextId {
-        match self.processor(vcpu).context {
-            Some(context) => context,
-            None => {
-                let context = self.child(None, Entered::Bottom, here, here, space, cpl);
-                self.processor(vcpu).context = Some(context);
-                self.contexts[context as usize].context.times += 1;
-                context
-            }
+    #[cold]
+    fn begin(&mut self, here: u64, space: u32, cpl: u8) {
+        self.context = self.stopped[self.vcpu].context;
+        if self.context == NOWHERE {
+            self.context = self.child(None, Entered::Bottom, here, here, space, cpl);
+            self.contexts[self.context as usize].context.times += 1;
         }
     }
 
-    /// What was executed in a context.
+    /// What was executed in the context of the running processor, if that was
+    /// [asked for](Self::current) since it runs.
     #[inline(always)]
-    pub(super) fn share(&mut self, context: ContextId) -> &mut Share {
-        &mut self.contexts[context as usize].share
+    pub(super) fn share(&mut self) -> Option<&mut Share> {
+        Some(&mut self.contexts.get_mut(self.context as usize)?.share)
     }
 
-    /// A processor in `context` calls, and is in another context then.
+    /// The same context.
     #[inline(always)]
-    pub(super) fn call(&mut self, vcpu: u32, context: ContextId, call: &Call) -> ContextId {
-        let Call { entered, site, entry, space, cpl, slot, returns_to, from_user } = *call;
-        let callee = self.callee(context, entered, site, entry, space, cpl);
-        self.enter(vcpu, context, callee, slot, returns_to, from_user);
-        callee
+    pub(super) fn context(&self) -> ContextId {
+        self.context
     }
 
-    /// The context that a call from `context` leads to.
-    #[inline(always)]
+    /// The running processor, whose context is known, makes a call that is no near one.
+    pub(super) fn call(&mut self, call: &Call) {
+        let Call { entered, site, entry, space, cpl, slot, from_user } = *call;
+        let context = self.context;
+        let callee = self.callee(entered, site, entry, space, cpl);
+        self.note_times(callee, u64::from(callee != context));
+        let frame = || Frame { slot, returns_to: 0, context, returns_anywhere: true, from_user };
+        self.stack.push(frame);
+        self.context = callee;
+    }
+
+    /// The context that a call leads to; the same one if it gets none of its own.
     pub(super) fn callee(
         &mut self,
-        context: ContextId,
         entered: Entered,
         site: u64,
         entry: u64,
         space: u32,
         cpl: u8,
     ) -> ContextId {
-        self.child(Some(context), entered, site, entry, space, cpl)
+        self.child(Some(self.context), entered, site, entry, space, cpl)
     }
 
-    /// A processor in `context` calls `callee`, and is there then.
-    #[inline(always)]
-    pub(super) fn enter(
-        &mut self,
-        vcpu: u32,
-        context: ContextId,
-        callee: ContextId,
-        slot: Option<Slot>,
-        returns_to: Option<u64>,
-        from_user: bool,
-    ) {
-        self.contexts[callee as usize].context.times += u64::from(callee != context);
-        let processor = self.processor(vcpu);
-        processor.context = Some(callee);
-        let frames = &mut processor.stack.frames;
-        if frames.len() >= MOST_FRAMES {
-            frames.drain(..MOST_FRAMES / 2);
-        }
-        frames.push(Frame { slot, returns_to, context, from_user });
+    /// Adds to how often a context was entered.
+    pub(super) fn note_times(&mut self, context: ContextId, times: u64) {
+        self.contexts[context as usize].context.times += times;
     }
 
-    /// A processor returns, and is in another context then.
+    /// The running processor calls near, and is in `callee` then: how often that is, the caller
+    /// [adds](Self::note_times).
     #[inline(always)]
-    pub(super) fn ret(&mut self, vcpu: u32, back: &Return) -> ContextId {
-        let processor = self.processor(vcpu);
-        let frames = &mut processor.stack.frames;
-        match frames.last() {
-            Some(frame)
-                if !back.to_user && frame.slot == back.slot && frame.is_back_at(back.to) =>
-            {
-                let context = frame.context;
-                frames.truncate(frames.len() - 1);
-                processor.context = Some(context);
-                context
+    pub(super) fn call_near(&mut self, callee: ContextId, slot: Slot, returns_to: u64) {
+        let context = std::mem::replace(&mut self.context, callee);
+        let frame = || {
+            let (returns_anywhere, from_user) = (false, false);
+            Frame { slot, returns_to, context, returns_anywhere, from_user }
+        };
+        self.stack.push(frame);
+    }
+
+    /// The running processor returns to an address, near. If that does not go back to where the last
+    /// call came from, nothing has been done: [`Self::ret`] is to be asked.
+    #[inline(always)]
+    pub(super) fn ret_near(&mut self, to: u64, slot: Slot) -> bool {
+        match self.stack.pop_if_back(to, slot) {
+            Some(frame) => {
+                self.context = frame.context;
+                true
             }
-            _ => self.ret_elsewhere(vcpu, back),
+            None => false,
         }
     }
 
-    /// The same where it is not the last call that returns, or it does not return to its site.
-    #[cold]
-    fn ret_elsewhere(&mut self, vcpu: u32, back: &Return) -> ContextId {
-        let frames = &self.processor(vcpu).stack.frames;
+    /// The running processor returns, and is in another context then.
+    pub(super) fn ret(&mut self, back: &Return) {
+        let calls = self.stack.calls();
         let found = if back.to_user {
-            frames.iter().rposition(|frame| frame.from_user)
+            calls.iter().rposition(|frame| frame.from_user)
         } else {
-            frames.iter().rposition(|frame| frame.slot == back.slot)
+            calls.iter().rposition(|frame| frame.slot == back.slot)
         };
         let frame = match found {
             Some(n) => {
-                let frames = &mut self.processor(vcpu).stack.frames;
-                let frame = frames[n];
-                frames.truncate(n);
+                let frame = calls[n];
+                self.stack.cut(n);
                 Some(frame)
             }
-            None => self.change_stack(vcpu, back.slot),
+            None => self.change_stack(back.slot),
         };
-        let context = match frame {
+        self.context = match frame {
             Some(frame) if back.to_user || frame.is_back_at(back.to) => frame.context,
             // The return address was replaced: a jump to another function in place of this one.
             Some(frame) => self.instead(frame.context, back),
-            None => self.child(None, Entered::Bottom, back.to, back.to, back.space, back.cpl),
+            None => {
+                let bottom =
+                    self.child(None, Entered::Bottom, back.to, back.to, back.space, back.cpl);
+                self.note_times(bottom, 1);
+                bottom
+            }
         };
-        if frame.is_none() {
-            self.contexts[context as usize].context.times += 1;
-        }
-        self.processor(vcpu).context = Some(context);
-        context
     }
 
-    /// Leaves the stack of a processor for that whose innermost frame is at `slot`, or for a new one.
-    fn change_stack(&mut self, vcpu: u32, slot: Option<Slot>) -> Option<Frame> {
-        let next = slot.and_then(|slot| self.left.remove(&slot)).unwrap_or_default();
-        let left = std::mem::replace(&mut self.processor(vcpu).stack, next);
-        if let Some(slot) = left.frames.last().and_then(|frame| frame.slot) {
+    /// Leaves the stack of the running processor for that whose innermost frame is at `slot`, or for a
+    /// new one.
+    fn change_stack(&mut self, slot: Slot) -> Option<Frame> {
+        let next = slot.in_memory().and_then(|slot| self.left.remove(&slot)).unwrap_or_default();
+        let left = std::mem::replace(&mut self.stack, next);
+        if let Some(slot) = left.calls().last().and_then(|frame| frame.slot.in_memory()) {
             if self.left.len() >= MOST_STACKS {
                 self.left.clear();
             }
             self.left.insert(slot, left);
         }
-        self.processor(vcpu).stack.frames.pop()
+        self.stack.pop()
     }
 
     /// The context of a function that is jumped to from `context`, which was called for it.
     fn instead(&mut self, context: ContextId, back: &Return) -> ContextId {
         let Context { parent, site, entered, .. } = self.contexts[context as usize].context;
         let other = self.child(parent, entered, site, back.to, back.space, back.cpl);
-        self.contexts[other as usize].context.times += u64::from(other != context);
+        self.note_times(other, u64::from(other != context));
         other
     }
 
@@ -348,32 +345,30 @@ mod tests {
     /// Those of one processor.
     fn contexts() -> Contexts {
         let mut contexts = Contexts::default();
-        contexts.prepare(0);
+        contexts.run(0);
         contexts
     }
 
-    fn slot(address: u64) -> Option<Slot> {
-        Some(Slot { space: KERNEL, address })
+    fn slot(address: u64) -> Slot {
+        Slot { space: KERNEL, address }
     }
 
     /// A near call from `site` to `entry` with the return address at `at`; it is 5 bytes long.
     fn call(contexts: &mut Contexts, site: u64, entry: u64, at: u64) {
-        let context = contexts.current(0, site, 0, 0);
-        let entered = Entered::Call;
-        let (slot, returns_to) = (slot(at), Some(site + 5));
-        let (space, cpl, from_user) = (0, 0, false);
-        let call = Call { entered, site, entry, space, cpl, slot, returns_to, from_user };
-        contexts.call(0, context, &call);
+        contexts.current(site, 0, 0);
+        let callee = contexts.callee(Entered::Call, site, entry, 0, 0);
+        contexts.call_near(callee, slot(at), site + 5);
     }
 
     fn ret(contexts: &mut Contexts, to: u64, at: u64) {
-        let back = Return { to, slot: slot(at), to_user: false, space: 0, cpl: 0 };
-        contexts.ret(0, &back);
+        if !contexts.ret_near(to, slot(at)) {
+            contexts.ret(&Return { to, slot: slot(at), to_user: false, space: 0, cpl: 0 });
+        }
     }
 
     /// The entries of the running context and of those that called it, innermost first.
     fn chain(contexts: &mut Contexts) -> Vec<u64> {
-        let mut at = Some(contexts.current(0, 0, 0, 0));
+        let mut at = Some(contexts.current(0, 0, 0));
         std::iter::from_fn(|| {
             let context = &contexts.contexts[at? as usize].context;
             at = context.parent;
@@ -444,6 +439,6 @@ mod tests {
         }
         assert_eq!(contexts.contexts.len(), 512);
         assert_eq!(contexts.flattened, 100_000 - 511);
-        assert!(contexts.processors[0].stack.frames.len() <= 1 << 14);
+        assert!(contexts.stack.calls().len() <= 1 << 14);
     }
 }

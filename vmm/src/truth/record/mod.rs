@@ -9,22 +9,25 @@ mod observer;
 mod records;
 mod rows;
 mod shares;
+mod stacks;
+mod totals;
 
 use std::collections::{BTreeMap, HashMap};
 
 use pmu_model::{Personality, Pmu, Signal};
 use x86_cpu::cpu::Cpu;
-use x86_cpu::insn::Insn;
-use x86_cpu::observe::{Accesses, Counting, Facts};
+use x86_cpu::insn::{Insn, seg};
+use x86_cpu::mode::CodeSize;
+use x86_cpu::observe::{Accesses, Facts, Mark};
 
+use self::cells::MORE;
 use self::columns::Column;
-use self::contexts::{ContextId, Contexts};
+use self::contexts::Contexts;
 use self::modelled::Modelled;
 pub(crate) use self::records::Blocks;
-use self::records::{Records, Where};
+use self::records::{Found, Known, Records, Where};
 use self::rows::Sums;
-use self::shares::{Executed, Rest, Shares};
-use crate::engine::soft::fact;
+use self::totals::Totals;
 use crate::error::Result;
 
 pub use self::columns::DEFAULT as DEFAULT_EVENTS;
@@ -39,9 +42,8 @@ pub struct Recorder {
     asked: usize,
     /// What there was when each column was added: of those that were asked for, nothing.
     before: Vec<Before>,
-    /// All facts of the run so far.
-    counting: Counting,
-    /// What of them was lent to whoever counts for the performance counters,
+    totals: Totals,
+    /// What of the facts was lent to whoever counts for the performance counters,
     lent: Facts,
     /// and which of them that was the last time.
     seen_by_lender: Facts,
@@ -50,40 +52,16 @@ pub struct Recorder {
     spaces: Spaces,
     /// Deliveries, by the instruction that was interrupted.
     deliveries: BTreeMap<(Where, u64, u8), Delivered>,
-    /// What models told, in all.
-    modelled: Modelled,
     /// Numbers of the places that code was executed at.
     places: HashMap<Where, u32>,
     here: Here,
     running: Running,
-    /// Instructions that were executed since a context was last given what was,
-    instructions: u64,
-    /// the sums up to then,
-    given: Given,
-    /// and what else it is to be given.
-    rest: Rest,
     /// Cycles that models have told of the running instruction or delivery, and that have not passed yet.
     pub(crate) told: u64,
-    shares: Shares,
-    /// There is such a rest, or one of the other signals may have been fired since.
-    rare: bool,
     /// What the last transfer to an inner level pushed on each processor, for the first instruction
     /// there.
     inner: Vec<Accesses>,
 }
-
-/// What contexts have been given: totals of branches, of those taken, and the accesses of
-/// [`Counting::recent`], packed.
-#[derive(Default)]
-struct Given {
-    branches: u64,
-    taken: u64,
-    accesses: u64,
-}
-
-/// In [`Running::mark`]: the running instruction has accesses in [`Running::committed`]. No mark of
-/// [`Counting`] has this bit, so that a look at the mark shows these as well as recent accesses.
-const COMMITTED: u64 = 1 << 63;
 
 /// Where the processor is, as long as that stays the same.
 #[derive(Clone, Copy)]
@@ -91,28 +69,52 @@ struct Here {
     place: Where,
     number: u32,
     cr3: Option<u64>,
-    /// [`Slot::space`](contexts::Slot::space) of what is on the stack.
+    /// [`Slot::space`](stacks::Slot::space) of what is on the stack.
     stack: u32,
+    /// Linear addresses of code.
+    code: CodeAddresses,
+}
+
+/// How the linear address of an instruction follows from RIP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CodeAddresses {
+    base: u64,
+    mask: u64,
+}
+
+impl CodeAddresses {
+    /// Those of the processor, as [`Cpu::linear_rip`] has them, until a far transfer or a change of mode.
+    fn of(cpu: &Cpu) -> Self {
+        match cpu.code_size() {
+            CodeSize::Bits64 => Self { base: 0, mask: u64::MAX },
+            _ => Self { base: cpu.segment(seg::CS).base, mask: 0xffff_ffff },
+        }
+    }
+
+    #[inline(always)]
+    fn linear(self, rip: u64) -> u64 {
+        self.base.wrapping_add(rip) & self.mask
+    }
 }
 
 /// What is being executed.
 #[derive(Default)]
 struct Running {
-    /// The block's record and its first cell.
-    record: u32,
-    first: usize,
-    /// Accesses up to the last instruction, as a mark has them; [`COMMITTED`] goes with it.
-    mark: u64,
-    /// Accesses of the running instruction that were committed since.
+    /// The block's record.
+    found: Found,
+    /// The recent accesses up to the last instruction, packed, plus [`Self::time`]. None of both
+    /// ever becomes less without this being told, so that one comparison shows whether an instruction had
+    /// accesses or took time.
+    seen: u64,
+    /// Accesses of the running instruction that were committed since. If there are any, [`Self::seen`]
+    /// lacks [`MORE`].
     committed: Accesses,
     /// Facts up to the last instruction that did something rare, or the last delivery.
     facts: Facts,
-    branches: u64,
+    /// Branches taken up to the last near transfer.
     taken: u64,
     /// The time that it is told up to what took it, the cycles that whole blocks take included.
     time: u64,
-    /// The time up to which cycles were added to the sum of all.
-    counted_time: u64,
     /// Linear address of the block, or of what a delivery interrupts, and its code size.
     linear: u64,
     bits: u8,
@@ -120,17 +122,43 @@ struct Running {
     sp: u64,
     /// 1 + the cell of the last instruction that retired, on this processor and in this run; else 0.
     last: usize,
-    /// The last block ended with a near transfer, so that the next is in the same place and context.
-    is_near: bool,
-    /// The processor's context, if it is known.
-    context: Option<ContextId>,
+    /// Where the processor is and its context are known: it made nothing but near transfers since they
+    /// were.
+    is_there: bool,
+    /// The last instruction that retired was a far transfer.
+    went_far: bool,
 }
 
 impl Running {
     /// The cell of an instruction of the running block.
     #[inline(always)]
     fn cell(&self, insn: &Insn) -> usize {
-        self.first + usize::from(insn.index)
+        self.found.first as usize + usize::from(insn.index)
+    }
+
+    /// The running block is this one.
+    #[inline(always)]
+    fn enter(&mut self, cpu: &Cpu, known: &Known, linear: u64) {
+        self.found = known.found;
+        self.linear = linear;
+        if known.is_far_return {
+            self.sp = cpu.stack_linear();
+        }
+    }
+
+    /// All accesses that are recent now, and all time, have been counted.
+    #[inline(always)]
+    fn see(&mut self, recent: Mark, time: u64) {
+        self.seen = recent.packed().wrapping_add(time);
+        self.time = time;
+    }
+
+    /// Time passes that is told of.
+    fn pass(&mut self, time: u64) -> u64 {
+        let cycles = time.saturating_sub(self.time);
+        self.seen = self.seen.wrapping_add(time.wrapping_sub(self.time));
+        self.time = time;
+        cycles
     }
 }
 
@@ -186,33 +214,28 @@ impl Recorder {
             personality,
             asked: columns.len(),
             before: columns.iter().map(|_| Before::default()).collect(),
-            shares: Shares::default(),
-            rare: false,
             columns,
-            counting: Counting::default(),
+            totals: Totals::default(),
             lent: Facts::default(),
             seen_by_lender: Facts::default(),
             records: Records::default(),
             contexts: Contexts::default(),
             spaces: Spaces::default(),
             deliveries: BTreeMap::new(),
-            modelled: Modelled::default(),
             places: HashMap::new(),
             here: Here {
                 place: Where { vcpu: 0, cpl: 0, space: 0 },
                 number: u32::MAX,
                 cr3: None,
                 stack: 0,
+                code: CodeAddresses { base: 0, mask: 0 },
             },
             running: Running::default(),
-            instructions: 0,
-            given: Given::default(),
-            rest: Rest::default(),
             told: 0,
             inner: Vec::new(),
         };
         for column in recorder.columns.clone() {
-            recorder.add_signals(&column);
+            recorder.totals.add_signals(&column);
         }
         Ok(recorder)
     }
@@ -232,34 +255,26 @@ impl Recorder {
     pub(crate) fn begin(&mut self, vcpu: usize, cpu: &Cpu, blocks: Blocks) {
         self.records.use_blocks(blocks);
         self.lent = Facts::default();
-        self.seen_by_lender = *self.complete();
-        self.contexts.prepare(vcpu);
+        self.seen_by_lender = *self.totals.complete();
+        self.contexts.run(vcpu);
         if self.inner.len() <= vcpu {
             self.inner.resize(vcpu + 1, Accesses::default());
         }
         self.here.place.vcpu = vcpu as u32;
         self.here.number = u32::MAX;
-        self.running.context = None;
         self.running.last = 0;
-        self.running.is_near = false;
-        self.running.mark = 0;
-        self.running.time = cpu.time;
-        self.running.counted_time = cpu.time;
+        self.running.is_there = false;
+        self.running.see(self.totals.counting.recent(), cpu.time);
+        self.totals.begin(cpu);
     }
 
     /// It stops. What its counters are programmed to count is recorded from now on.
     pub(crate) fn end(&mut self, cpu: &Cpu, pmu: &Pmu, programmed: bool) {
         self.pass(cpu.time);
-        self.share_out(cpu.time, 0);
+        self.share_out(cpu.time, cpu.retired());
         if programmed {
             self.add_programmed(pmu);
         }
-    }
-
-    /// The time at the end of what has just been executed.
-    #[inline(always)]
-    fn time(&self, cpu: &Cpu) -> u64 {
-        cpu.time + self.told
     }
 
     /// Time passed beyond what instructions and deliveries took: what the last instruction waited for.
@@ -273,96 +288,50 @@ impl Recorder {
     #[inline(never)]
     fn pass_last(&mut self, time: u64) {
         match self.running.last {
-            0 => self.running.time = time,
+            0 => {
+                self.running.pass(time);
+            }
             last => self.pass_in(last - 1, time),
         }
     }
 
     /// Time passed that the instruction in `cell` took beyond what its block tells.
+    #[cold]
     #[inline(never)]
     fn pass_in(&mut self, cell: usize, time: u64) {
-        self.records.cells.rest(cell).cycles += time.saturating_sub(self.running.time);
-        self.running.time = time;
+        self.records.cells.rest(cell).cycles += self.running.pass(time);
     }
 
-    /// Adds to the running context what was executed in it, with so many near returns: each of those
-    /// ends a context.
-    #[inline(always)]
-    fn share_out(&mut self, time: u64, near_returns: u64) {
-        let cycles = time.saturating_sub(self.running.counted_time);
-        self.running.counted_time = time;
-        let Some(context) = self.running.context else {
-            self.rest.cycles += cycles;
-            self.rare = true;
-            return;
-        };
-        let facts = self.counting.committed();
-        let (branches, taken) = (facts.branches, facts.taken);
-        let accesses = self.counting.recent().packed();
-        let executed = Executed {
-            instructions: std::mem::take(&mut self.instructions),
-            cycles,
-            branches: branches - self.given.branches,
-            taken: taken - self.given.taken,
-            near_returns,
-            accesses: accesses - self.given.accesses,
-        };
-        self.given = Given { branches, taken, accesses };
-        self.contexts.share(context).add(&executed);
-        if self.rare {
-            self.share_out_rest(context);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn share_out_rest(&mut self, context: ContextId) {
-        let mut facts = *self.counting.committed();
-        let modelled = &self.modelled;
-        let total = |signal| other_total(&mut facts, modelled, signal);
-        let share = self.contexts.share(context);
-        share.add_rest(&std::mem::take(&mut self.rest));
-        self.shares.give_others(share, total);
-        self.rare = false;
-    }
-
-    /// All facts so far, those of recent accesses as well. What of these no context has been given, the
-    /// next is.
-    #[cold]
-    #[inline(never)]
-    fn complete(&mut self) -> &Facts {
-        self.rest.add(self.counting.recent().since(self.given.accesses));
-        self.rare = true;
-        self.given.accesses = 0;
-        self.counting.complete()
-    }
-
-    /// Contexts get to know of the signals of a column from now on.
-    fn add_signals(&mut self, column: &Column) {
-        let mut facts = *self.counting.committed();
-        for &signal in &column.signals {
-            self.shares.add(signal, || other_total(&mut facts, &self.modelled, signal));
+    /// Adds to the running context what was executed in it, up to a time and a number of retired
+    /// instructions.
+    fn share_out(&mut self, time: u64, instructions: u64) {
+        match self.contexts.share() {
+            Some(share) => self.totals.give(share, time, instructions, 0),
+            // It did not come to a block.
+            None => self.totals.pass(time),
         }
     }
 
     /// Takes the accesses of the running instruction so far out of where the next may be counted.
     fn commit_recent(&mut self) {
-        let accesses = self.counting.recent().since(self.running.mark & !COMMITTED);
-        self.complete();
-        self.running.mark &= COMMITTED;
-        if accesses != Accesses::default() {
-            let committed = &mut self.running.committed;
-            committed.loads += accesses.loads;
-            committed.stores += accesses.stores;
-            committed.misaligned += accesses.misaligned;
-            self.running.mark |= COMMITTED;
+        let Running { seen, time, .. } = self.running;
+        let accesses = self.totals.counting.recent().since(seen.wrapping_sub(time));
+        self.totals.complete();
+        let committed = &mut self.running.committed;
+        committed.loads += accesses.loads;
+        committed.stores += accesses.stores;
+        committed.misaligned += accesses.misaligned;
+        let has_more = *committed != Accesses::default();
+        self.running.see(self.totals.counting.recent(), time);
+        if has_more {
+            self.running.seen = self.running.seen.wrapping_sub(MORE);
         }
     }
 
     /// The accesses of the running instruction that were committed are not its own.
     fn forget_committed(&mut self) {
         self.running.committed = Accesses::default();
-        self.running.mark &= !COMMITTED;
+        self.running.see(self.totals.counting.recent(), self.running.time);
     }
 
     /// Brings up to date where the processor is.
@@ -372,32 +341,22 @@ impl Recorder {
         let place = Where { cpl: cpu.cpl(), space, ..self.here.place };
         let next = self.places.len() as u32;
         let number = *self.places.entry(place).or_insert(next);
-        self.here = Here { place, number, cr3, stack: place.stack(place.cpl) };
+        let (stack, code) = (place.stack(place.cpl), CodeAddresses::of(cpu));
+        self.here = Here { place, number, cr3, stack, code };
     }
 
-    #[inline(always)]
     fn update_here(&mut self, cpu: &Cpu) {
         if !self.is_here(cpu) {
             self.move_to(cpu, cpu.paging().then(|| cpu.cr3()));
         }
     }
 
-    #[inline(always)]
     fn is_here(&self, cpu: &Cpu) -> bool {
-        let Here { place, number, cr3, .. } = &self.here;
-        *number != u32::MAX && place.cpl == cpu.cpl() && *cr3 == cpu.paging().then(|| cpu.cr3())
-    }
-
-    /// The context that the processor is in.
-    #[inline(always)]
-    fn context(&mut self, linear: u64) -> ContextId {
-        if let Some(context) = self.running.context {
-            return context;
-        }
-        let Where { vcpu, cpl, space } = self.here.place;
-        let context = self.contexts.current(vcpu, linear, space, cpl);
-        self.running.context = Some(context);
-        context
+        let Here { place, number, cr3, code, .. } = &self.here;
+        *number != u32::MAX
+            && place.cpl == cpu.cpl()
+            && *cr3 == cpu.paging().then(|| cpu.cr3())
+            && *code == CodeAddresses::of(cpu)
     }
 
     /// Records what counters are programmed to count, from now on.
@@ -419,16 +378,11 @@ impl Recorder {
             let deliveries =
                 deliveries.map(|(&at, delivered)| (at, Sums::of_delivery(delivered).of(&column)));
             let deliveries = deliveries.collect();
-            self.add_signals(&column);
+            self.totals.add_signals(&column);
             let shares = self.contexts.shares();
-            let contexts = shares.map(|share| self.shares.of(&column, share)).collect();
+            let contexts = shares.map(|share| self.totals.shares.of(&column, share)).collect();
             self.before.push(Before { cells, deliveries, contexts });
             self.columns.push(column);
         }
     }
-}
-
-/// What there was so far of a signal that is none of the common ones.
-fn other_total(facts: &mut Facts, modelled: &Modelled, signal: Signal) -> u64 {
-    fact(facts, signal).map_or_else(|| modelled.of(signal), |fact| *fact)
 }

@@ -7,7 +7,10 @@ use x86_cpu::insn::Insn;
 use x86_cpu::observe::{Accesses, Counting, Delivery, Facts, Observer};
 use x86_cpu::ram::Ram;
 
-use super::{COMMITTED, Here, Recorder, Running};
+use super::calls::Ending;
+use super::records::Where;
+use super::stacks::Slot;
+use super::{Here, Recorder, Running};
 use crate::truth::Entered;
 
 impl Observer for Box<Recorder> {
@@ -16,13 +19,13 @@ impl Observer for Box<Recorder> {
 
     #[inline(always)]
     fn counting(&mut self) -> Option<&mut Counting> {
-        Some(&mut self.counting)
+        Some(&mut self.totals.counting)
     }
 
     /// A copy for whoever takes out what was counted.
     fn facts(&mut self) -> Option<&mut Facts> {
         self.commit_recent();
-        let now = *self.counting.complete();
+        let now = *self.totals.counting.complete();
         self.lent.add(&now.since(&self.seen_by_lender));
         self.seen_by_lender = now;
         Some(&mut self.lent)
@@ -32,16 +35,12 @@ impl Observer for Box<Recorder> {
         self.commit_recent();
     }
 
+    /// All of that is in [`Observer::finished`], which always comes next.
     #[inline(always)]
-    fn block_finished(&mut self) {
-        if self.counting.recent().is_half_full() {
-            self.complete();
-        }
-        self.running.mark = self.counting.recent().packed();
-    }
+    fn block_finished(&mut self) {}
 
     fn inner_stores(&mut self, stores: u64, misaligned: u64) {
-        self.counting.inner_stores(stores, misaligned);
+        self.totals.counting.inner_stores(stores, misaligned);
         let inner = &mut self.inner[self.here.place.vcpu as usize];
         inner.stores += stores;
         inner.misaligned += misaligned;
@@ -49,76 +48,89 @@ impl Observer for Box<Recorder> {
 
     #[inline(always)]
     fn entered(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code) {
-        let recorder = &mut **self;
-        recorder.pass(cpu.time);
-        let linear = cpu.linear_rip();
-        let is_first = !recorder.running.is_near;
-        if is_first {
-            recorder.arrive(cpu, linear);
+        let Recorder { here, running, records, .. } = &mut **self;
+        if running.is_there && running.time == cpu.time {
+            let linear = here.code.linear(cpu.rip);
+            if let Some(known) = records.known(block, linear, here.number) {
+                running.enter(cpu, known, linear);
+                debug_assert!(self.is_here(cpu), "a near transfer to another place");
+                return;
+            }
         }
-        debug_assert!(recorder.is_here(cpu), "a near transfer to another place");
-        let Here { place, number, .. } = &recorder.here;
-        let number = recorder.records.find(cpu, ram, block, linear, (*number, place));
-        let record = recorder.records.begin(number);
-        let running = &mut recorder.running;
-        running.record = number;
-        running.first = record.first;
-        running.linear = linear;
-        if record.is_far_return {
-            running.sp = cpu.stack_linear();
-        }
-        if is_first {
-            recorder.take_inner();
-        }
+        self.arrive(cpu, ram, block);
     }
 
     #[inline(always)]
     fn retired(&mut self, cpu: &Cpu, _: &Ram, _: &impl Code, insn: &Insn) {
-        self.count(cpu, insn);
-        if self.counting.take_rare() {
-            self.count_rare(insn);
-        }
+        self.instruction_retired(cpu.time, insn);
     }
 
     fn interrupted(&mut self, cpu: &Cpu, insn: &Insn) {
-        self.count(cpu, insn);
+        self.instruction_retired(cpu.time + self.told, insn);
         self.count_rare(insn);
+        self.running.went_far = false;
     }
 
     #[inline(always)]
     fn finished(&mut self, cpu: &Cpu, block: &impl Code, count: usize) {
-        let recorder = &mut **self;
-        recorder.instructions += count as u64;
-        if recorder.counting.take_rare() {
-            recorder.rare = true;
+        let is_whole = count == block.len();
+        let Recorder { here, running, records, contexts, totals, .. } = &mut **self;
+        if totals.counting.recent().is_half_full() {
+            totals.complete();
         }
-        let running = &mut recorder.running;
-        running.time = cpu.time;
-        running.last = running.first + count;
-        let record = &mut recorder.records.records[running.record as usize];
-        running.is_near = record.is_near;
-        if count != block.len() {
-            running.is_near = false;
-            recorder.records.retired_only(running.record, count);
+        if totals.counting.take_rare() {
+            totals.has_rest = true;
+        }
+        running.see(totals.counting.recent(), cpu.time);
+        running.last = running.found.first as usize + count;
+        if !is_whole {
+            return self.finished_part(count);
+        }
+        let Some(record) = records.records.get_mut(running.found.record as usize) else {
             return;
-        }
+        };
         record.runs += 1;
-        let facts = recorder.counting.committed();
-        if facts.branches != running.branches {
-            record.branches += facts.branches - running.branches;
-            record.taken += facts.taken - running.taken;
-            running.branches = facts.branches;
-            running.taken = facts.taken;
-            if !record.is_jump
-                && let Some(insn) = block.instruction(count - 1)
-            {
-                recorder.follow(cpu, insn);
+        match record.ending {
+            Ending::Conditional => {
+                let taken = totals.counting.committed().taken;
+                record.taken += taken - running.taken;
+                running.taken = taken;
             }
+            Ending::Jump => running.taken += 1,
+            Ending::Call { start, end } => {
+                running.taken += 1;
+                if let Some(share) = contexts.share() {
+                    totals.give(share, cpu.time, cpu.retired(), 0);
+                }
+                let entry = here.code.linear(cpu.rip);
+                let returns_to = running.linear.wrapping_add(u64::from(end));
+                let slot = Slot { space: here.stack, address: cpu.stack_linear() };
+                let callee = &mut record.callee;
+                if callee.from == contexts.context() && callee.entry == entry {
+                    callee.times += 1;
+                    contexts.call_near(callee.context, slot, returns_to);
+                } else {
+                    self.call_another(entry, start, slot, returns_to);
+                }
+            }
+            Ending::Return { popped } => {
+                running.taken += 1;
+                if let Some(share) = contexts.share() {
+                    totals.give(share, cpu.time, cpu.retired(), 1);
+                }
+                let to = here.code.linear(cpu.rip);
+                let address = cpu.stack_linear().wrapping_sub(popped);
+                let slot = Slot { space: here.stack, address };
+                if !contexts.ret_near(to, slot) {
+                    self.ret(to, slot, false);
+                }
+            }
+            Ending::FarReturn | Ending::Other => self.finished_far(cpu, block),
         }
     }
 
     fn delivering(&mut self, cpu: &Cpu) {
-        self.rare = true;
+        self.totals.has_rest = true;
         self.pass(cpu.time);
         self.commit_recent();
         self.forget_committed();
@@ -126,7 +138,7 @@ impl Observer for Box<Recorder> {
         self.running.linear = cpu.linear_rip();
         self.running.bits = cpu.code_size().bits();
         // A fetch that matched a breakpoint and did not get to an instruction.
-        let now = *self.counting.complete();
+        let now = *self.totals.counting.complete();
         let facts = rare_part(now.since(&self.running.facts));
         self.running.facts = now;
         if facts != Facts::default() {
@@ -138,13 +150,12 @@ impl Observer for Box<Recorder> {
     fn delivered(&mut self, cpu: &Cpu, _: &Ram, delivery: Delivery) {
         self.commit_recent();
         self.forget_committed();
-        let now = *self.counting.complete();
+        let now = *self.totals.counting.complete();
         let mut facts = now.since(&self.running.facts);
         self.running.facts = now;
         facts.inner = Accesses::default();
-        let time = self.time(cpu);
-        let cycles = time - self.running.time;
-        self.running.time = time;
+        let time = cpu.time + self.told;
+        let cycles = self.running.pass(time);
         let Running { linear: site, bits, .. } = self.running;
         let delivered = self.deliveries.entry((self.here.place, site, bits)).or_default();
         delivered.facts.add(&facts);
@@ -154,77 +165,139 @@ impl Observer for Box<Recorder> {
             if interrupt { Entered::Interrupt(vector) } else { Entered::Exception(vector) };
         let from_user = self.here.place.cpl == 3 && cpu.cpl() != 3;
         let at = cpu.stack_linear().wrapping_add(u64::from(code_bytes));
-        let slot = Some(self.slot(cpu.cpl(), at));
-        self.share_out(time, 0);
-        self.context(site);
+        let slot = self.slot(cpu.cpl(), at);
+        self.share_out(time, cpu.retired());
+        let Where { cpl, space, .. } = self.here.place;
+        self.contexts.current(site, space, cpl);
         self.update_here(cpu);
-        self.running.is_near = false;
-        self.call(cpu, entered, site, slot, None, from_user);
+        self.running.is_there = false;
+        self.call(cpu, entered, site, slot, from_user);
     }
 }
 
 impl Recorder {
     /// A model told of the running instruction of a block.
     pub(crate) fn fired(&mut self, insn: &Insn, signal: Signal, n: u64) {
-        self.rare = true;
-        self.modelled.add(signal, n);
+        self.totals.fired(signal, n);
         self.records.modelled.entry(self.running.cell(insn)).or_default().add(signal, n);
     }
 
     /// A model told of the delivery that is about to be recorded.
     pub(crate) fn fired_by_delivery(&mut self, signal: Signal, n: u64) {
-        self.rare = true;
-        self.modelled.add(signal, n);
+        self.totals.fired(signal, n);
         let Running { linear, bits, .. } = self.running;
         let delivered = self.deliveries.entry((self.here.place, linear, bits)).or_default();
         delivered.modelled.add(signal, n);
     }
 
-    /// What an instruction has done, since the one before it.
+    /// An instruction of the running block retired at this time.
+    ///
+    /// What happens seldom is a call at the end of a way through here, so that nothing has to be kept
+    /// for what comes behind it.
     #[inline(always)]
-    fn count(&mut self, cpu: &Cpu, insn: &Insn) {
-        let recent = self.counting.recent().packed();
-        if recent != self.running.mark {
-            let cell = self.running.cell(insn);
-            self.records.cells.add(cell, recent.wrapping_sub(self.running.mark & !COMMITTED));
-            if self.running.mark & COMMITTED != 0 {
-                self.count_committed(cell);
+    pub(crate) fn instruction_retired(&mut self, time: u64, insn: &Insn) {
+        let seen = self.totals.counting.recent().packed().wrapping_add(time);
+        if seen != self.running.seen {
+            if time != self.running.time {
+                return self.retired_late(time, insn);
             }
-            self.running.mark = recent;
+            let accesses = seen.wrapping_sub(self.running.seen);
+            self.running.seen = seen;
+            if self.records.cells.add(self.running.cell(insn), accesses) {
+                return self.retired_with_many(insn);
+            }
         }
-        let time = self.time(cpu);
-        if time != self.running.time {
-            self.pass_in(self.running.cell(insn), time);
+        if self.totals.counting.take_rare() {
+            self.count_rare(insn);
         }
     }
 
-    /// Accesses that were committed while the instruction in `cell` was running.
+    /// It took time beyond what its block tells.
     #[cold]
-    fn count_committed(&mut self, cell: usize) {
-        let committed = std::mem::take(&mut self.running.committed);
-        let rest = self.records.cells.rest(cell);
-        rest.loads += committed.loads;
-        rest.stores += committed.stores;
-        rest.misaligned += committed.misaligned;
+    #[inline(never)]
+    fn retired_late(&mut self, time: u64, insn: &Insn) {
+        self.pass_in(self.running.cell(insn), time);
+        self.instruction_retired(time, insn);
+    }
+
+    /// Its cell is to be looked at.
+    #[cold]
+    #[inline(never)]
+    fn retired_with_many(&mut self, insn: &Insn) {
+        self.look_at(self.running.cell(insn));
+        if self.totals.counting.take_rare() {
+            self.count_rare(insn);
+        }
+    }
+
+    /// Makes room in a cell, and adds accesses that were committed while its instruction was running.
+    fn look_at(&mut self, cell: usize) {
+        if self.records.cells.make_room(cell) {
+            let committed = std::mem::take(&mut self.running.committed);
+            let rest = self.records.cells.rest(cell);
+            rest.loads += committed.loads;
+            rest.stores += committed.stores;
+            rest.misaligned += committed.misaligned;
+        }
     }
 
     /// What of it is in no cell.
     #[cold]
     fn count_rare(&mut self, insn: &Insn) {
-        self.rare = true;
-        let now = *self.counting.committed();
+        self.totals.has_rest = true;
+        let now = *self.totals.counting.committed();
         let facts = rare_part(now.since(&self.running.facts));
         self.running.facts = now;
+        self.running.went_far = facts.far != 0;
+        if facts.far != 0 {
+            self.running.taken = now.taken;
+        }
         if facts != Facts::default() {
             self.records.other(self.running.cell(insn)).add(&facts);
         }
     }
 
-    /// Looks where the processor is.
+    /// A block is about to begin that may be elsewhere, that time has passed before, or that is not known.
+    #[cold]
     #[inline(never)]
-    fn arrive(&mut self, cpu: &Cpu, linear: u64) {
-        self.update_here(cpu);
-        self.context(linear);
+    fn arrive(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code) {
+        self.pass(cpu.time);
+        let linear = cpu.linear_rip();
+        let is_first = !self.running.is_there;
+        if is_first {
+            self.update_here(cpu);
+            let Where { cpl, space, .. } = self.here.place;
+            self.contexts.current(linear, space, cpl);
+            self.running.is_there = true;
+        }
+        let Here { number, place, .. } = self.here;
+        let known = match self.records.known(block, linear, number) {
+            Some(known) => *known,
+            None => self.records.find(cpu, ram, block, (number, place)),
+        };
+        self.running.enter(cpu, &known, linear);
+        if is_first {
+            self.take_inner();
+        }
+    }
+
+    /// Only the first `count` instructions of the running block have retired.
+    #[cold]
+    #[inline(never)]
+    fn finished_part(&mut self, count: usize) {
+        self.running.is_there = false;
+        self.records.retired_only(self.running.found.first as usize, count);
+    }
+
+    /// The running block has retired, and its last instruction is not a near transfer.
+    #[inline(never)]
+    fn finished_far(&mut self, cpu: &Cpu, block: &impl Code) {
+        self.running.is_there = false;
+        if std::mem::take(&mut self.running.went_far)
+            && let Some(insn) = block.instruction(block.len() - 1)
+        {
+            self.follow_far(cpu, insn);
+        }
     }
 
     /// The block that begins may be the first at its level: what was pushed on the way there is its own.
@@ -232,11 +305,10 @@ impl Recorder {
     fn take_inner(&mut self) {
         let inner = std::mem::take(&mut self.inner[self.here.place.vcpu as usize]);
         if inner != Accesses::default() {
-            let rest = self.records.cells.rest(self.running.first);
+            let rest = self.records.cells.rest(self.running.found.first as usize);
             rest.stores += inner.stores;
             rest.misaligned += inner.misaligned;
-            self.rest.add(Accesses { loads: 0, ..inner });
-            self.rare = true;
+            self.totals.wait(Accesses { loads: 0, ..inner });
         }
     }
 }

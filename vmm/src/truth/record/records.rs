@@ -5,16 +5,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use x86_cpu::block::Code;
+use x86_cpu::block::{Code, MAX_INSNS};
 use x86_cpu::class::Class;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::observe::Facts;
-use x86_cpu::operation::Operation;
 use x86_cpu::ram::Ram;
 
-use super::calls::{is_far_return, is_jump, is_near};
-use super::cells::{Cells, MOST_RECENT, Rest};
-use super::contexts::ContextId;
+use super::calls::Ending;
+use super::cells::{Cells, Rest};
+use super::contexts::{ContextId, NOWHERE};
 use super::modelled::Modelled;
 
 /// Where code is executed.
@@ -27,7 +26,7 @@ pub(super) struct Where {
 }
 
 impl Where {
-    /// [`Slot::space`](super::contexts::Slot::space) of the stack of privilege `cpl` there.
+    /// [`Slot::space`](super::stacks::Slot::space) of the stack of privilege `cpl` there.
     pub(super) fn stack(&self, cpl: u8) -> u32 {
         if cpl == 3 { self.space + 1 } else { 0 }
     }
@@ -47,7 +46,7 @@ struct Key {
 }
 
 /// What is known of an instruction before it executes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Static {
     /// Its place in the bytes of its block.
     pub(super) start: u16,
@@ -55,40 +54,49 @@ pub(super) struct Static {
     /// Cycles of each execution.
     pub(super) cycles: u8,
     pub(super) class: Class,
-    pub(super) is_near_return: bool,
 }
 
-/// A block as it was executed at one place.
+/// A block as it was executed at one place. It is in one cache line.
+#[repr(align(64))]
 pub(super) struct Record {
     /// Index of its first instruction's cell.
-    pub(super) first: usize,
+    first: u32,
     /// Whole executions.
     pub(super) runs: u64,
-    /// Branches of its last instruction, and how many of them were taken: no other branches.
-    pub(super) branches: u64,
+    /// How often a conditional jump at its end was taken.
     pub(super) taken: u64,
     /// The context that it called last.
     pub(super) callee: Callee,
-    /// Executions, whole or not, since there was last made room in the cells.
-    recent: u32,
+    /// What its last instruction does.
+    pub(super) ending: Ending,
     /// Number of instructions.
-    pub(super) len: u8,
-    /// Its last instruction is a near transfer.
-    pub(super) is_near: bool,
-    /// Its last instruction is a jump: neither a call nor a return.
-    pub(super) is_jump: bool,
-    /// Its last instruction is a far return, which may go to another stack.
-    pub(super) is_far_return: bool,
+    len: u8,
 }
 
 /// A context that was called from a block.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Callee {
-    /// The context that called it; `None` if there was no call yet.
-    pub(super) from: Option<ContextId>,
+    /// The context that called it.
+    pub(super) from: ContextId,
+    pub(super) context: ContextId,
     /// Linear address of the first instruction called.
     pub(super) entry: u64,
-    pub(super) context: ContextId,
+    /// Calls that the context has not been told of.
+    pub(super) times: u64,
+}
+
+impl Callee {
+    /// There was no call yet.
+    const NONE: Self = Self { from: NOWHERE, context: NOWHERE, entry: 0, times: 0 };
+}
+
+/// The record of a block that is executed.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Found {
+    /// Its index.
+    pub(super) record: u32,
+    /// Index of its first instruction's cell.
+    pub(super) first: u32,
 }
 
 /// Most records: a guest that writes its code anew all the time would fill the host's memory.
@@ -103,8 +111,8 @@ pub(super) struct Records {
     pub(super) statics: Vec<Static>,
     /// Facts that are in no cell, by cell.
     pub(super) others: BTreeMap<usize, Box<Facts>>,
-    /// There were more blocks than there is room for, which were counted where they do not belong.
-    pub(super) full: bool,
+    /// The record of all blocks that there was no room for: what is counted there belongs to none.
+    pub(super) overflow: Option<Found>,
     /// What models told, by cell.
     pub(super) modelled: BTreeMap<usize, Modelled>,
     /// Which blocks are executed.
@@ -131,12 +139,15 @@ impl Blocks {
     const CACHES: usize = 3;
 }
 
+/// A block of which the record is known.
 #[derive(Clone, Copy, Default)]
-struct Known {
+pub(super) struct Known {
     serial: u64,
     linear: u64,
     place: u32,
-    record: u32,
+    /// Its last instruction is a far return, which may go to another stack.
+    pub(super) is_far_return: bool,
+    pub(super) found: Found,
 }
 
 impl Records {
@@ -149,44 +160,36 @@ impl Records {
         }
     }
 
-    /// The record of a block at the place of number `number`, which `place` describes.
+    /// The record of a block at a linear address and at the place of this number, if it is known.
     #[inline(always)]
+    pub(super) fn known(&self, block: &impl Code, linear: u64, number: u32) -> Option<&Known> {
+        let known = self.known.get(block.place())?;
+        let is_it =
+            known.serial == block.serial() && known.linear == linear && known.place == number;
+        is_it.then_some(known)
+    }
+
+    /// Looks for it at the place of number `number`, which is `place`, so that it is known then.
+    #[cold]
+    #[inline(never)]
     pub(super) fn find(
         &mut self,
         cpu: &Cpu,
         ram: &Ram,
         block: &impl Code,
-        linear: u64,
-        (number, place): (u32, &Where),
-    ) -> u32 {
-        if let Some(known) = self.known.get(block.place())
-            && known.serial == block.serial()
-            && known.linear == linear
-            && known.place == number
-        {
-            return known.record;
-        }
-        self.find_slow(cpu, ram, block, number, *place)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn find_slow(
-        &mut self,
-        cpu: &Cpu,
-        ram: &Ram,
-        block: &impl Code,
-        number: u32,
-        place: Where,
-    ) -> u32 {
+        (number, place): (u32, Where),
+    ) -> Known {
         let linear = cpu.linear_rip();
-        let record = self.record(cpu, ram, block, place, linear);
+        let found = self.record(cpu, ram, block, place, linear);
         let known = &mut self.known;
         if known.len() <= block.place() {
             known.resize(block.place() + 1, Known::default());
         }
-        known[block.place()] = Known { serial: block.serial(), linear, place: number, record };
-        record
+        let is_far_return = self.records[found.record as usize].ending == Ending::FarReturn;
+        let serial = block.serial();
+        let this = Known { serial, linear, place: number, is_far_return, found };
+        known[block.place()] = this;
+        this
     }
 
     /// The record of a block that is executed at a place and at a linear address.
@@ -197,64 +200,61 @@ impl Records {
         block: &impl Code,
         place: Where,
         linear: u64,
-    ) -> u32 {
+    ) -> Found {
         let len = u8::try_from(block.len()).unwrap_or(u8::MAX);
         let code = if block.is_of_device() { Box::default() } else { code_of(ram, block) };
         let timed = self.blocks == Blocks::Timed;
         let key = Key { place, linear, bits: cpu.code_size().bits(), code, timed, len };
         if let Some(&record) = self.index.get(&key) {
-            return record;
+            return Found { record, first: self.records[record as usize].first };
         }
         if self.records.len() >= MOST_RECORDS {
-            self.full = true;
-            return 0;
-        }
-        let record = u32::try_from(self.records.len()).unwrap_or(u32::MAX);
-        let first = self.cells.len();
-        for (n, insn) in block.instructions().enumerate() {
-            self.cells.push();
-            self.statics.push(Static {
-                start: insn.start(),
-                len: insn.len,
-                cycles: cpu.cycles_of(insn),
-                class: block.class(n),
-                is_near_return: insn.op == Operation::Ret,
+            let overflow = self.overflow.unwrap_or_else(|| {
+                self.add(std::iter::repeat_n(Static::default(), MAX_INSNS), Ending::Other)
             });
+            self.overflow = Some(overflow);
+            return overflow;
         }
-        let last = block.instruction(block.len() - 1).map(|insn| insn.op);
-        self.records.push(Record {
-            first,
-            runs: 0,
-            branches: 0,
-            taken: 0,
-            callee: Callee::default(),
-            recent: 0,
-            len,
-            is_near: last.is_some_and(is_near),
-            is_jump: last.is_some_and(is_jump),
-            is_far_return: last.is_some_and(is_far_return),
+        let statics = block.instructions().enumerate().map(|(n, insn)| Static {
+            start: insn.start(),
+            len: insn.len,
+            cycles: cpu.cycles_of(insn),
+            class: block.class(n),
         });
-        self.index.insert(key, record);
-        record
+        let ending = block.instructions().last().map_or(Ending::Other, Ending::of);
+        let found = self.add(statics, ending);
+        self.index.insert(key, found.record);
+        found
     }
 
-    /// A block begins once more.
-    #[inline(always)]
-    pub(super) fn begin(&mut self, record: u32) -> &Record {
-        let record = &mut self.records[record as usize];
-        record.recent += 1;
-        if record.recent >= MOST_RECENT {
-            record.recent = 0;
-            self.cells.make_room(record.first..record.first + usize::from(record.len));
-        }
-        record
+    /// Adds a record.
+    fn add(&mut self, statics: impl Iterator<Item = Static>, ending: Ending) -> Found {
+        let first = self.cells.len();
+        self.statics.extend(statics);
+        let len = self.statics.len() - first;
+        (0..len).for_each(|_| self.cells.push());
+        let record = Record {
+            first: first as u32,
+            runs: 0,
+            taken: 0,
+            callee: Callee::NONE,
+            ending,
+            len: len as u8,
+        };
+        let found = Found { record: self.records.len() as u32, first: record.first };
+        self.records.push(record);
+        found
     }
 
-    /// Of an execution that [began](Self::begin), only the first `count` instructions retired.
+    /// Of an execution of a block, only the first `count` instructions retired; its first has this cell.
     #[cold]
-    pub(super) fn retired_only(&mut self, record: u32, count: usize) {
-        let first = self.records[record as usize].first;
+    pub(super) fn retired_only(&mut self, first: usize, count: usize) {
         (first..first + count).for_each(|cell| self.cells.rest(cell).executions += 1);
+    }
+
+    /// The contexts that were called last from each block.
+    pub(super) fn callees(&self) -> impl Iterator<Item = &Callee> {
+        self.records.iter().map(|record| &record.callee).filter(|callee| callee.times != 0)
     }
 
     /// What was executed of instructions that have nothing in common with others.
@@ -270,19 +270,25 @@ impl Records {
         let Self { records, cells, statics, others, modelled, .. } = self;
         keys.into_iter().zip(records).flat_map(move |((_, key), record)| {
             (0..usize::from(record.len)).map(move |n| {
-                let at = record.first + n;
+                let at = record.first as usize + n;
                 let (known, rest) = (&statics[at], cells.get(at));
                 let start = usize::from(known.start);
                 let bytes = key.code.get(start..start + usize::from(known.len));
                 let is_last = n + 1 == usize::from(record.len);
+                let ending = if is_last { record.ending } else { Ending::Other };
                 Counted {
                     place: key.place,
                     linear: key.linear.wrapping_add(u64::from(known.start)),
                     bits: key.bits,
                     bytes: bytes.unwrap_or_default(),
                     executions: record.runs + rest.executions,
-                    branches: if is_last { record.branches } else { 0 },
-                    taken: if is_last { record.taken } else { 0 },
+                    branches: if ending.is_near() { record.runs } else { 0 },
+                    taken: match ending {
+                        Ending::Conditional => record.taken,
+                        _ if ending.is_near() => record.runs,
+                        _ => 0,
+                    },
+                    is_near_return: matches!(ending, Ending::Return { .. }),
                     known,
                     rest,
                     other: others.get(&at).map(|facts| &**facts),
@@ -301,8 +307,10 @@ pub(super) struct Counted<'a> {
     /// Empty if they did not come from RAM.
     pub(super) bytes: &'a [u8],
     pub(super) executions: u64,
+    /// Near transfers: far ones are in `other`.
     pub(super) branches: u64,
     pub(super) taken: u64,
+    pub(super) is_near_return: bool,
     pub(super) known: &'a Static,
     pub(super) rest: Rest,
     pub(super) other: Option<&'a Facts>,

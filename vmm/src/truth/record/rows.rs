@@ -118,7 +118,7 @@ impl Recorder {
     /// # Errors
     /// If there was more of it than there is room for.
     pub fn finish(mut self, vcpus: usize) -> Result<Truth> {
-        if self.records.full {
+        if self.records.overflow.is_some() {
             return Err(Error::Host(
                 "--truth: the guest executed more than a million different blocks of code, for which \
                  there is no room"
@@ -126,12 +126,15 @@ impl Recorder {
             ));
         }
         let (instructions, rows) = self.rows();
+        self.records
+            .callees()
+            .for_each(|callee| self.contexts.note_times(callee.context, callee.times));
         self.records = Records::default();
         let flattened = self.contexts.flattened;
         let contexts = self.contexts.finish().enumerate().map(|(n, (mut context, share))| {
             let columns = self.columns.iter().zip(&self.before);
             let count = |(column, before): (&Column, &Before)| {
-                self.shares.of(column, &share) - before.contexts.get(n).copied().unwrap_or(0)
+                self.totals.shares.of(column, &share) - before.contexts.get(n).copied().unwrap_or(0)
             };
             context.own = columns.map(count).collect();
             context
@@ -163,7 +166,8 @@ pub(super) struct Sums {
 
 impl Sums {
     pub(super) fn of_instruction(counted: &Counted<'_>) -> Self {
-        let Counted { executions, branches, taken, known, rest, other, modelled, .. } = *counted;
+        let Counted { executions, branches, taken, is_near_return, .. } = *counted;
+        let Counted { known, rest, other, modelled, .. } = *counted;
         let mut facts = other.copied().unwrap_or_default();
         let classes = known.class.0;
         for (n, count) in facts.class.iter_mut().enumerate() {
@@ -172,9 +176,10 @@ impl Sums {
         facts.loads += rest.loads;
         facts.stores += rest.stores;
         facts.misaligned += rest.misaligned;
-        facts.branches += branches;
-        facts.taken += taken;
-        facts.near_returns += if known.is_near_return { branches } else { 0 };
+        // A far transfer is a branch that is taken.
+        facts.branches += branches + facts.far;
+        facts.taken += taken + facts.far;
+        facts.near_returns += if is_near_return { branches } else { 0 };
         let cycles = executions * u64::from(known.cycles) + rest.cycles;
         Self { executions, cycles, facts, modelled: modelled.cloned().unwrap_or_default() }
     }

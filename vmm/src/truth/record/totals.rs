@@ -1,0 +1,125 @@
+//! What was executed in all, and how much of it calling contexts have been given.
+
+use pmu_model::Signal;
+use x86_cpu::cpu::Cpu;
+use x86_cpu::observe::{Accesses, Counting, Facts};
+
+use super::columns::Column;
+use super::modelled::Modelled;
+use super::shares::{Executed, Rest, Share, Shares};
+use crate::engine::soft::fact;
+
+/// The sums of the run so far.
+#[derive(Default)]
+pub(super) struct Totals {
+    /// All facts.
+    pub(super) counting: Counting,
+    /// What models told.
+    modelled: Modelled,
+    /// What there was when a context was last given what had been executed,
+    given: Given,
+    /// and what else the next is to be given.
+    rest: Rest,
+    pub(super) shares: Shares,
+    /// There is such a rest, or one of the other signals may have been fired since.
+    pub(super) has_rest: bool,
+}
+
+/// Up to where contexts have been given what was executed.
+#[derive(Default)]
+struct Given {
+    /// The processor's time, and the number of instructions that it has retired.
+    time: u64,
+    instructions: u64,
+    branches: u64,
+    /// Branches taken.
+    taken: u64,
+    /// Accesses of [`Counting::recent`], packed.
+    accesses: u64,
+}
+
+impl Totals {
+    /// A processor goes on.
+    pub(super) fn begin(&mut self, cpu: &Cpu) {
+        self.given.time = cpu.time;
+        self.given.instructions = cpu.retired();
+    }
+
+    /// Gives a context what has been executed up to a time and a number of instructions, with so many near
+    /// returns: each of those ends a context.
+    #[inline(always)]
+    pub(super) fn give(
+        &mut self,
+        share: &mut Share,
+        time: u64,
+        instructions: u64,
+        near_returns: u64,
+    ) {
+        let facts = self.counting.committed();
+        let (branches, taken) = (facts.branches, facts.taken);
+        let accesses = self.counting.recent().packed();
+        let now = Given { time, instructions, branches, taken, accesses };
+        let before = std::mem::replace(&mut self.given, now);
+        share.add(&Executed {
+            instructions: instructions - before.instructions,
+            cycles: time - before.time,
+            branches: branches - before.branches,
+            taken: taken - before.taken,
+            near_returns,
+            accesses: accesses - before.accesses,
+        });
+        if self.has_rest {
+            self.give_rest(share);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_rest(&mut self, share: &mut Share) {
+        self.has_rest = false;
+        share.add_rest(&std::mem::take(&mut self.rest));
+        let (mut facts, modelled) = (*self.counting.committed(), &self.modelled);
+        self.shares.give_others(share, |signal| total(&mut facts, modelled, signal));
+    }
+
+    /// Time has passed in a context that is not known. It is for the next.
+    pub(super) fn pass(&mut self, time: u64) {
+        self.rest.cycles += time - self.given.time;
+        self.given.time = time;
+        self.has_rest = true;
+    }
+
+    /// Accesses that are not in the sums are for the next context as well.
+    pub(super) fn wait(&mut self, accesses: Accesses) {
+        self.rest.add(accesses);
+        self.has_rest = true;
+    }
+
+    /// All facts so far, those of recent accesses as well. What of these no context has been given, the
+    /// next is.
+    #[cold]
+    pub(super) fn complete(&mut self) -> &Facts {
+        self.wait(self.counting.recent().since(self.given.accesses));
+        self.given.accesses = 0;
+        self.counting.complete()
+    }
+
+    /// A model told of occurrences.
+    pub(super) fn fired(&mut self, signal: Signal, n: u64) {
+        self.has_rest = true;
+        self.modelled.add(signal, n);
+    }
+
+    /// Contexts get to know of the signals of a column from now on.
+    pub(super) fn add_signals(&mut self, column: &Column) {
+        let (mut facts, modelled) = (*self.counting.committed(), &self.modelled);
+        for &signal in &column.signals {
+            self.shares.add(signal, || total(&mut facts, modelled, signal));
+        }
+    }
+}
+
+/// What there was so far of a signal that is none of the common ones.
+fn total(facts: &mut Facts, modelled: &Modelled, signal: Signal) -> u64 {
+    fact(facts, signal).map_or_else(|| modelled.of(signal), |fact| *fact)
+}
