@@ -153,6 +153,8 @@ const OF_OTHER_ENGINES: &[(&str, &Engine, &str)] = &[
     ("smp::exceptions_of_the_host_at_once", &Engine::RECORDED, "no host raises exceptions for it"),
     ("truth", &Engine::KVM, NOT_RECORDED),
     ("truth", &Engine::KVM_IRQCHIP, NOT_RECORDED),
+    ("truth_calls", &Engine::KVM, NOT_RECORDED),
+    ("truth_calls", &Engine::KVM_IRQCHIP, NOT_RECORDED),
     ("clock", &Engine::TIMED, NOT_FLAT),
     ("counter_access::with_a_counter_mask", &Engine::TIMED, NOT_FLAT),
     ("cycles", &Engine::TIMED, NOT_FLAT),

@@ -75,6 +75,7 @@ files!(
     timing,
     transfers,
     truth,
+    truth_calls,
 );
 
 /// Why a test on KVM is ignored that applies.
