@@ -459,11 +459,17 @@ impl System {
     #[inline(always)]
     fn notice_code_written(&mut self, processor: usize) {
         if self.caches.take_code_written(processor) {
-            self.occurrences[processor].fire(Signal::FlushSmc, 1);
-            // The pipeline restarts: what was fetched behind the instruction is fetched again.
-            self.processors[processor].redirected = true;
-            self.processors[processor].restarts = true;
+            self.flush_written_code(processor);
         }
+    }
+
+    /// The pipeline restarts: what was fetched behind the instruction is fetched again.
+    #[cold]
+    #[inline(never)]
+    fn flush_written_code(&mut self, processor: usize) {
+        self.occurrences[processor].fire(Signal::FlushSmc, 1);
+        self.processors[processor].redirected = true;
+        self.processors[processor].restarts = true;
     }
 
     /// Whether what is behind the running instruction starts again, since this was last asked for.
@@ -731,7 +737,7 @@ impl Processor {
 
     /// How the page of data at a linear address is cached, if that is known and the TLB has the page where
     /// it need not be searched for.
-    #[inline(always)]
+    #[inline(never)]
     fn find_data(&mut self, linear: u64) -> Option<MemoryType> {
         let memory = self.memory_types.get(linear)?;
         if self.paging && !self.tlbs.has_recent_data(linear) {

@@ -561,7 +561,13 @@ impl Cpu {
         direction: Direction,
     ) {
         if O::SEES_ADDRESSES && elements == 1 {
-            self.tell_one(cx, linear, bytes, direction);
+            match direction {
+                Direction::Load => self.tell_load(cx, linear, bytes),
+                Direction::Store => self.tell_store(cx, linear, bytes),
+                Direction::Modify | Direction::Touch => {
+                    self.tell_other(cx, linear, bytes, direction)
+                }
+            }
         } else if O::SEES_ADDRESSES {
             self.tell_wherever(cx, self.masked(linear), bytes, elements, direction);
         }
@@ -573,8 +579,32 @@ impl Cpu {
         if self.long_mode() { linear } else { linear & 0xffff_ffff }
     }
 
-    /// As [`Self::tell`] of one access.
+    /// As [`Self::tell`] of one read.
     #[inline(never)]
+    fn tell_load<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64) {
+        self.tell_one(cx, linear, bytes, Direction::Load);
+    }
+
+    /// As [`Self::tell`] of one write.
+    #[inline(never)]
+    fn tell_store<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64) {
+        self.tell_one(cx, linear, bytes, Direction::Store);
+    }
+
+    /// As [`Self::tell`] of another one.
+    #[inline(never)]
+    fn tell_other<O: Observer>(
+        &self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        bytes: u64,
+        direction: Direction,
+    ) {
+        self.tell_one(cx, linear, bytes, direction);
+    }
+
+    /// As [`Self::tell`] of one access, compiled for the direction where that is known.
+    #[inline(always)]
     fn tell_one<O: Observer>(
         &self,
         cx: &mut Cx<'_, O>,

@@ -361,10 +361,17 @@ impl Cpu {
             cx.observer.entered(self, cx.ram, block);
         }
         let mut ops = ops;
-        if O::MODELS && cx.observer.is_quiet() {
-            let executed = self.execute_quietly(cx, block, ops)?;
+        if O::MODELS && count == block.ops.len() && cx.observer.is_quiet() {
+            let executed = self.execute_quietly(cx, block)?;
+            if executed == count {
+                self.finish(cx, block);
+                return Ok(match self.leave {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                });
+            }
             if self.leave {
-                self.finish_first(cx, block, executed);
+                self.finish_part(cx, block, executed);
                 return Ok(ControlFlow::Break(()));
             }
             ops = &ops[executed..];
@@ -403,33 +410,32 @@ impl Cpu {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Executes instructions that a block begins with, of which the observer need not be told each but the
-    /// last: up to where it wants to be, or where the run is to end. How many.
+    /// Executes a block of which the observer need not be told each instruction but the last: up to where it
+    /// wants to be, or where the run is to end. How many of them.
     #[inline(always)]
     fn execute_quietly<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
         block: &Block<O>,
-        ops: &[Op<O>],
     ) -> Exec<usize> {
-        let Some((last, others)) = ops.split_last() else { return Ok(0) };
-        for (n, op) in others.iter().enumerate() {
+        let Some((last, others)) = block.ops.split_last() else { return Ok(0) };
+        for op in others {
             self.execute_quiet(cx, block, op)?;
             if cx.observer.has_pending() {
                 cx.observer.retired(self, cx.ram, block, &op.insn);
                 self.leave |= cx.observer.is_spent();
                 if !cx.observer.is_quiet() {
-                    return Ok(n + 1);
+                    return Ok(usize::from(op.insn.index) + 1);
                 }
             }
             if self.leave {
-                return Ok(n + 1);
+                return Ok(usize::from(op.insn.index) + 1);
             }
         }
         self.execute_quiet(cx, block, last)?;
         cx.observer.retired(self, cx.ram, block, &last.insn);
         self.leave |= cx.observer.is_spent();
-        Ok(ops.len())
+        Ok(block.ops.len())
     }
 
     /// Executes an instruction that has accessed nothing when it faults, but may have walked page tables.

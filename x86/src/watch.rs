@@ -396,14 +396,8 @@ impl<W: Watch> Watching<W> {
                 self.state = self.state & !QUIET | ATTENTIVE;
             }
         }
-        if traits & TRANSFERS != 0
-            && let Some(kind) = transfer(insn)
-        {
-            let from = self.entered.linear.wrapping_add(u64::from(insn.start()));
-            let next = self.entered.linear.wrapping_add(u64::from(insn.end));
-            let taken = self.counting.committed().taken != self.taken;
-            let to = if taken { cpu.linear_rip() } else { self.named_target(cpu, insn) };
-            self.watch.branched(&Transfer { from, next, to, kind, taken });
+        if traits & TRANSFERS != 0 {
+            self.report_transfer(cpu, insn);
         }
         if self.state & ATTENTIVE != 0 {
             self.watch.retired(cpu, ram, insn);
@@ -419,6 +413,17 @@ impl<W: Watch> Watching<W> {
         if self.state & ATTENTIVE != 0 || traits & SERIALISES != 0 {
             self.spent = self.watch.is_spent();
         }
+    }
+
+    /// Reports the control transfer that an instruction is.
+    #[inline(never)]
+    fn report_transfer(&mut self, cpu: &Cpu, insn: &Insn) {
+        let Some(kind) = transfer(insn) else { return };
+        let from = self.entered.linear.wrapping_add(u64::from(insn.start()));
+        let next = self.entered.linear.wrapping_add(u64::from(insn.end));
+        let taken = self.counting.committed().taken != self.taken;
+        let to = if taken { cpu.linear_rip() } else { self.named_target(cpu, insn) };
+        self.watch.branched(&Transfer { from, next, to, kind, taken });
     }
 
     /// A prefetch and CLFLUSH access nothing; what they name is asked for here.
@@ -525,8 +530,10 @@ impl<W: Watch> Observer for Watching<W> {
     fn retired(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn) {
         self.report_fetch(insn);
         let traits = TRAITS[insn.op as usize];
-        if traits | self.state & (PENDING | ATTENTIVE) != 0 {
-            self.report_effects(cpu, ram, block, insn, traits);
+        match traits | self.state & (PENDING | ATTENTIVE) {
+            0 => {}
+            TRANSFERS => self.report_transfer(cpu, insn),
+            _ => self.report_effects(cpu, ram, block, insn, traits),
         }
     }
 
@@ -603,12 +610,13 @@ const NO_ACCESS: Access = Access {
     target: Target::Memory,
 };
 
-/// In [`Watching::state`]: there are accesses or walks that are not yet certain.
-const PENDING: u8 = 1 << 0;
+// In [`Watching::state`], in bits that no trait of an operation has where both are looked at.
+/// There are accesses or walks that are not yet certain.
+const PENDING: u8 = 1 << 6;
 /// There is one access and nothing else.
 const SINGLE: u8 = 1 << 3;
 /// The model is told of each instruction of the block.
-const ATTENTIVE: u8 = 1 << 1;
+const ATTENTIVE: u8 = 1 << 7;
 /// The fetch of the running instruction was reported, with finished iterations.
 const FETCHED: u8 = 1 << 2;
 /// The context is the one that was last reported: nothing has been executed since that may change it.

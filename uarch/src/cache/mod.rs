@@ -150,9 +150,8 @@ impl Caches {
             return false;
         }
         let own = &mut self.processors[processor];
-        if line != own.read {
-            let Some(slot) = own.data.find_and_touch(line) else { return false };
-            own.has_loaded(line, slot);
+        if line != own.read && !own.find_to_load(line) {
+            return false;
         }
         occurrences.fire(Signal::L1dAccess, granules(physical, bytes));
         true
@@ -200,13 +199,8 @@ impl Caches {
             return false;
         }
         let own = &mut self.processors[processor];
-        if line != own.written {
-            let Some(slot) = own.data.find(line) else { return false };
-            if own.data.state(slot) != LineState::Modified {
-                return false;
-            }
-            own.data.touch(slot);
-            own.has_stored(line);
+        if line != own.written && !own.find_to_store(line) {
+            return false;
         }
         occurrences.fire(Signal::L1dAccess, granules(physical, bytes));
         occurrences.fire(Signal::L1dStoreHitOwned, 1);

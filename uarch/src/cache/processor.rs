@@ -58,6 +58,25 @@ impl Processor {
         }
     }
 
+    /// Looks for a line that a load would use, and uses it: whether the data cache has it.
+    #[inline(never)]
+    pub(super) fn find_to_load(&mut self, line: u64) -> bool {
+        let Some(slot) = self.data.find_and_touch(line) else { return false };
+        self.has_loaded(line, slot);
+        true
+    }
+
+    /// Looks for a line that a store would use, and uses it: whether the data cache has it, Modified.
+    #[inline(never)]
+    pub(super) fn find_to_store(&mut self, line: u64) -> bool {
+        match self.data.find(line) {
+            Some(slot) if self.data.state(slot) == LineState::Modified => self.data.touch(slot),
+            _ => return false,
+        }
+        self.has_stored(line);
+        true
+    }
+
     /// A load has used a line of the data cache, which is in this slot: what need not be looked up.
     #[inline(always)]
     pub(super) fn has_loaded(&mut self, line: u64, slot: usize) {
