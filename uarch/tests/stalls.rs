@@ -133,6 +133,28 @@ fn a_fence_waits_until_the_stores_have_drained() {
     assert_eq!(fired(Signal::StallResource), 56 - 3);
 }
 
+/// What the stores of an instruction wait for is waited for once. REP STOSD of 8: address and data of the first
+/// are issued in 3 and complete in 4, which retire in 5, and one retires in each cycle at least; each is written
+/// a cycle behind the one before it.
+#[test]
+fn the_stores_of_a_string_wait_together() {
+    let shape = Shape { form: Form::Mem, width: Width::Bits32, variant: Variant::Repeated };
+    let row = P6.table.look_up("Stos", shape).unwrap();
+    let strings = Instruction::new(&P6, row, &Operands { length: 2, ..Operands::default() });
+    let waited = |store_delay| {
+        let mut pipeline = Pipeline::new(&P6);
+        let mut occurrences = Occurrences::default();
+        let execution = Execution { store_delay, iterations: 8, ..NORMAL };
+        pipeline.execute(&strings, &execution, &mut occurrences);
+        let fence = P6.table.look_up("Sfence", shape).unwrap();
+        let fence = Instruction::new(&P6, fence, &Operands { length: 3, ..Operands::default() });
+        pipeline.execute(&fence, &Execution { address: 2, ..NORMAL }, &mut occurrences);
+        pipeline.dispatched()
+    };
+    let drained = waited(0);
+    assert_eq!(waited(500), drained + 500);
+}
+
 /// What drains the store buffer beside fences: serialising instructions, synchronising ones such as XCHG, and
 /// interrupts (Intel SDM volume 3, P6 family, event 04h SB_DRAINS).
 #[test]

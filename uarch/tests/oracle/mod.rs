@@ -406,8 +406,11 @@ impl<'a> Machine<'a> {
                     Memory::InOrder { .. } => before,
                     Memory::Buffers { .. } => before + 1,
                 };
-                let delay = u64::from(self.program[self.ops[op].step].execution.store_delay);
-                self.ops[op].written = Some(turn.max(self.now + 1) + delay);
+                // The first store of a step waits for all that its stores wait for.
+                let step = self.ops[op].step;
+                let first = self.of_step[step].iter().all(|&one| self.ops[one].written.is_none());
+                let delay = if first { self.program[step].execution.store_delay } else { 0 };
+                self.ops[op].written = Some(turn.max(self.now + 1) + u64::from(delay));
                 self.settle();
             }
         }

@@ -170,7 +170,7 @@ pub struct Execution {
     pub load_address: u64,
     /// Cycles that its loads took beyond a hit in the data cache: misses, page walks, misalignment.
     pub load_delay: u32,
-    /// Cycles that its stores take beyond a hit, once they have retired.
+    /// Cycles that its stores take beyond hits, all together, once they have retired.
     pub store_delay: u32,
     /// Whether the load was forwarded from a store.
     pub forwarding: Forwarding,

@@ -1,5 +1,7 @@
 //! The model of one processor's pipeline.
 
+use std::mem;
+
 use pmu_model::Signal;
 
 use super::{
@@ -73,6 +75,7 @@ pub(super) struct Flow<'a> {
     /// The stack pointer, if an operation added to it.
     pub(super) pointer: u64,
     pub(super) load_delay: u64,
+    /// Of the stores that have not retired: the first takes all of it.
     pub(super) store_delay: u64,
     /// When the data is there of the store that is to retire.
     pub(super) store_data: Option<u64>,
@@ -368,7 +371,8 @@ impl Pipeline {
         let retired = self.retirement.retire(complete, operation.float);
         self.places[self.place] = retired;
         if let Some(data) = flow.store_data.take() {
-            let written = self.memory.write(data, retired, flow.store_delay);
+            let delay = mem::take(&mut flow.store_delay);
+            let written = self.memory.write(data, retired, delay);
             match self.core.memory {
                 Memory::InOrder { .. } => self.memory.release_second(written),
                 Memory::Buffers { .. } => self.room.release(written + 1, STORES),

@@ -2,6 +2,8 @@
 //! microcode, iterations or anything to wait for but operands and room. They go the way of all others
 //! ([`Pipeline::execute`]); but what is known of them before takes the host no time.
 
+use std::mem;
+
 use pmu_model::Signal;
 
 use super::{
@@ -107,6 +109,8 @@ struct Values {
     /// The last result.
     value: u64,
     computed: bool,
+    /// Of the stores that have not retired: the first takes all of it.
+    store_delay: u64,
     complete: u64,
     retired: u64,
 }
@@ -183,6 +187,7 @@ impl Pipeline {
             address: self.latest(instruction.address),
             value: 0,
             computed: false,
+            store_delay: u64::from(execution.store_delay),
             complete: 0,
             retired: 0,
         };
@@ -327,7 +332,8 @@ impl Pipeline {
         let retired = self.retirement.retire(complete, false);
         self.places[self.place] = retired;
         if plain.parts & DATA != 0 {
-            let written = self.memory.write(data, retired, u64::from(execution.store_delay));
+            let delay = mem::take(&mut values.store_delay);
+            let written = self.memory.write(data, retired, delay);
             if LANES {
                 self.memory.release_second(written);
             } else {
