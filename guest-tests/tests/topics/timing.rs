@@ -6,7 +6,7 @@
 use guest_tests::msr::{CMASK_1, CMASK_2, CMASK_3, OS};
 use guest_tests::part::{Event, Registers, event};
 use guest_tests::{Guest, Options, Part, Result, SCRATCH, run_with};
-use iced_x86::code_asm::{dword_ptr, eax, ebx, ecx, edx, esi};
+use iced_x86::code_asm::{dword_ptr, eax, ebx, ecx, edi, edx, esi};
 use vpmu::engine::soft::{Timing, Warm};
 use vpmu::program::Image;
 
@@ -17,6 +17,7 @@ topics!(
     the_clock_follows_what_is_asked_for,
     instructions_of_one_cycle,
     warm_caches,
+    a_string_of_stores_and_a_loop_of_them,
     the_record_has_the_same_cycles,
     two_runs_are_equal,
 );
@@ -47,6 +48,9 @@ fn latency(part: &Part) -> u64 {
         _ => 4,
     }
 }
+
+/// Memory that no guest uses before.
+const FRESH: u32 = 4 << 20;
 
 fn with(timing: Timing) -> Options {
     Options { timing: Some(timing), ..Options::DEFAULT }
@@ -167,6 +171,34 @@ fn warm_caches(part: &'static Part) -> Result {
     run_with(part, &image, Options::DEFAULT).expect(&[("misses", 64)]);
     let warm = Options { warm: Warm::Always, ..Options::DEFAULT };
     run_with(part, &image, warm).expect(&[("misses", 0)]);
+    Ok(())
+}
+
+/// 512 KiB that are in no cache, written by REP STOSD and by a loop of MOV: the same lines come from memory, one
+/// after the other, whoever asks for them. Where memory is fast (K8) the loop takes longer, with four
+/// instructions for each element.
+fn a_string_of_stores_and_a_loop_of_them(part: &'static Part) -> Result {
+    const BYTES: u32 = 512 << 10;
+    let image = Guest::assemble(part, |g| {
+        g.count("string", part.cycles, OS, |g| {
+            g.mov(edi, FRESH)?;
+            g.mov(ecx, BYTES / 4)?;
+            g.rep().stosd()
+        })?;
+        g.count("loop", part.cycles, OS, |g| {
+            g.mov(edi, FRESH + BYTES)?;
+            g.mov(ecx, BYTES / 4)?;
+            let turn = g.here()?;
+            g.mov(dword_ptr(edi), eax)?;
+            g.add(edi, 4)?;
+            g.dec(ecx)?;
+            g.jnz(turn)
+        })
+    })?;
+    let outcome = run_with(part, &image, with(Timing::Model));
+    let [string, by_loop] = ["string", "loop"].map(|name| outcome.value(name));
+    let some = by_loop / 4..by_loop * 5 / 4;
+    assert!(some.contains(&string), "{string} by a string, {by_loop} by a loop");
     Ok(())
 }
 

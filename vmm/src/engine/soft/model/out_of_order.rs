@@ -112,6 +112,8 @@ struct Running {
     elements_of_iteration: u8,
     /// Elements that it has accessed.
     elements: u64,
+    /// Cycles that the accesses of iterations took of which the pipeline is not told yet.
+    taken: u64,
 }
 
 impl OutOfOrder {
@@ -154,10 +156,11 @@ impl OutOfOrder {
         self.stopped = None;
     }
 
-    /// The clock by which the running instruction asks caches and bus for something.
+    /// The clock by which the running instruction asks caches and bus for something. An iteration asks when
+    /// those before it have got what they asked for.
     #[inline(always)]
     pub(super) fn time(&self) -> u64 {
-        self.pipeline.dispatched()
+        self.pipeline.dispatched() + self.running.taken
     }
 
     /// The cycle of the last retirement.
@@ -220,6 +223,7 @@ impl OutOfOrder {
         execution.store_delay += narrow(store);
         if self.running.elements_of_iteration != 0 {
             self.running.elements += u64::from(access.elements);
+            self.running.taken += load + store;
             self.waiting.push(*access);
             return;
         }
@@ -270,10 +274,10 @@ impl OutOfOrder {
     pub(super) fn iterated(&mut self, prepared: &Prepared, occurrences: &mut Occurrences) {
         if self.iterations() >= ITERATIONS_AT_ONCE {
             self.execute(prepared, occurrences);
-            let Running { execution, elements, .. } = &mut self.running;
+            let Running { execution, elements, taken, .. } = &mut self.running;
             let address = execution.address;
             *execution = Execution { address, continued: true, ..Execution::default() };
-            *elements = 0;
+            (*elements, *taken) = (0, 0);
             self.waiting.clear();
         }
         let elements = self.running.elements;
