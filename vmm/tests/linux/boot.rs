@@ -1,6 +1,6 @@
 //! The kernel boots to a shell, without a complaint, and powers off.
 
-use crate::guest::{assert_equal, packages, run, run_with};
+use crate::guest::{assert_equal, packages, packages_i686, run, run_with};
 use crate::harness::{Verdict, tests};
 
 tests!(
@@ -8,6 +8,11 @@ tests!(
     two_processors_boot_to_a_shell_and_power_off,
     four_processors_boot_to_a_shell_and_power_off_twice_the_same,
     the_boot_rom_makes_no_difference_to_two_processors,
+    the_kernel_for_32_bits_boots_on_a_pentium_pro,
+    the_kernel_for_32_bits_boots_on_a_pentium_ii,
+    the_kernel_for_32_bits_boots_on_a_pentium_iii,
+    the_kernel_for_32_bits_boots_on_a_pentium_m,
+    the_kernel_for_32_bits_boots_on_an_athlon,
     complaints_are_told_from_other_lines
 );
 
@@ -78,6 +83,50 @@ fn said(log: &str) -> Vec<String> {
     let lines = log.lines().filter_map(|line| line.split_once("] "));
     let early = lines.take_while(|(time, _)| *time < "[    0.150000");
     early.filter(|(_, text)| !measured(text)).map(|(_, text)| text.into()).collect()
+}
+
+/// Debian's kernel for 32-bit processors on what the processor itself has. Left out is what would take most of
+/// the boot: certificates, the kernel's tests of its algorithms, and the search for ISA cards.
+fn boots_32_bits(cpu: &str, processor: &str, driver: &str) -> Verdict {
+    let packages = packages_i686()?;
+    let shell = "echo shell-$((6*7)) $(uname -m) watchdog-$(cat /proc/sys/kernel/nmi_watchdog)";
+    let root = packages.root(&format!("{shell}\npoweroff -f"));
+    let append = "console=ttyS0 noisapnp cryptomgr.notests \
+                  initcall_blacklist=load_system_certificate_list";
+    let options = ["--cpu", cpu, "--append", append];
+    let log = run_with(packages, &format!("boot-i686-{cpu}"), 1, &root, "", &options).log;
+    assert!(log.contains(&format!("smpboot: CPU0: {processor} (family: 0x6")), "{log}");
+    for wanted in [
+        &format!("Performance Events: {driver} PMU driver."),
+        "NMI watchdog: Enabled. Permanently consumes one hw-PMU counter.",
+        "shell-42 i686 watchdog-1",
+        "reboot: Power down",
+    ] {
+        assert!(log.lines().any(|line| line.ends_with(wanted)), "{cpu}: {wanted}\n{log}");
+    }
+    let complaints: Vec<_> = log.lines().filter(|line| complaint(line)).collect();
+    assert!(complaints.is_empty(), "{cpu}: {complaints:#?}");
+    Ok(())
+}
+
+fn the_kernel_for_32_bits_boots_on_a_pentium_pro() -> Verdict {
+    boots_32_bits("ppro", "Intel Pentium Pro", "p6")
+}
+
+fn the_kernel_for_32_bits_boots_on_a_pentium_ii() -> Verdict {
+    boots_32_bits("pii", "Intel Pentium II (Deschutes)", "p6")
+}
+
+fn the_kernel_for_32_bits_boots_on_a_pentium_iii() -> Verdict {
+    boots_32_bits("p6", "Intel Pentium III (Coppermine)", "p6")
+}
+
+fn the_kernel_for_32_bits_boots_on_a_pentium_m() -> Verdict {
+    boots_32_bits("pm", "Intel(R) Pentium(R) M processor 1.60GHz", "p6")
+}
+
+fn the_kernel_for_32_bits_boots_on_an_athlon() -> Verdict {
+    boots_32_bits("k7", "AMD Athlon(tm) Processor", "AMD")
 }
 
 fn complaints_are_told_from_other_lines() -> Verdict {

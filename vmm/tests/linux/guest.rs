@@ -24,14 +24,26 @@ pub(crate) struct Packages {
 /// The packages, or why they cannot be had.
 pub(crate) fn packages() -> Result<&'static Packages, CannotRun> {
     static PACKAGES: OnceLock<Result<Packages, CannotRun>> = OnceLock::new();
-    let fetched = PACKAGES.get_or_init(|| fetch().map_err(|e| CannotRun::without("linux", &e)));
+    let fetched =
+        PACKAGES.get_or_init(|| fetch(&[], "").map_err(|e| CannotRun::without("linux", &e)));
     fetched.as_ref().map_err(Clone::clone)
 }
 
-fn fetch() -> Result<Packages, String> {
+/// The same for 32-bit processors: kernel and busybox alone.
+pub(crate) fn packages_i686() -> Result<&'static Packages, CannotRun> {
+    static PACKAGES: OnceLock<Result<Packages, CannotRun>> = OnceLock::new();
+    let fetched = PACKAGES.get_or_init(|| {
+        fetch(&["--i686"], "i686").map_err(|e| CannotRun::without("linux for i686", &e))
+    });
+    fetched.as_ref().map_err(Clone::clone)
+}
+
+/// Fetches packages; they go to a folder of the guests'.
+fn fetch(options: &[&str], folder: &str) -> Result<Packages, String> {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no project folder")?;
     let guests = project.join("target/guests");
     let output = Command::new(project.join("guest-tests/linux/fetch"))
+        .args(options)
         .env("GUESTS", &guests)
         .stdin(Stdio::null())
         .output()
@@ -42,7 +54,7 @@ fn fetch() -> Result<Packages, String> {
     }
     let paths = String::from_utf8_lossy(&output.stdout);
     let kernel = paths.lines().find(|line| line.contains("/vmlinuz-")).ok_or("no kernel")?;
-    Ok(Packages { root: guests.join("root"), kernel: kernel.into() })
+    Ok(Packages { root: guests.join(folder).join("root"), kernel: kernel.into() })
 }
 
 impl Packages {
