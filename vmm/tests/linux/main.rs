@@ -5,6 +5,7 @@
 //! lines say why.
 
 mod boot;
+mod events;
 mod guest;
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -24,6 +25,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     harness::run(&[
         ("boot", boot::TESTS),
+        ("events", events::TESTS),
         ("jit", jit::TESTS),
         ("memtest", memtest::TESTS),
         ("multiboot", multiboot::TESTS),

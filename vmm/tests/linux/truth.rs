@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -172,7 +173,7 @@ fn boot(
 }
 
 /// The value of an event in perf's comma-separated output.
-fn counted(log: &str, event: &str) -> u64 {
+pub(crate) fn counted(log: &str, event: &str) -> u64 {
     let row = log.lines().find(|line| line.split(',').nth(2) == Some(event));
     let row = row.unwrap_or_else(|| panic!("no {event} in {log}"));
     let number = row.split(',').next().and_then(|number| number.parse().ok());
@@ -183,7 +184,11 @@ fn counted(log: &str, event: &str) -> u64 {
 
 /// What the truth has of a program at CPL 3, by column.
 fn of_program(truth: &Truth, program: usize) -> BTreeMap<&str, u64> {
-    let code = base(program)..base(program) + 0x1000;
+    of_code(truth, base(program)..base(program) + 0x1000)
+}
+
+/// What the truth has of the instructions at some addresses at CPL 3, by column.
+pub(crate) fn of_code(truth: &Truth, code: Range<u64>) -> BTreeMap<&str, u64> {
     let mut sums = BTreeMap::new();
     for row in truth.rows.iter().filter(|row| row.cpl == 3) {
         if code.contains(&truth.instructions[row.instruction as usize].address) {
@@ -260,8 +265,8 @@ fn perf_stat_counts_what_the_truth_has_on_four_k8s() -> Verdict {
     Ok(())
 }
 
-/// Debian's kernel for 32-bit processors is not among the packages: the one for amd64, with what it insists on
-/// lent to the processor, takes the same driver for its counters.
+/// perf is among the packages for amd64 alone; that kernel, with what it insists on lent to the processor, takes
+/// the same driver for the counters as the one for 32-bit processors.
 fn perf_stat_counts_what_the_truth_has_on_a_pentium_iii() -> Verdict {
     let log = boot("truth-p6", 1, &["--cpu", "p6", "--isa", "distro"], P6, true)?.log;
     assert!(log.contains("p6 PMU driver"), "{log}");
