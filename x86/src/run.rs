@@ -376,7 +376,9 @@ impl Cpu {
             }
             ops = &ops[executed..];
         }
-        for op in ops {
+        // Not an iterator: what this compiles to has been a few per cent faster.
+        while let Some((op, rest)) = ops.split_first() {
+            ops = rest;
             if O::FOLLOWS {
                 cx.observer.begins(self, cx.ram, &op.insn);
             }
