@@ -565,7 +565,7 @@ impl Cpu {
                 Direction::Load => self.tell_load(cx, linear, bytes),
                 Direction::Store => self.tell_store(cx, linear, bytes),
                 Direction::Modify | Direction::Touch => {
-                    self.tell_other(cx, linear, bytes, direction)
+                    self.tell_other(cx, linear, bytes, direction);
                 }
             }
         } else if O::SEES_ADDRESSES {
