@@ -562,11 +562,10 @@ impl Cpu {
     ) {
         if O::SEES_ADDRESSES && elements == 1 {
             match direction {
-                Direction::Load => self.tell_load(cx, linear, bytes),
-                Direction::Store => self.tell_store(cx, linear, bytes),
-                Direction::Modify | Direction::Touch => {
-                    self.tell_other(cx, linear, bytes, direction);
-                }
+                Direction::Load => self.tell_one::<O, true, false>(cx, linear, bytes),
+                Direction::Store => self.tell_one::<O, false, true>(cx, linear, bytes),
+                Direction::Modify => self.tell_one::<O, true, true>(cx, linear, bytes),
+                Direction::Touch => self.tell_one::<O, false, false>(cx, linear, bytes),
             }
         } else if O::SEES_ADDRESSES {
             self.tell_wherever(cx, self.masked(linear), bytes, elements, direction);
@@ -579,39 +578,20 @@ impl Cpu {
         if self.long_mode() { linear } else { linear & 0xffff_ffff }
     }
 
-    /// As [`Self::tell`] of one read.
+    /// As [`Self::tell`] of one access, compiled for each direction.
     #[inline(never)]
-    fn tell_load<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64) {
-        self.tell_one(cx, linear, bytes, Direction::Load);
-    }
-
-    /// As [`Self::tell`] of one write.
-    #[inline(never)]
-    fn tell_store<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64) {
-        self.tell_one(cx, linear, bytes, Direction::Store);
-    }
-
-    /// As [`Self::tell`] of another one.
-    #[inline(never)]
-    fn tell_other<O: Observer>(
+    fn tell_one<O: Observer, const READS: bool, const WRITES: bool>(
         &self,
         cx: &mut Cx<'_, O>,
         linear: u64,
         bytes: u64,
-        direction: Direction,
     ) {
-        self.tell_one(cx, linear, bytes, direction);
-    }
-
-    /// As [`Self::tell`] of one access, compiled for the direction where that is known.
-    #[inline(always)]
-    fn tell_one<O: Observer>(
-        &self,
-        cx: &mut Cx<'_, O>,
-        linear: u64,
-        bytes: u64,
-        direction: Direction,
-    ) {
+        let direction = match (READS, WRITES) {
+            (true, true) => Direction::Modify,
+            (true, false) => Direction::Load,
+            (false, true) => Direction::Store,
+            (false, false) => Direction::Touch,
+        };
         let linear = self.masked(linear);
         let last = linear.wrapping_add(bytes - 1);
         // As in `page_of_end`: the entry for the first byte has the last one's page only if that is the

@@ -376,9 +376,7 @@ impl Cpu {
             }
             ops = &ops[executed..];
         }
-        // Not an iterator: what this compiles to has been a few per cent faster.
-        while let Some((op, rest)) = ops.split_first() {
-            ops = rest;
+        for op in ops {
             if O::FOLLOWS {
                 cx.observer.begins(self, cx.ram, &op.insn);
             }
