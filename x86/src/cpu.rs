@@ -10,7 +10,7 @@ use crate::{
     msr::CoreMsrs,
     observe::{Cx, FpKind, Observer},
     simd::Simd,
-    stop::{Exec, Stop},
+    stop::{Exec, Leave, Stop},
     timing::CycleCosts,
     tlb::Tlb,
     x87::Fpu,
@@ -90,8 +90,8 @@ pub struct Cpu {
     pub(crate) tlb: Tlb,
     /// Which of them explicit accesses use: 0 supervisor, 1 user.
     pub(crate) mmu: usize,
-    /// The run is to end at the next instruction boundary.
-    pub(crate) leave: bool,
+    /// Whether the run is to end at the next instruction boundary.
+    pub(crate) leave: Leave,
     /// `leave` is set for no other reason than that translated code has been overwritten.
     pub(crate) overwrote: bool,
     /// The running instruction is executed as the first and only one of its block, so that
@@ -194,7 +194,7 @@ impl Cpu {
             cycle_costs: CycleCosts::FLAT,
             tlb: Tlb::new(),
             mmu: 0,
-            leave: false,
+            leave: Leave::default(),
             overwrote: false,
             alone: true,
             observe_privilege: false,
@@ -361,11 +361,11 @@ impl Cpu {
             && (self.observe_privilege
                 || self.interrupt_waits && self.system_flags & flags::IF != 0)
         {
-            self.leave = true;
+            self.leave.ask();
         }
         if self.system_flags & flags::TF != 0 {
             // The run loop goes instruction by instruction from here.
-            self.leave = true;
+            self.leave.ask();
         }
         if changed & flags::AC != 0 {
             self.refresh_alignment();
@@ -375,15 +375,15 @@ impl Cpu {
     /// Ends the run at the next instruction boundary, or between two iterations, so that the owner can
     /// deliver interrupts and run devices.
     pub(crate) fn leave_soon(&mut self) {
-        self.leave = true;
+        self.leave.ask();
         self.overwrote = false;
     }
 
     /// After a write: if it `hit` translated code, the run ends before that code can be executed.
     pub(crate) fn note_overwritten(&mut self, hit: bool) {
         if hit {
-            self.overwrote |= !self.leave;
-            self.leave = true;
+            self.overwrote |= !self.leave.is_asked();
+            self.leave.ask();
         }
     }
 
@@ -409,14 +409,14 @@ impl Cpu {
     pub(crate) fn note_pause(&mut self) {
         if self.leaves_at_pause {
             self.paused = true;
-            self.leave = true;
+            self.leave.ask();
         }
     }
 
     /// IRET ends the blocking of NMIs: a pending one is delivered next.
     pub(crate) fn unblock_nmi(&mut self) {
         if self.nmi_blocked && self.interrupt_waits {
-            self.leave = true;
+            self.leave.ask();
         }
         self.nmi_blocked = false;
     }
@@ -436,7 +436,7 @@ impl Cpu {
     /// Sets the privilege level.
     pub fn set_cpl(&mut self, cpl: u8) {
         if cpl != self.cpl && self.observe_privilege {
-            self.leave = true;
+            self.leave.ask();
         }
         self.cpl = cpl;
         self.refresh_mmu();

@@ -6,7 +6,7 @@ use crate::{
     block::Translations,
     cpu::{Cpu, Shadow},
     observe::{Cx, Observer},
-    stop::{Exception, Exec, Stop},
+    stop::{Exception, Exec, Leave, Stop},
 };
 
 /// The debug registers (AMD64 APM volume 2, section 13.1).
@@ -106,7 +106,7 @@ impl Cpu {
         self.deadline = u64::MAX;
         self.retire_until = before + 1;
         self.cycle_costs = translations.cycle_costs;
-        self.leave = false;
+        self.leave = Leave::default();
         self.overwrote = false;
         self.notice_code(cx, translations);
         let uncached = std::mem::replace(&mut self.uncached, true);

@@ -1,7 +1,5 @@
 //! The run loop: executes block after block until the budget is used up or the owner has to act.
 
-use std::ops::ControlFlow;
-
 use crate::{
     access::OF_DEVICE,
     block::{
@@ -9,11 +7,11 @@ use crate::{
     },
     cpu::{Cpu, Shadow},
     flags,
-    insn::{BLOCK_BASE, Op, seg},
+    insn::{BLOCK_BASE, Insn, Op, seg},
     lower::{Lowering, lower_block},
     observe::{Cx, Observer},
     ram::PAGE,
-    stop::{Exec, Stop},
+    stop::{Exec, Leave, Stop},
     timing::Budget,
 };
 
@@ -54,7 +52,7 @@ impl Cpu {
         self.deadline = budget.until;
         self.retire_until = self.retired.saturating_add(budget.steps);
         self.cycle_costs = translations.cycle_costs;
-        self.leave = false;
+        self.leave = Leave::default();
         self.overwrote = false;
         self.paused = false;
         let mut alone = false;
@@ -83,7 +81,7 @@ impl Cpu {
                 other => other,
             };
             match result {
-                Ok(()) | Err(Stop::RESTART) => {}
+                Ok(()) | Err(Stop::RESTART | Stop::LEAVE) => {}
                 Err(Stop::ALONE) => alone = true,
                 Err(Stop::HALT) => {
                     self.halted = true;
@@ -98,7 +96,7 @@ impl Cpu {
             {
                 return Exit::Shutdown;
             }
-            if self.leave || O::MODELS && cx.observer.is_spent() {
+            if self.leave.is_asked() || O::MODELS && cx.observer.is_spent() {
                 return if self.paused { Exit::Pause } else { Exit::Leave };
             }
         }
@@ -145,7 +143,10 @@ impl Cpu {
         self.shadow = Shadow::None;
         // An IRET before this one may have left RF_LOADED here.
         self.slot = 2;
-        let result = self.execute_first(cx, block, 1).map(drop);
+        let result = match self.execute_first(cx, block, 1) {
+            Err(Stop::LEAVE) => Ok(()),
+            other => other,
+        };
         let done = self.retired > retired || result == Err(Stop::HALT);
         if !done {
             if result.is_err() {
@@ -160,7 +161,7 @@ impl Cpu {
             self.slot = 2;
         }
         if shadow != Shadow::None && self.interrupt_waits {
-            self.leave = true;
+            self.leave.ask();
         }
         match result {
             // A trap ends the halt before it begins.
@@ -183,9 +184,7 @@ impl Cpu {
             if !self.can_afford(block) || self.code_is_limited(block) {
                 return self.execute_allowed(cx, block);
             }
-            if self.execute(cx, block)?.is_break() {
-                return Ok(());
-            }
+            self.execute(cx, block)?;
             let slot = match block.ending {
                 Ending::Branch => self.slot as usize,
                 Ending::Through => 0,
@@ -252,7 +251,7 @@ impl Cpu {
         }
         let within =
             if self.code_is_limited(block) { self.within_limit(block)? } else { block.ops.len() };
-        self.execute_first(cx, block, within.min(self.affordable(block))).map(drop)
+        self.execute_first(cx, block, within.min(self.affordable(block)))
     }
 
     /// The further cycles of a branch that is taken. Most clocks have none: that is asked for, so that
@@ -322,11 +321,7 @@ impl Cpu {
     /// Executes a block, unless an instruction of it ends the run. RIP and time are right afterwards,
     /// whatever happened.
     #[inline(always)]
-    fn execute<O: Observer>(
-        &mut self,
-        cx: &mut Cx<'_, O>,
-        block: &Block<O>,
-    ) -> Exec<ControlFlow<()>> {
+    fn execute<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>) -> Exec<()> {
         if O::COUNTS && (block.marks || O::SEES_ADDRESSES) {
             return self.execute_first(cx, block, block.ops.len());
         }
@@ -341,7 +336,7 @@ impl Cpu {
         cx: &mut Cx<'_, O>,
         block: &Block<O>,
         count: usize,
-    ) -> Exec<ControlFlow<()>> {
+    ) -> Exec<()> {
         self.execute_ops::<O, false>(cx, block, &block.ops[..count])
     }
 
@@ -353,7 +348,7 @@ impl Cpu {
         cx: &mut Cx<'_, O>,
         block: &Block<O>,
         ops: &[Op<O>],
-    ) -> Exec<ControlFlow<()>> {
+    ) -> Exec<()> {
         let count = ops.len();
         self.regs[usize::from(BLOCK_BASE)] = self.rip;
         self.alone = count == 1;
@@ -365,41 +360,41 @@ impl Cpu {
             let executed = self.execute_quietly(cx, block)?;
             if executed == count {
                 self.finish(cx, block);
-                return Ok(match self.leave {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
-                });
+                return if self.leave.is_asked() { Err(Stop::LEAVE) } else { Ok(()) };
             }
-            if self.leave {
+            if self.leave.is_asked() {
                 self.finish_part(cx, block, executed);
-                return Ok(ControlFlow::Break(()));
+                return Err(Stop::LEAVE);
             }
             ops = &ops[executed..];
         }
-        for op in ops {
+        let mut rest = ops.iter();
+        let Some(mut op) = rest.next() else { return Ok(()) };
+        loop {
             if O::FOLLOWS {
                 cx.observer.begins(self, cx.ram, &op.insn);
             }
             let mark = cx.observer.mark();
-            if let Err(stop) = (op.run)(self, cx, &op.insn) {
-                if !SIMPLE && (stop.exception().is_some() || stop == Stop::ALONE) {
+            let done = (op.run)(self, cx, &op.insn);
+            if O::FOLLOWS && done.is_ok() {
+                cx.observer.retired(self, cx.ram, block, &op.insn);
+                self.pass_modelled(cx);
+                if O::MODELS && (cx.observer.is_spent() || self.time >= self.deadline) {
+                    self.leave.ask();
+                }
+            }
+            if !self.leave.goes_on_after(done) {
+                if !SIMPLE
+                    && let Err(stop) = done
+                    && (stop.exception().is_some() || stop == Stop::ALONE)
+                {
                     cx.observer.roll_back(mark);
                 }
-                self.stopped(cx, block, usize::from(op.insn.index), stop);
-                return Err(stop);
+                return Err(self.end_early(cx, block, &op.insn, done));
             }
-            if O::FOLLOWS {
-                cx.observer.retired(self, cx.ram, block, &op.insn);
-            }
-            if O::MODELS {
-                self.pass_modelled(cx);
-                if cx.observer.is_spent() || self.time >= self.deadline {
-                    self.leave = true;
-                }
-            }
-            if self.leave {
-                self.finish_first(cx, block, usize::from(op.insn.index) + 1);
-                return Ok(ControlFlow::Break(()));
+            match rest.next() {
+                Some(next) => op = next,
+                None => break,
             }
         }
         if SIMPLE {
@@ -407,7 +402,31 @@ impl Cpu {
         } else {
             self.finish_first(cx, block, count);
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
+    }
+
+    /// An instruction of the block is the last that is executed: it ended with an error, or the run is to
+    /// end behind it. Why the block does not go on.
+    #[cold]
+    #[inline(never)]
+    fn end_early<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        block: &Block<O>,
+        insn: &Insn,
+        done: Exec<()>,
+    ) -> Stop {
+        let at = usize::from(insn.index);
+        match done {
+            Ok(()) => {
+                self.finish_first(cx, block, at + 1);
+                Stop::LEAVE
+            }
+            Err(stop) => {
+                self.stopped(cx, block, at, stop);
+                stop
+            }
+        }
     }
 
     /// Executes a block of which the observer need not be told each instruction but the last: up to where it
@@ -423,18 +442,22 @@ impl Cpu {
             self.execute_quiet(cx, block, op)?;
             if cx.observer.has_pending() {
                 cx.observer.retired(self, cx.ram, block, &op.insn);
-                self.leave |= cx.observer.is_spent();
+                if cx.observer.is_spent() {
+                    self.leave.ask();
+                }
                 if !cx.observer.is_quiet() {
                     return Ok(usize::from(op.insn.index) + 1);
                 }
             }
-            if self.leave {
+            if self.leave.is_asked() {
                 return Ok(usize::from(op.insn.index) + 1);
             }
         }
         self.execute_quiet(cx, block, last)?;
         cx.observer.retired(self, cx.ram, block, &last.insn);
-        self.leave |= cx.observer.is_spent();
+        if cx.observer.is_spent() {
+            self.leave.ask();
+        }
         Ok(block.ops.len())
     }
 

@@ -43,6 +43,7 @@ const RESTART: u64 = 1 << 33;
 const HALT: u64 = 1 << 34;
 const SHUTDOWN: u64 = 1 << 35;
 const ALONE: u64 = 1 << 36;
+const LEAVE: u64 = 1 << 37;
 
 impl Stop {
     /// The instruction has more to do and will be executed again: a REP string instruction that
@@ -55,6 +56,8 @@ impl Stop {
     pub(crate) const ALONE: Self = Self(NonZeroU64::new(ALONE).unwrap());
     /// HLT retired: nothing to execute until an interrupt.
     pub const HALT: Self = Self(NonZeroU64::new(HALT).unwrap());
+    /// The instruction retired, and the run is to end behind it.
+    pub(crate) const LEAVE: Self = Self(NonZeroU64::new(LEAVE).unwrap());
     /// The processor has shut down (triple fault).
     pub const SHUTDOWN: Self = Self(NonZeroU64::new(SHUTDOWN).unwrap());
 
@@ -105,6 +108,34 @@ impl Stop {
     }
 }
 
+/// Whether the run is to end at the next instruction boundary. It is of the shape of a handler's answer,
+/// so that the run loop looks at both at once.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Leave(u64);
+
+impl Leave {
+    /// Ends the run at the next instruction boundary.
+    #[inline(always)]
+    pub(crate) fn ask(&mut self) {
+        self.0 = 1;
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_asked(self) -> bool {
+        self.0 != 0
+    }
+
+    /// Whether the next instruction of the block follows one with the result `done`.
+    #[inline(always)]
+    pub(crate) fn goes_on_after(self, done: Exec<()>) -> bool {
+        let stop = match done {
+            Ok(()) => 0,
+            Err(stop) => stop.0.get(),
+        };
+        stop | self.0 == 0
+    }
+}
+
 impl std::fmt::Debug for Stop {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.exception(), *self) {
@@ -112,6 +143,7 @@ impl std::fmt::Debug for Stop {
             (None, Self::HALT) => write!(f, "Halt"),
             (None, Self::SHUTDOWN) => write!(f, "Shutdown"),
             (None, Self::ALONE) => write!(f, "Alone"),
+            (None, Self::LEAVE) => write!(f, "Leave"),
             _ => write!(f, "Restart"),
         }
     }

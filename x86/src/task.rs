@@ -155,7 +155,7 @@ impl Cpu {
                     Ok(())
                 }
             });
-        self.leave = true;
+        self.leave.ask();
         match entered {
             Ok(()) => Ok(()),
             Err(stop) => self.raise(cx, stop),

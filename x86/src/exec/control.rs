@@ -119,7 +119,7 @@ fn write_control<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) ->
                 return Err(Stop::GP0);
             }
             cx.bus.set_cr8(cpu.now(insn), value as u8);
-            cpu.leave = true;
+            cpu.leave.ask();
             Ok(())
         }
     }
@@ -160,7 +160,7 @@ impl Cpu {
             self.tlb.flush_all();
         }
         if changed & (cr0::PE | cr0::PG) != 0 {
-            self.leave = true;
+            self.leave.ask();
         }
         Ok(())
     }
@@ -226,7 +226,7 @@ fn write_debug<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, insn: &Insn) -> Ex
         return Err(Stop::GP0);
     }
     cpu.set_debug_register(n, value);
-    cpu.leave = true;
+    cpu.leave.ask();
     Ok(())
 }
 

@@ -56,10 +56,10 @@ impl Cpu {
                 // The instruction is a block of its own, and retires.
                 self.retire_until = (self.retired + 1).saturating_add(budget.steps);
             }
-            After::Leave => self.leave = true,
+            After::Leave => self.leave.ask(),
             After::DevicesMoved => {
                 self.tlb.flush_all();
-                self.leave = true;
+                self.leave.ask();
             }
         }
     }

@@ -312,7 +312,7 @@ fn repeated<O: Observer, P: StringOperation, T: Word, const WHILE_EQUAL: bool>(
         cx.observer.commit(cpu, cx.ram, insn);
         cpu.pass_modelled(cx);
         if O::MODELS && cx.observer.is_spent() {
-            cpu.leave = true;
+            cpu.leave.ask();
         }
         count -= done;
         set_address(cpu, insn, gpr::RCX, count);
@@ -342,7 +342,7 @@ impl Cpu {
     /// has to act, or TF traps each iteration. An instruction that has overwritten itself goes on, as
     /// on processors.
     pub(super) fn stops_between_iterations(&self, insn: &Insn) -> bool {
-        self.leave && !self.overwrote
+        self.leave.is_asked() && !self.overwrote
             || self.now(insn) >= self.deadline
             || self.retired_before(insn) >= self.retire_until
             || self.system_flags & flags::TF != 0

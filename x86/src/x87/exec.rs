@@ -101,7 +101,7 @@ pub(crate) fn report_pending<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>) -> 
         return Ok(());
     }
     cx.bus.ferr();
-    cpu.leave = true;
+    cpu.leave.ask();
     Err(Stop::RESTART)
 }
 

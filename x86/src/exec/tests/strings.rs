@@ -134,7 +134,7 @@ fn stops_at_the_deadline() {
         // Something to look at: after one iteration, or what was done at once.
         let mut m = long(0x3000, 0x4000, 100);
         m.set(gpr::RAX, 1);
-        m.cpu.leave = true;
+        m.cpu.leave.ask();
         assert_eq!(step(&mut m, |a| a.repne().scasb()), Err(Stop::RESTART));
         assert_eq!((registers(&m), m.cpu.time), ((0x3001, 0x4000, 99), 1));
     }
