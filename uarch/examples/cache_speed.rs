@@ -6,6 +6,7 @@ use uarch::bus::Bus;
 use uarch::cache::{Access, CacheGeometry, Caches, Context, Fetch, Kind, MemoryType};
 use uarch::occurrences::Occurrences;
 use uarch::part::caches;
+use uarch::processors::PerProcessor;
 
 const ACCESSES: u64 = 5_000_000;
 const REPETITIONS: usize = 5;
@@ -22,7 +23,8 @@ fn time(
     mut access: impl FnMut(&mut Caches, &mut Context<'_>, u64),
 ) -> f64 {
     let mut caches = Caches::new(geometry, 1);
-    let (mut occurrences, mut bus) = ([Occurrences::default()], Bus::default());
+    let mut occurrences = PerProcessor::new(1, |_| Occurrences::default());
+    let mut bus = Bus::default();
     let mut context = Context { occurrences: &mut occurrences, bus: &mut bus, time: 0 };
     let mut run = || {
         let begin = processor_time();

@@ -20,5 +20,6 @@ pub mod cache;
 pub mod occurrences;
 pub mod part;
 pub mod pipeline;
+pub mod processors;
 pub mod system;
 pub mod tlb;

@@ -57,6 +57,18 @@ impl Occurrences {
         }
     }
 
+    /// The same, if that changes nothing but how many there are: whether it is.
+    #[inline(always)]
+    pub fn fires_uncounted(&mut self, signals: &[(Signal, u64)]) -> bool {
+        if signals.iter().any(|&(signal, _)| self.counted_by[signal.index()] != 0) {
+            return false;
+        }
+        for &(signal, n) in signals {
+            self.fired[signal.index()] += n;
+        }
+        true
+    }
+
     #[inline(never)]
     fn note(&mut self, signal: Signal, n: u64) {
         let counted_by = self.counted_by[signal.index()];

@@ -10,6 +10,7 @@ use crate::bus::{Bus, Request, Snoop, Transaction};
 use crate::cache::{self, Caches, Context, Hint, Kind, MemoryType};
 use crate::occurrences::Occurrences;
 use crate::part::Part;
+use crate::processors::PerProcessor;
 use crate::tlb::{Lookup, Page, PageSize, Tlbs, WalkFrom};
 
 use self::page_tables::MonitoredPages;
@@ -23,8 +24,8 @@ mod tests;
 /// The processors of a machine.
 #[derive(Clone, Debug)]
 pub struct System {
-    processors: Vec<Processor>,
-    occurrences: Vec<Occurrences>,
+    processors: PerProcessor<Processor>,
+    occurrences: PerProcessor<Occurrences>,
     caches: Caches,
     bus: Bus,
     /// What the flush filters of the processors' TLBs monitor.
@@ -45,10 +46,10 @@ struct Processor {
     /// Linear addresses go through page tables.
     paging: bool,
     /// Linear addresses between which instructions have been fetched since the last taken transfer, and
-    /// the end of the last window of the instruction cache that was read for them.
+    /// whether that was in aligned windows of the instruction cache.
     start: u64,
     next: u64,
-    window_end: u64,
+    in_windows: bool,
     /// A transfer was taken since.
     redirected: bool,
     /// The running instruction has written to code that was fetched: what is behind it starts again.
@@ -151,7 +152,7 @@ impl System {
     #[must_use]
     pub fn new(part: &'static Part, processors: usize, memory: &[Range<u64>]) -> Self {
         debug_assert!(part.caches.fetch_window.is_power_of_two());
-        let processor = || Processor {
+        let processor = |_| Processor {
             tlbs: Tlbs::new(part.tlbs),
             predictor: Predictor::new(part.predictor),
             memory_types: MemoryTypes::default(),
@@ -160,14 +161,14 @@ impl System {
             paging: false,
             start: 0,
             next: 0,
-            window_end: 0,
+            in_windows: false,
             redirected: true,
             restarts: false,
             time: 0,
         };
         Self {
-            processors: (0..processors).map(|_| processor()).collect(),
-            occurrences: vec![Occurrences::default(); processors],
+            processors: PerProcessor::new(processors, processor),
+            occurrences: PerProcessor::new(processors, |_| Occurrences::default()),
             caches: Caches::new(part.caches, processors),
             bus: Bus::new(part.bus, processors, memory),
             monitored: MonitoredPages::NONE,
@@ -181,18 +182,33 @@ impl System {
         &mut self.occurrences[processor]
     }
 
-    /// Whether a budget of a processor is used up.
+    /// From now on, this processor runs. What is told without naming one is of the running processor; that is
+    /// the first until then.
+    pub fn choose(&mut self, processor: usize) {
+        self.processors.choose(processor);
+        self.occurrences.choose(processor);
+        self.caches.choose(processor);
+    }
+
+    /// Number of the running processor.
     #[inline(always)]
     #[must_use]
-    pub fn is_spent(&self, processor: usize) -> bool {
-        self.occurrences[processor].is_spent()
+    pub fn running(&self) -> usize {
+        self.processors.number()
+    }
+
+    /// Whether a budget of the running processor is used up.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_spent(&self) -> bool {
+        self.occurrences.running().is_spent()
     }
 
     /// Whether one is used up, or so nearly that the hits of a block could use it up.
     #[inline(always)]
     #[must_use]
-    pub fn is_nearly_spent(&self, processor: usize) -> bool {
-        self.occurrences[processor].is_nearly_spent()
+    pub fn is_nearly_spent(&self) -> bool {
+        self.occurrences.running().is_nearly_spent()
     }
 
     /// What follows happens at `time`, in cycles of the processor.
@@ -201,13 +217,13 @@ impl System {
         self.processors[processor].time = time;
     }
 
-    /// The instructions of a straight line are fetched, from `time` on ([`System::set_time`]), if all of
-    /// them are in the instruction cache and their page in the TLB: whether they are. Else each is to be
-    /// fetched on its own ([`System::fetch`]).
+    /// The running processor fetches the instructions of a straight line, from `time` on
+    /// ([`System::set_time`]), if all of them are in the instruction cache and their page in the TLB: whether
+    /// they are. Else each is to be fetched on its own ([`System::fetch`]).
     #[inline(always)]
-    pub fn fetch_at_once(&mut self, processor: usize, time: u64, fetch: &Fetch) -> bool {
+    pub fn fetch_at_once(&mut self, time: u64, fetch: &Fetch) -> bool {
         let Fetch { linear, physical, second_page, bytes } = *fetch;
-        let of = &mut self.processors[processor];
+        let of = self.processors.running_mut();
         of.time = time;
         let end = linear.wrapping_add(u64::from(bytes));
         let resumes = of.resumes(linear);
@@ -217,7 +233,7 @@ impl System {
         if second_page.is_some() {
             return false;
         }
-        let occurrences = &mut self.occurrences[processor];
+        let occurrences = self.occurrences.running_mut();
         let Some(memory) = of.code_page.get(linear).or_else(|| of.find_code(linear, occurrences))
         else {
             return false;
@@ -229,21 +245,21 @@ impl System {
         let physical = physical + (begin - linear);
         let bytes = (end - begin) as u32;
         let fetch = cache::Fetch { physical, bytes, sequential: resumes, memory };
-        if !self.caches.fetch_hits(occurrences, processor, &fetch) {
+        if !self.caches.fetch_hits(occurrences, &fetch) {
             return false;
         }
-        let window = u64::from(self.caches.fetch_window());
-        of.has_fetched(begin, end, resumes, window);
+        of.has_fetched(begin, end, resumes, true);
         true
     }
 
     /// An instruction is fetched. Cycles beyond hits in the instruction cache and the TLB.
     pub fn fetch(&mut self, processor: usize, tables: &impl PageTables, fetch: &Fetch) -> u64 {
         let Fetch { linear, physical, second_page, bytes } = *fetch;
+        let window = u64::from(self.caches.fetch_window());
         let of = &mut self.processors[processor];
         let end = linear.wrapping_add(u64::from(bytes));
         let mut resumes = of.resumes(linear);
-        if resumes && end <= of.next.max(of.window_end) {
+        if resumes && end <= of.window_end(window) {
             of.next = of.next.max(end);
             return 0;
         }
@@ -263,9 +279,7 @@ impl System {
             cycles += walk;
             cycles += self
                 .with_caches(processor, |caches, context| caches.fetch(context, processor, &fetch));
-            let window =
-                if memory.is_cacheable() { u64::from(self.caches.fetch_window()) } else { 1 };
-            self.processors[processor].has_fetched(begin, end, resumes, window);
+            self.processors[processor].has_fetched(begin, end, resumes, memory.is_cacheable());
             resumes = true;
         }
         cycles
@@ -287,21 +301,20 @@ impl System {
         }
     }
 
-    /// An access to data of memory that is all in one page, if that page is in the TLB and the data cache
-    /// has its line, for a write Modified: whether it is, and so takes no cycles beyond. Else it is to be
-    /// told of ([`System::access`]), and nothing has happened that is not repeated then. It is of an ordinary
-    /// kind: neither locked nor non-temporal.
+    /// The running processor accesses data of memory that is all in one page, if that page is in the TLB and
+    /// the data cache has its line, for a write Modified: whether it is, and so takes no cycles beyond. Else
+    /// it is to be told of ([`System::access`]), and nothing has happened that is not repeated then. The
+    /// access is of an ordinary kind: neither locked nor non-temporal.
     #[inline(always)]
     pub fn access_hits(
         &mut self,
-        processor: usize,
         linear: u64,
         physical: u64,
         bytes: u32,
         reads: bool,
         writes: bool,
     ) -> bool {
-        let of = &mut self.processors[processor];
+        let of = self.processors.running_mut();
         let memory = match of.data_page.get(linear) {
             Some(memory) => memory,
             None => match of.find_data(linear) {
@@ -312,13 +325,35 @@ impl System {
         if memory != MemoryType::WriteBack {
             return false;
         }
-        let occurrences = &mut self.occurrences[processor];
-        let hits = self.caches.hits(occurrences, processor, physical, bytes, reads, writes);
+        let occurrences = self.occurrences.running_mut();
+        let hits = self.caches.hits(occurrences, physical, bytes, reads, writes);
         if hits && writes {
             self.notice_written(physical);
-            self.notice_code_written(processor);
+            self.notice_code_written(self.running());
         }
         hits
+    }
+
+    /// The same, if page and line are those of the access before, and nothing is to be done but to count it
+    /// where nobody looks at it at once.
+    #[inline(always)]
+    pub fn access_hits_again(
+        &mut self,
+        linear: u64,
+        physical: u64,
+        bytes: u32,
+        reads: bool,
+        writes: bool,
+    ) -> bool {
+        self.processors.running().data_page.get(linear) == Some(MemoryType::WriteBack)
+            && !(writes && self.monitored.may_have(physical))
+            && self.caches.hits_again(
+                self.occurrences.running_mut(),
+                physical,
+                bytes,
+                reads,
+                writes,
+            )
     }
 
     /// An access to two pages, or to elements of a string. Those of one page that may be cached are in
@@ -448,9 +483,9 @@ impl System {
     /// Tells the flush filters that a page was written; but not that of the processor whose walk did it.
     #[inline(never)]
     fn tell_written(&mut self, physical: u64, walker: Option<usize>) {
-        for (number, of) in self.processors.iter_mut().enumerate() {
+        for number in 0..self.processors.count() {
             if walker != Some(number) {
-                of.tlbs.written(physical);
+                self.processors[number].tlbs.written(physical);
             }
         }
     }
@@ -508,12 +543,22 @@ impl System {
         }
     }
 
-    /// A control transfer retired: what became of it.
+    /// A control transfer of the running processor retired: what became of it.
     #[inline(always)]
-    pub fn transfer(&mut self, processor: usize, transfer: &Transfer) -> Outcome {
-        let of = &mut self.processors[processor];
+    pub fn transfer(&mut self, transfer: &Transfer) -> Outcome {
+        let of = self.processors.running_mut();
         of.redirected |= transfer.taken;
-        of.predictor.transfer(transfer, &mut self.occurrences[processor])
+        of.predictor.transfer(transfer, self.occurrences.running_mut())
+    }
+
+    /// The same, if that is a short way and nobody asks what became of it: whether it is. If not, nothing has
+    /// happened.
+    #[inline(always)]
+    pub fn expects(&mut self, transfer: &Transfer) -> bool {
+        let of = self.processors.running_mut();
+        let expects = of.predictor.expects(transfer, self.occurrences.running_mut());
+        of.redirected |= expects && transfer.taken;
+        expects
     }
 
     /// An exception or interrupt was delivered, from one linear address to another.
@@ -737,7 +782,7 @@ impl Processor {
 
     /// How the page of data at a linear address is cached, if that is known and the TLB has the page where
     /// it need not be searched for.
-    #[inline(never)]
+    #[inline(always)]
     fn find_data(&mut self, linear: u64) -> Option<MemoryType> {
         let memory = self.memory_types.get(linear)?;
         if self.paging && !self.tlbs.has_recent_data(linear) {
@@ -754,15 +799,24 @@ impl Processor {
         !self.redirected && linear.wrapping_sub(self.start) <= self.next.wrapping_sub(self.start)
     }
 
-    /// Code was fetched, in aligned windows.
+    /// Code was fetched.
     #[inline(always)]
-    fn has_fetched(&mut self, begin: u64, end: u64, resumes: bool, window: u64) {
+    fn has_fetched(&mut self, begin: u64, end: u64, resumes: bool, in_windows: bool) {
         if !resumes {
             self.start = begin;
         }
         self.next = end;
-        self.window_end = (end.wrapping_sub(1) | (window - 1)).wrapping_add(1);
+        self.in_windows = in_windows;
         self.redirected = false;
+    }
+
+    /// Up to where code was read with what has been fetched last, in windows of so many bytes.
+    fn window_end(&self, window: u64) -> u64 {
+        if self.in_windows {
+            (self.next.wrapping_sub(1) | (window - 1)).wrapping_add(1)
+        } else {
+            self.next
+        }
     }
 }
 

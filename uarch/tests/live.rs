@@ -216,7 +216,8 @@ fn step(system: &mut System, processor: usize, random: &mut Random, time: u64) {
             let bytes = 1 + random.below(24) as u32;
             let linear = linear & !0xFF;
             let fetch = Fetch { linear, physical: linear, second_page: None, bytes };
-            if !system.fetch_at_once(processor, 100 * time, &fetch) {
+            system.choose(processor);
+            if !system.fetch_at_once(100 * time, &fetch) {
                 system.fetch(processor, &Tables, &fetch);
             }
         }
@@ -301,7 +302,8 @@ fn transfer(system: &mut System, processor: usize, random: &mut Random) {
     let next = from + 2;
     let to = 0x1000 + 32 * random.below(64);
     let taken = kind != TransferKind::Conditional || random.one_in(2);
-    system.transfer(processor, &Transfer { from, last: next - 1, next, to, kind, taken });
+    system.choose(processor);
+    system.transfer(&Transfer { from, last: next - 1, next, to, kind, taken });
 }
 
 /// The signals that the events of a personality select.

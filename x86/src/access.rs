@@ -586,12 +586,7 @@ impl Cpu {
         linear: u64,
         bytes: u64,
     ) {
-        let direction = match (READS, WRITES) {
-            (true, true) => Direction::Modify,
-            (true, false) => Direction::Load,
-            (false, true) => Direction::Store,
-            (false, false) => Direction::Touch,
-        };
+        let direction = Direction::of(READS, WRITES);
         let linear = self.masked(linear);
         let last = linear.wrapping_add(bytes - 1);
         // As in `page_of_end`: the entry for the first byte has the last one's page only if that is the

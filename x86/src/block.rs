@@ -130,7 +130,7 @@ pub trait Code {
     /// Whether its bytes came from a device and not from RAM.
     fn is_of_device(&self) -> bool;
     /// Whether all that its instructions do but the last is accesses of an ordinary kind, behind which they
-    /// cannot fault; the last may do more, but its accesses are such too.
+    /// cannot fault; the last may do more, but its accesses are such too. All are in one page.
     fn is_quiet(&self) -> bool;
 }
 

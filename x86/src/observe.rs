@@ -52,10 +52,17 @@ pub trait Observer: Sized {
         false
     }
 
-    /// The first instruction of a block is about to begin; RIP is its address.
+    /// The first instruction of a block is about to begin; RIP is its address. Told if
+    /// [`Observer::enters_quietly`] did not say so.
     fn entered(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &impl Code) {}
-    /// Whether it need not be told that instructions of the block that was entered begin and retire, all but
-    /// the last, unless [`Observer::has_pending`] says so behind one.
+    /// The first instruction of a block is about to begin, all of which will be executed unless one does not
+    /// go on to the next. Whether it need not be told that they begin and retire, all but the last, unless
+    /// [`Observer::has_pending`] says so behind one; if not, nothing was told.
+    #[inline(always)]
+    fn enters_quietly(&mut self, _cpu: &Cpu, _block: &impl Code) -> bool {
+        false
+    }
+    /// Whether what [`Observer::enters_quietly`] said of the running block still holds.
     #[inline(always)]
     fn is_quiet(&self) -> bool {
         false
@@ -327,6 +334,19 @@ pub enum Direction {
     Modify,
     /// It does neither: a prefetch, or CLFLUSH.
     Touch,
+}
+
+impl Direction {
+    /// That of an access that reads, or writes, or does both or neither.
+    #[inline(always)]
+    pub(crate) const fn of(reads: bool, writes: bool) -> Self {
+        match (reads, writes) {
+            (true, true) => Self::Modify,
+            (true, false) => Self::Load,
+            (false, true) => Self::Store,
+            (false, false) => Self::Touch,
+        }
+    }
 }
 
 /// What an access goes to.

@@ -322,6 +322,9 @@ impl Cpu {
     /// whatever happened.
     #[inline(always)]
     fn execute<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>) -> Exec<()> {
+        if O::MODELS {
+            return self.execute_modelled(cx, block);
+        }
         if O::COUNTS && (block.marks || O::SEES_ADDRESSES) {
             return self.execute_first(cx, block, block.ops.len());
         }
@@ -349,25 +352,23 @@ impl Cpu {
         block: &Block<O>,
         ops: &[Op<O>],
     ) -> Exec<()> {
-        let count = ops.len();
         self.regs[usize::from(BLOCK_BASE)] = self.rip;
-        self.alone = count == 1;
+        self.alone = ops.len() == 1;
         if O::FOLLOWS {
             cx.observer.entered(self, cx.ram, block);
         }
-        let mut ops = ops;
-        if O::MODELS && count == block.ops.len() && cx.observer.is_quiet() {
-            let executed = self.execute_quietly(cx, block)?;
-            if executed == count {
-                self.finish(cx, block);
-                return if self.leave.is_asked() { Err(Stop::LEAVE) } else { Ok(()) };
-            }
-            if self.leave.is_asked() {
-                self.finish_part(cx, block, executed);
-                return Err(Stop::LEAVE);
-            }
-            ops = &ops[executed..];
-        }
+        self.execute_told::<O, SIMPLE>(cx, block, ops)
+    }
+
+    /// Executes instructions of a block that has been entered, behind those that have retired, and tells the
+    /// observer of each that wants to know.
+    #[inline(always)]
+    fn execute_told<O: Observer, const SIMPLE: bool>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        block: &Block<O>,
+        ops: &[Op<O>],
+    ) -> Exec<()> {
         let mut rest = ops.iter();
         let Some(mut op) = rest.next() else { return Ok(()) };
         loop {
@@ -400,7 +401,7 @@ impl Cpu {
         if SIMPLE {
             self.finish(cx, block);
         } else {
-            self.finish_first(cx, block, count);
+            self.finish_first(cx, block, usize::from(op.insn.index) + 1);
         }
         Ok(())
     }
@@ -429,55 +430,92 @@ impl Cpu {
         }
     }
 
-    /// Executes a block of which the observer need not be told each instruction but the last: up to where it
-    /// wants to be, or where the run is to end. How many of them.
-    #[inline(always)]
-    fn execute_quietly<O: Observer>(
-        &mut self,
-        cx: &mut Cx<'_, O>,
-        block: &Block<O>,
-    ) -> Exec<usize> {
-        let Some((last, others)) = block.ops.split_last() else { return Ok(0) };
-        for op in others {
-            self.execute_quiet(cx, block, op)?;
-            if cx.observer.has_pending() {
-                cx.observer.retired(self, cx.ram, block, &op.insn);
-                if cx.observer.is_spent() {
-                    self.leave.ask();
-                }
+    /// Executes a block under an observer with a model, which mostly need not be told of each instruction.
+    #[inline(never)]
+    fn execute_modelled<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>) -> Exec<()> {
+        if !cx.observer.enters_quietly(self, block) {
+            return self.execute_first(cx, block, block.ops.len());
+        }
+        self.regs[usize::from(BLOCK_BASE)] = self.rip;
+        self.alone = block.ops.len() == 1;
+        let mut rest = block.ops.iter();
+        let Some(mut op) = rest.next() else { return Ok(()) };
+        let done = loop {
+            let done = (op.run)(self, cx, &op.insn);
+            let Some(next) = rest.next() else { break done };
+            if cx.observer.has_pending() || !self.leave.goes_on_after(done) {
+                self.notice_quiet(cx, block, &op.insn, done)?;
                 if !cx.observer.is_quiet() {
-                    return Ok(usize::from(op.insn.index) + 1);
+                    return self.execute_rest(cx, block, usize::from(next.insn.index));
                 }
             }
-            if self.leave.is_asked() {
-                return Ok(usize::from(op.insn.index) + 1);
+            op = next;
+        };
+        if done.is_ok() {
+            cx.observer.retired(self, cx.ram, block, &op.insn);
+            if cx.observer.is_spent() {
+                self.leave.ask();
             }
         }
-        self.execute_quiet(cx, block, last)?;
-        cx.observer.retired(self, cx.ram, block, &last.insn);
-        if cx.observer.is_spent() {
-            self.leave.ask();
+        if !self.leave.goes_on_after(done) {
+            return Err(self.end_quiet(cx, block, &op.insn, done));
         }
-        Ok(block.ops.len())
+        self.finish(cx, block);
+        Ok(())
     }
 
-    /// Executes an instruction that has accessed nothing when it faults, but may have walked page tables.
-    #[inline(always)]
-    fn execute_quiet<O: Observer>(
+    /// An instruction of such a block, which is not its last, did something that the observer has to be told,
+    /// or the block does not go on behind it.
+    #[inline(never)]
+    fn notice_quiet<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
         block: &Block<O>,
-        op: &Op<O>,
+        insn: &Insn,
+        done: Exec<()>,
     ) -> Exec<()> {
-        if let Err(stop) = (op.run)(self, cx, &op.insn) {
-            if stop.exception().is_some() || stop == Stop::ALONE {
-                let mark = cx.observer.mark();
-                cx.observer.roll_back(mark);
+        if done.is_ok() && cx.observer.has_pending() {
+            cx.observer.retired(self, cx.ram, block, insn);
+            if cx.observer.is_spent() {
+                self.leave.ask();
             }
-            self.stopped(cx, block, usize::from(op.insn.index), stop);
-            return Err(stop);
         }
-        Ok(())
+        if self.leave.goes_on_after(done) {
+            Ok(())
+        } else {
+            Err(self.end_quiet(cx, block, insn, done))
+        }
+    }
+
+    /// As [`Self::end_early`]. An instruction of such a block has accessed nothing when it faults, but may
+    /// have walked page tables.
+    #[cold]
+    #[inline(never)]
+    fn end_quiet<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        block: &Block<O>,
+        insn: &Insn,
+        done: Exec<()>,
+    ) -> Stop {
+        if let Err(stop) = done
+            && (stop.exception().is_some() || stop == Stop::ALONE)
+        {
+            let mark = cx.observer.mark();
+            cx.observer.roll_back(mark);
+        }
+        self.end_early(cx, block, insn, done)
+    }
+
+    /// Executes the instructions of a block from number `first` on, of which the observer wants to be told.
+    #[inline(never)]
+    fn execute_rest<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        block: &Block<O>,
+        first: usize,
+    ) -> Exec<()> {
+        self.execute_told::<O, false>(cx, block, &block.ops[first..])
     }
 
     /// Lets the cycles pass that a model tells.

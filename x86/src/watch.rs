@@ -11,6 +11,7 @@ use crate::{
     block::Code,
     class::Class,
     cpu::Cpu,
+    exec::branch::NOT_TAKEN,
     facts::{Counting, Mark},
     float_cases::{FloatCases, FloatUnit},
     insn::{Form, Insn},
@@ -38,9 +39,27 @@ pub trait Watch {
     fn is_attentive(&self) -> bool {
         true
     }
+    /// A block is entered at a linear address. Whether the model is not attentive, and need not even be told
+    /// that what it fetches was fetched; if not, nothing has happened, and [`Watch::entered`] follows.
+    #[inline(always)]
+    fn enters_quietly(&mut self, _cpu: &Cpu, _block: &impl Code, _linear: u64) -> bool {
+        false
+    }
+    /// Whether an access is one that [`Watch::finds`] would say `true` to without much ado. If so, it has been
+    /// told; if not, nothing has happened.
+    #[inline(always)]
+    fn finds_again(
+        &mut self,
+        _linear: u64,
+        _physical: u64,
+        _bytes: u32,
+        _direction: Direction,
+    ) -> bool {
+        false
+    }
     /// An access of the running instruction, to memory in one page and by an ordinary operand, that is certain:
     /// told at once instead of by [`Watch::accessed`], if the model has nothing to do for it but to note that
-    /// it finds what it expects. Whether it does. Only asked where it is not attentive.
+    /// it finds what it expects. Whether it does. Only asked in blocks that it enters quietly.
     #[inline(always)]
     fn finds(&mut self, _linear: u64, _physical: u64, _bytes: u32, _direction: Direction) -> bool {
         false
@@ -67,6 +86,12 @@ pub trait Watch {
     fn walked(&mut self, _walk: &Walk) {}
     /// Iterations of a repeated instruction are finished, and their accesses have been told.
     fn iterated(&mut self, _insn: &Insn) {}
+    /// Whether a control transfer, which retired, is one that the model expected. If so, it has been told; if
+    /// not, nothing has happened, and [`Watch::branched`] follows. Only asked in blocks that it enters quietly.
+    #[inline(always)]
+    fn expects(&mut self, _transfer: &Transfer) -> bool {
+        false
+    }
     /// A control transfer retired.
     fn branched(&mut self, _transfer: &Transfer) {}
     /// The instruction that is about to retire computed with numbers that were out of the ordinary, or gave
@@ -120,6 +145,17 @@ pub struct Fetch {
 }
 
 impl Fetch {
+    /// The bytes of a block.
+    #[inline(always)]
+    fn of_block(linear: u64, block: &impl Code) -> Self {
+        Self {
+            linear,
+            physical: block.physical(0),
+            second_page: block.second_page(),
+            len: u16::try_from(block.bytes()).unwrap_or(u16::MAX),
+        }
+    }
+
     /// The bytes of an instruction of a block that has these.
     #[inline(always)]
     fn instruction(&self, insn: &Insn) -> Self {
@@ -240,14 +276,14 @@ pub struct Watching<W> {
     walks: Vec<(usize, Walk)>,
     /// What is to be looked at for each instruction: [`PENDING`] and the like.
     state: u8,
-    /// The block that is executed.
+    /// The block that is executed; while it is quiet, only its linear address.
     entered: Fetch,
     /// What the model said when it was last asked: it is asked where it was told anything.
     spent: bool,
     context: Option<ExecutionContext>,
     /// Where the program was interrupted.
     interrupted_at: u64,
-    /// Taken branches so far.
+    /// Taken branches when a block was entered that may end with a far transfer.
     taken: u64,
 }
 
@@ -305,6 +341,31 @@ impl<W: Watch> Watching<W> {
         }
     }
 
+    /// An access to memory in one page, which mostly waits for the retirement of its instruction. Compiled
+    /// for each direction.
+    #[inline(never)]
+    fn note_access<const READS: bool, const WRITES: bool>(
+        &mut self,
+        linear: u64,
+        physical: u64,
+        bytes: u32,
+    ) {
+        let direction = Direction::of(READS, WRITES);
+        let at_once = self.state & (QUIET | PENDING) == QUIET;
+        if at_once && self.watch.finds(linear, physical, bytes, direction) {
+            return;
+        }
+        self.accessed(Access {
+            linear,
+            physical,
+            second_page: None,
+            bytes,
+            elements: 1,
+            direction,
+            target: Target::Memory,
+        });
+    }
+
     /// There is more than one access, or a walk.
     #[cold]
     fn spread(&mut self) {
@@ -356,7 +417,7 @@ impl<W: Watch> Watching<W> {
     /// Reports the fetch of the running instruction, once.
     #[inline(always)]
     fn report_fetch(&mut self, insn: &Insn) {
-        if self.state & FETCHED == 0 {
+        if self.state & (FETCHED | QUIET) == 0 {
             self.watch.fetched(&self.entered.instruction(insn));
         }
     }
@@ -393,6 +454,7 @@ impl<W: Watch> Watching<W> {
         if self.has_pending() {
             self.report_of(cpu, ram, block, insn);
             if self.watch.is_attentive() {
+                self.entered = Fetch::of_block(self.entered.linear, block);
                 self.state = self.state & !QUIET | ATTENTIVE;
             }
         }
@@ -418,12 +480,37 @@ impl<W: Watch> Watching<W> {
     /// Reports the control transfer that an instruction is.
     #[inline(never)]
     fn report_transfer(&mut self, cpu: &Cpu, insn: &Insn) {
-        let Some(kind) = transfer(insn) else { return };
+        if self.state & QUIET != 0
+            && let Some(transfer) = self.transfer(cpu, insn)
+            && self.watch.expects(&transfer)
+        {
+            return;
+        }
+        self.report_unexpected(cpu, insn);
+    }
+
+    /// The same of one that the model has to be told of.
+    #[inline(never)]
+    fn report_unexpected(&mut self, cpu: &Cpu, insn: &Insn) {
+        if let Some(transfer) = self.transfer(cpu, insn) {
+            self.watch.branched(&transfer);
+        }
+    }
+
+    /// The control transfer that an instruction of the running block is.
+    #[inline(always)]
+    fn transfer(&self, cpu: &Cpu, insn: &Insn) -> Option<Transfer> {
+        let kind = transfer(insn)?;
         let from = self.entered.linear.wrapping_add(u64::from(insn.start()));
         let next = self.entered.linear.wrapping_add(u64::from(insn.end));
-        let taken = self.counting.committed().taken != self.taken;
+        let taken = match kind {
+            TransferKind::Conditional => cpu.slot != NOT_TAKEN,
+            // INTO may do nothing.
+            TransferKind::Far => self.counting.committed().taken != self.taken,
+            _ => true,
+        };
         let to = if taken { cpu.linear_rip() } else { self.named_target(cpu, insn) };
-        self.watch.branched(&Transfer { from, next, to, kind, taken });
+        Some(Transfer { from, next, to, kind, taken })
     }
 
     /// A prefetch and CLFLUSH access nothing; what they name is asked for here.
@@ -488,18 +575,12 @@ impl<W: Watch> Observer for Watching<W> {
         if self.has_pending() {
             self.report(cpu, ram, |_| AccessKind::Stack);
         }
-        self.entered = Fetch {
-            linear: cpu.linear_rip(),
-            physical: block.physical(0),
-            second_page: block.second_page(),
-            len: u16::try_from(block.bytes()).unwrap_or(u16::MAX),
-        };
+        self.entered = Fetch::of_block(cpu.linear_rip(), block);
         self.watch.entered(cpu, block, &self.entered);
         self.taken = self.counting.committed().taken;
         self.state &= !(ATTENTIVE | QUIET);
         if !self.watch.is_attentive() {
             self.spent = false;
-            self.state |= if block.is_quiet() && self.state & FETCHED == 0 { QUIET } else { 0 };
             return;
         }
         self.state |= ATTENTIVE;
@@ -507,6 +588,21 @@ impl<W: Watch> Observer for Watching<W> {
             // What the fetch of the block did ends the run behind its first instruction.
             self.spent = self.watch.is_spent();
         }
+    }
+
+    #[inline(always)]
+    fn enters_quietly(&mut self, cpu: &Cpu, block: &impl Code) -> bool {
+        if !block.is_quiet() || self.state & (IN_CONTEXT | PENDING | FETCHED) != IN_CONTEXT {
+            return false;
+        }
+        let linear = cpu.linear_rip();
+        if !self.watch.enters_quietly(cpu, block, linear) {
+            return false;
+        }
+        self.entered.linear = linear;
+        self.state = IN_CONTEXT | QUIET;
+        self.spent = false;
+        true
     }
 
     #[inline(always)]
@@ -554,18 +650,14 @@ impl<W: Watch> Observer for Watching<W> {
     #[inline(always)]
     fn accessed_page(&mut self, linear: u64, physical: u64, bytes: u32, direction: Direction) {
         let at_once = self.state & (QUIET | PENDING) == QUIET;
-        if at_once && self.watch.finds(linear, physical, bytes, direction) {
-            return;
+        if !(at_once && self.watch.finds_again(linear, physical, bytes, direction)) {
+            match direction {
+                Direction::Load => self.note_access::<true, false>(linear, physical, bytes),
+                Direction::Store => self.note_access::<false, true>(linear, physical, bytes),
+                Direction::Modify => self.note_access::<true, true>(linear, physical, bytes),
+                Direction::Touch => self.note_access::<false, false>(linear, physical, bytes),
+            }
         }
-        self.accessed(Access {
-            linear,
-            physical,
-            second_page: None,
-            bytes,
-            elements: 1,
-            direction,
-            target: Target::Memory,
-        });
     }
 
     #[inline(always)]

@@ -20,12 +20,6 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// That of a return to the newest address on the stack, from which fetch went on right away.
-    #[inline(always)]
-    pub(super) fn of_expected_return(transfer: &Transfer, hit: bool) -> Self {
-        Self { fetched: transfer.to, decoded: transfer.to, hit, used_stack: true }
-    }
-
     /// Where it was found out which way the transfer goes.
     pub(super) fn resolution(&self, transfer: &Transfer) -> Resolution {
         if self.decoded != transfer.destination() {

@@ -78,26 +78,40 @@ impl Direction {
         path: &mut Path,
         taken: bool,
     ) -> bool {
-        // Written once more than necessary: a guess with all that it comes from is not free to move.
-        let is_right = match self {
-            Self::LocalPatterns { .. } => entry.pattern.predicts_taken() == taken,
-            Self::SharedHistory(history) => (!entry.varies || history.predicts_taken(at)) == taken,
-            Self::Hybrid(hybrid) => {
-                let guess = hybrid.guess(at, path, true);
-                let is_right = guess.taken() == taken;
-                if is_right {
-                    hybrid.learn(at, &guess, taken);
-                    if taken {
-                        path.conditional(at);
-                    }
-                }
-                return is_right;
-            }
-        };
+        if let Self::Hybrid(hybrid) = self {
+            return hybrid.learn_if_right(at, path, taken);
+        }
+        let is_right = self.expects(at, entry, taken);
         if is_right {
-            self.learn(at, Some(entry), path, &Guess::default(), taken);
+            self.learn_expected(at, entry, taken);
         }
         is_right
+    }
+
+    /// Whether a branch with this entry is expected to go that way, by a scheme that is quickly asked.
+    #[inline(always)]
+    pub(super) fn expects(&self, at: u64, entry: &Entry, taken: bool) -> bool {
+        match self {
+            Self::LocalPatterns { .. } => entry.pattern.predicts_taken() == taken,
+            Self::SharedHistory(history) => (!entry.varies || history.predicts_taken(at)) == taken,
+            Self::Hybrid(_) => false,
+        }
+    }
+
+    /// Learns how one went of which [`Self::expects`] was right.
+    #[inline(always)]
+    pub(super) fn learn_expected(&mut self, at: u64, entry: &mut Entry, taken: bool) {
+        match self {
+            Self::LocalPatterns { history_mask } => entry.pattern.learn(taken, *history_mask),
+            Self::SharedHistory(history) => {
+                entry.varies |= !taken;
+                if entry.varies {
+                    history.learn(at, taken);
+                }
+                history.remember(taken);
+            }
+            Self::Hybrid(_) => {}
+        }
     }
 
     /// Learns how a conditional branch went that has this entry, or none, on this path.
@@ -111,20 +125,15 @@ impl Direction {
         taken: bool,
     ) {
         match self {
-            Self::LocalPatterns { history_mask } => {
+            Self::LocalPatterns { .. } => {
                 if let Some(entry) = entry {
-                    entry.pattern.learn(taken, *history_mask);
+                    self.learn_expected(at, entry, taken);
                 }
             }
-            Self::SharedHistory(history) => {
-                if let Some(entry) = entry {
-                    entry.varies |= !taken;
-                    if entry.varies {
-                        history.learn(at, taken);
-                    }
-                }
-                history.remember(taken);
-            }
+            Self::SharedHistory(history) => match entry {
+                Some(entry) => self.learn_expected(at, entry, taken),
+                None => history.remember(taken),
+            },
             Self::Hybrid(hybrid) => {
                 if let Some(tables) = &guess.tables {
                     hybrid.learn(at, tables, taken);

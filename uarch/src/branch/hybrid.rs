@@ -63,6 +63,21 @@ impl Hybrid {
         }
     }
 
+    /// Learns how a branch went that the target buffer has, if that is what was expected; else changes
+    /// nothing. Returns whether it was.
+    #[inline(never)]
+    pub(super) fn learn_if_right(&mut self, at: u64, path: &mut Path, taken: bool) -> bool {
+        let guess = self.guess(at, path, true);
+        let is_right = guess.taken() == taken;
+        if is_right {
+            self.learn(at, &guess, taken);
+            if taken {
+                path.conditional(at);
+            }
+        }
+        is_right
+    }
+
     /// Learns an outcome.
     #[inline(always)]
     pub(super) fn learn(&mut self, at: u64, guess: &HybridGuess, taken: bool) {

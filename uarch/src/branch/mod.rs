@@ -44,7 +44,6 @@ pub use transfer::{Outcome, Resolution, Transfer, TransferKind};
 use pmu_model::Signal;
 
 use crate::occurrences::Occurrences;
-use course::Course;
 use direction::{Direction, Guess};
 use false_entries::EntryMap;
 use path::Path;
@@ -67,8 +66,10 @@ pub struct Predictor {
     entry_map: Option<EntryMap>,
     /// Where the straight-line code begins in which execution is.
     run_start: u64,
-    /// Whether a rightly predicted branch with an entry fires signals.
+    /// Whether a rightly predicted branch with an entry fires signals beside those of the return stack, and
+    /// whether one without does.
     reports_hits: bool,
+    reports_misses: bool,
     /// A conditional branch without an entry that is not taken was expected to be not, gets no entry,
     /// and fires no signals.
     passes_unseen: bool,
@@ -104,6 +105,9 @@ impl Predictor {
                 && !geometry.reports.target_buffer_misses
                 && !geometry.reports.executed,
             reports_hits: geometry.reports.target_buffer_hits || geometry.reports.executed,
+            reports_misses: geometry.reports.target_buffer_hits
+                || geometry.reports.target_buffer_misses
+                || geometry.reports.executed,
         }
     }
 
@@ -113,36 +117,98 @@ impl Predictor {
     }
 
     /// A control transfer retired. To be called for each, in program order.
-    #[inline(never)]
+    #[inline(always)]
     pub fn transfer(&mut self, transfer: &Transfer, occurrences: &mut Occurrences) -> Outcome {
-        let false_entries = self.run_up_to(transfer.from, occurrences);
-        self.run_start = transfer.destination();
-        let lost = false_entries * self.geometry.penalties.decode;
         let at = self.geometry.address.of(transfer);
+        let lost = match self.entry_map {
+            Some(_) => self.run_through(transfer, occurrences),
+            None => 0,
+        };
         let expected = match transfer.kind {
             TransferKind::Conditional => self.is_expected_conditional(at, transfer),
             TransferKind::Jump | TransferKind::Call => self.is_expected_direct(at, transfer),
+            TransferKind::Return => self.is_expected_return(at, transfer),
             _ => None,
         };
-        if transfer.kind == TransferKind::Return
-            && let Some(hit) = self.is_expected_return(at, transfer)
+        let Some(hit) = expected else {
+            return self.transfer_of_any_kind(at, *transfer, lost, occurrences);
+        };
+        if hit == Hit::Yes && self.reports_hits || hit == Hit::No && self.reports_misses {
+            self.report_predicted(transfer, hit, occurrences);
+        }
+        match transfer.kind {
+            TransferKind::Call => self.push(transfer.next, occurrences),
+            TransferKind::Return => occurrences.fire(Signal::RasPredicted, 1),
+            _ => {}
+        }
+        let own = if transfer.taken { self.geometry.penalties.taken } else { 0 };
+        Outcome { resolution: Resolution::Predicted, penalty: own + lost }
+    }
+
+    /// The same, if that is a short way: a transfer that went as its entry predicts, or as the return stack
+    /// does, and of which nobody counts anything at once. Whether it was; if not, it is to be told. For a
+    /// caller who does not ask what it cost.
+    #[inline(always)]
+    pub fn expects(&mut self, transfer: &Transfer, occurrences: &mut Occurrences) -> bool {
+        let Transfer { from, next, to, kind, taken, .. } = *transfer;
+        if let Some(map) = &self.entry_map
+            && map.first_in(self.run_start..from).is_some()
         {
-            let course = Course::of_expected_return(transfer, hit == Hit::Yes);
-            self.report(transfer, &course, Resolution::Predicted, occurrences);
-            let penalty = self.geometry.penalties.taken + lost;
-            return Outcome { resolution: Resolution::Predicted, penalty };
+            return false;
         }
-        if let Some(hit) = expected {
-            if hit == Hit::Yes && self.reports_hits {
-                self.report_predicted_hit(transfer, occurrences);
+        let at = self.geometry.address.of(transfer);
+        let (reports_hits, executed) = (self.reports_hits, self.geometry.reports.executed);
+        let fires_hit = |occurrences: &mut Occurrences| {
+            let hit = [(Signal::BtbHit, 1), (Signal::BtbHitOrTaken, 1)];
+            !reports_hits || !executed && occurrences.fires_uncounted(&hit)
+        };
+        match kind {
+            TransferKind::Conditional => {
+                let Some(entry) = self.targets.hinted_entry(at) else { return false };
+                if entry.class != BranchClass::Conditional
+                    || taken && entry.target != to
+                    || !self.direction.expects(at, entry, taken)
+                    || !fires_hit(occurrences)
+                {
+                    return false;
+                }
+                self.direction.learn_expected(at, entry, taken);
             }
-            if transfer.kind == TransferKind::Call {
-                self.push(transfer.next, occurrences);
+            TransferKind::Jump | TransferKind::Call => {
+                let Some(entry) = self.targets.hinted_entry(at) else { return false };
+                let pushes = kind == TransferKind::Call;
+                if entry.class != BranchClass::Direct
+                    || entry.target != to
+                    || pushes && self.stack.is_full()
+                    || !fires_hit(occurrences)
+                {
+                    return false;
+                }
+                if pushes {
+                    self.stack.push(next);
+                }
             }
-            let own = if transfer.taken { self.geometry.penalties.taken } else { 0 };
-            return Outcome { resolution: Resolution::Predicted, penalty: own + lost };
+            TransferKind::Return if self.geometry.returns.recognised_at_fetch => {
+                if self.stack.top() != Some(to)
+                    || self.reports_misses
+                    || !occurrences.fires_uncounted(&[(Signal::RasPredicted, 1)])
+                {
+                    return false;
+                }
+                self.stack.pop();
+            }
+            _ => return false,
         }
-        self.transfer_of_any_kind(at, *transfer, lost, occurrences)
+        self.run_start = transfer.destination();
+        true
+    }
+
+    /// Execution comes in a straight line to a transfer. Cycles that false entries on the way cost.
+    #[inline(never)]
+    fn run_through(&mut self, transfer: &Transfer, occurrences: &mut Occurrences) -> u32 {
+        let false_entries = self.run_up_to(transfer.from, occurrences);
+        self.run_start = transfer.destination();
+        false_entries * self.geometry.penalties.decode
     }
 
     /// Whether a conditional branch goes as its entry predicts; or has none, and goes on in line as
@@ -151,23 +217,28 @@ impl Predictor {
     #[inline(always)]
     fn is_expected_conditional(&mut self, at: u64, transfer: &Transfer) -> Option<Hit> {
         let Transfer { to, taken, .. } = *transfer;
-        let Some(slot) = self.targets.find(at) else {
-            if taken || !self.passes_unseen {
-                return None;
-            }
-            self.direction.learn(at, None, &mut self.path, &Guess::default(), false);
-            return Some(Hit::No);
+        let Some(entry) = self.targets.find_entry(at) else {
+            return self.is_passed_unseen(at, taken);
         };
-        let entry = self.targets.entry_mut(slot);
         let fits = entry.class == BranchClass::Conditional && (!taken || entry.target == to);
         (fits && self.direction.learn_if_right(at, entry, &mut self.path, taken))
             .then_some(Hit::Yes)
     }
 
+    /// The same of one without an entry.
+    #[inline(never)]
+    fn is_passed_unseen(&mut self, at: u64, taken: bool) -> Option<Hit> {
+        if taken || !self.passes_unseen {
+            return None;
+        }
+        self.direction.learn(at, None, &mut self.path, &Guess::default(), false);
+        Some(Hit::No)
+    }
+
     /// The same of a direct jump or call. There is nothing to learn of it.
     #[inline(always)]
     fn is_expected_direct(&mut self, at: u64, transfer: &Transfer) -> Option<Hit> {
-        let entry = self.targets.find(at).map(|slot| self.targets.entry(slot))?;
+        let entry = self.targets.find_entry(at)?;
         let fits = entry.class == BranchClass::Direct && entry.target == transfer.to;
         fits.then_some(Hit::Yes)
     }
@@ -181,8 +252,7 @@ impl Predictor {
         let hit = if self.geometry.returns.recognised_at_fetch {
             Hit::No
         } else {
-            let slot = self.targets.find(at)?;
-            let entry = self.targets.entry_mut(slot);
+            let entry = self.targets.find_entry(at)?;
             if entry.class != BranchClass::Return {
                 return None;
             }

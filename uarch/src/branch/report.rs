@@ -2,7 +2,7 @@
 
 use pmu_model::Signal;
 
-use super::{Predictor, Resolution, Transfer, TransferKind, course::Course};
+use super::{Hit, Predictor, Resolution, Transfer, TransferKind, course::Course};
 use crate::occurrences::Occurrences;
 
 impl Predictor {
@@ -38,16 +38,18 @@ impl Predictor {
         }
     }
 
-    /// Those of a rightly predicted near transfer with an entry in the target buffer, which is no return.
+    /// Those of a rightly predicted near transfer, but for those of the return stack.
     #[inline(never)]
-    pub(super) fn report_predicted_hit(&self, transfer: &Transfer, occurrences: &mut Occurrences) {
-        if self.geometry.reports.target_buffer_hits {
-            occurrences.fire(Signal::BtbHit, 1);
-            occurrences.fire(Signal::BtbHitOrTaken, 1);
-        }
-        if self.geometry.reports.executed {
-            report_executed(transfer.kind, occurrences);
-        }
+    pub(super) fn report_predicted(
+        &self,
+        transfer: &Transfer,
+        hit: Hit,
+        occurrences: &mut Occurrences,
+    ) {
+        let hit = hit == Hit::Yes;
+        let destination = transfer.destination();
+        let course = Course { fetched: destination, decoded: destination, hit, used_stack: false };
+        self.report(transfer, &course, Resolution::Predicted, occurrences);
     }
 
     /// Those of a transfer that fetch went wrong at.

@@ -21,6 +21,12 @@ impl ReturnStack {
         (self.held != 0).then(|| self.addresses[self.top])
     }
 
+    /// Whether the oldest has to go for one more.
+    #[inline(always)]
+    pub(super) fn is_full(&self) -> bool {
+        self.held == self.addresses.len()
+    }
+
     /// Adds an address, and says whether the oldest had to go for it.
     #[inline(always)]
     pub(super) fn push(&mut self, address: u64) -> bool {

@@ -71,7 +71,7 @@ pub(super) struct TargetBuffer {
     tags: Box<[Option<u32>]>,
     entries: Box<[Entry]>,
     /// By the low bits of tags. What they say is true at any time.
-    hints: Box<[Hint]>,
+    hints: Box<[Hint; HINTS]>,
     clock: u64,
 }
 
@@ -103,7 +103,7 @@ impl TargetBuffer {
             tags: vec![None; sets * ways].into(),
             entries: vec![Entry::default(); sets * ways].into(),
             // True of an empty buffer: it has no entry with tag 0.
-            hints: vec![Hint { tag: 0, slot: None }; HINTS].into(),
+            hints: Box::new([Hint { tag: 0, slot: None }; HINTS]),
             clock: 0,
         }
     }
@@ -111,13 +111,43 @@ impl TargetBuffer {
     /// Where the entry of a branch is. It is now the one used last.
     #[inline(always)]
     pub(super) fn find(&mut self, at: u64) -> Option<Slot> {
+        let slot = self.place(at)?;
+        self.use_entry_at(slot);
+        Some(slot)
+    }
+
+    /// The entry of a branch. It is now the one used last.
+    #[inline(always)]
+    pub(super) fn find_entry(&mut self, at: u64) -> Option<&mut Entry> {
+        let slot = self.place(at)?;
+        Some(self.use_entry_at(slot))
+    }
+
+    /// The same, if it need not be searched for.
+    #[inline(always)]
+    pub(super) fn hinted_entry(&mut self, at: u64) -> Option<&mut Entry> {
         let tag = self.tag(at);
         let hint = self.hints[Self::hint(tag)];
-        let slot = if hint.tag == tag { hint.slot.map(Slot) } else { self.search_and_hint(at) };
-        let entry = &mut self.entries[slot?.index()];
+        if hint.tag != tag {
+            return None;
+        }
+        Some(self.use_entry_at(hint.slot.map(Slot)?))
+    }
+
+    #[inline(always)]
+    fn use_entry_at(&mut self, slot: Slot) -> &mut Entry {
+        let entry = &mut self.entries[slot.index()];
         self.clock += 1;
         entry.used = self.clock;
-        slot
+        entry
+    }
+
+    /// Where the entry of a branch is.
+    #[inline(always)]
+    fn place(&mut self, at: u64) -> Option<Slot> {
+        let tag = self.tag(at);
+        let hint = self.hints[Self::hint(tag)];
+        if hint.tag == tag { hint.slot.map(Slot) } else { self.search_and_hint(at) }
     }
 
     #[inline(never)]

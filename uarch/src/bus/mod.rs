@@ -35,6 +35,7 @@ pub use self::point_to_point::PointToPoint;
 pub use self::sequential::SequentialBus;
 pub use self::transaction::{Request, Snoop, Transaction};
 use crate::occurrences::Occurrences;
+use crate::processors::PerProcessor;
 
 /// The bus of a part, and its memory.
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +138,11 @@ impl Bus {
     /// Performs a transaction, and fires its signals on `occurrences`, one of each processor. Cycles of
     /// the processor until the first data are there (the ones it asked for: the critical word); of a
     /// write, until the data have been taken over.
-    pub fn transact(&mut self, occurrences: &mut [Occurrences], transaction: &Transaction) -> u64 {
+    pub fn transact(
+        &mut self,
+        occurrences: &mut PerProcessor<Occurrences>,
+        transaction: &Transaction,
+    ) -> u64 {
         let Some(Machine { clock, line_bytes, interconnect, memory }) = &mut self.machine else {
             return 0;
         };

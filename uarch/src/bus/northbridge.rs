@@ -8,6 +8,7 @@ use super::northbridge_signals;
 use super::transaction::{Request, Snoop, Transaction};
 use super::{ClockRatio, Memory, point_to_point};
 use crate::occurrences::Occurrences;
+use crate::processors::PerProcessor;
 
 /// The timing of the northbridge, in clocks of the processor, at which it runs. The clock of the bus is
 /// here that of the memory.
@@ -42,7 +43,7 @@ impl State {
         clock: ClockRatio,
         line_bytes: u64,
         memory: &mut Memory,
-        occurrences: &mut [Occurrences],
+        occurrences: &mut PerProcessor<Occurrences>,
         transaction: &Transaction,
     ) -> u64 {
         let timing = self.timing;
@@ -50,7 +51,7 @@ impl State {
         northbridge_signals::fire(occurrences, transaction, dram.is_some(), line_bytes);
 
         let write = transaction.request.is_write();
-        let probed = occurrences.len() > usize::from(transaction.processor.is_some());
+        let probed = occurrences.count() > usize::from(transaction.processor.is_some());
         // A line that another cache supplies cancels the access to memory.
         let cancelled = transaction.snoop == Snoop::HitDirty && !write;
         let access = match dram {
@@ -82,14 +83,14 @@ impl State {
 }
 
 /// Fires what a DRAM access is, on all processors of the node.
-fn fire_access(occurrences: &mut [Occurrences], access: Access) {
+fn fire_access(occurrences: &mut PerProcessor<Occurrences>, access: Access) {
     use super::dram::Turnaround::{ChipSelect, ReadToWrite, WriteToRead};
     let turnaround = access.turnaround.map(|turnaround| match turnaround {
         ChipSelect => Signal::DramTurnaroundChipSelect,
         ReadToWrite => Signal::DramTurnaroundReadToWrite,
         WriteToRead => Signal::DramTurnaroundWriteToRead,
     });
-    for processor in occurrences {
+    for processor in occurrences.iter_mut() {
         processor.fire(point_to_point::signal(access), 1);
         if access.overflow {
             processor.fire(Signal::DramPageTableOverflow, 1);

@@ -5,10 +5,11 @@ use pmu_model::Signal;
 
 use super::transaction::{Request, Snoop, Transaction};
 use crate::occurrences::Occurrences;
+use crate::processors::PerProcessor;
 
 /// Fires them on all processors, which share the node. `memory` says whether it is for memory.
 pub(super) fn fire(
-    occurrences: &mut [Occurrences],
+    occurrences: &mut PerProcessor<Occurrences>,
     transaction: &Transaction,
     memory: bool,
     line_bytes: u64,
@@ -16,7 +17,7 @@ pub(super) fn fire(
     // A processor's own cache is not probed for it.
     let probes = memory
         && transaction.request != Request::WriteBack
-        && occurrences.len() > usize::from(transaction.processor.is_some());
+        && occurrences.count() > usize::from(transaction.processor.is_some());
     let signals = [
         Some(route(transaction, memory)),
         command(transaction),
@@ -24,7 +25,7 @@ pub(super) fn fire(
         probes.then(|| probe(transaction, line_bytes)),
         upstream(transaction),
     ];
-    for processor in occurrences {
+    for processor in occurrences.iter_mut() {
         for signal in signals.into_iter().flatten() {
             processor.fire(signal, 1);
         }

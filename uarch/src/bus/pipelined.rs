@@ -16,6 +16,7 @@ use super::transaction::{Request, Snoop, Transaction};
 use super::transaction_signals;
 use super::{ClockRatio, Memory};
 use crate::occurrences::Occurrences;
+use crate::processors::PerProcessor;
 
 /// The timing of the bus, in its clocks.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +112,7 @@ impl State {
         clock: ClockRatio,
         line_bytes: u64,
         memory: &mut Memory,
-        occurrences: &mut [Occurrences],
+        occurrences: &mut PerProcessor<Occurrences>,
         transaction: &Transaction,
     ) -> u64 {
         let phases =
@@ -194,7 +195,7 @@ impl State {
     fn fire_phases(
         &self,
         clock: ClockRatio,
-        occurrences: &mut [Occurrences],
+        occurrences: &mut PerProcessor<Occurrences>,
         transaction: &Transaction,
         phases: &Phases,
     ) {
@@ -212,7 +213,7 @@ impl State {
         }
         let stall_clocks = stalls * self.timing.snoop_stall;
         let write_back = phases.write_back.clone().unwrap_or_default();
-        for holder in transaction.holders(occurrences.len()) {
+        for holder in transaction.holders(occurrences.count()) {
             let own = &mut occurrences[holder];
             match transaction.snoop {
                 Snoop::Miss => {}
@@ -231,7 +232,7 @@ impl State {
         }
         let stalled = clock.cycles(snooped - stall_clocks, snooped);
         debug_assert!(dirty || stalled == 0);
-        for agent in occurrences {
+        for agent in occurrences.iter_mut() {
             agent.fire(Signal::BusDrdyAny, ready);
             agent.fire(Signal::BusSnoopStall, stalled);
         }
@@ -242,7 +243,7 @@ impl State {
     fn fire_lock(
         &mut self,
         clock: ClockRatio,
-        occurrences: &mut [Occurrences],
+        occurrences: &mut PerProcessor<Occurrences>,
         transaction: &Transaction,
         phases: &Phases,
     ) {
@@ -258,7 +259,7 @@ impl State {
         self.lock = (!write).then_some(Lock { processor, counted: to });
         let locked = clock.cycles(from, to);
         occurrences[processor].fire(Signal::BusLock, locked);
-        for agent in occurrences {
+        for agent in occurrences.iter_mut() {
             agent.fire(Signal::BusLockAny, locked);
         }
     }

@@ -11,6 +11,7 @@ use super::reservations::Reservations;
 use super::transaction::{Request, Snoop, Transaction};
 use super::{ClockRatio, Memory};
 use crate::occurrences::Occurrences;
+use crate::processors::PerProcessor;
 
 /// The timing of the links and of the system controller, in clocks of the bus.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +57,7 @@ impl State {
         &mut self,
         clock: ClockRatio,
         memory: &mut Memory,
-        occurrences: &mut [Occurrences],
+        occurrences: &mut PerProcessor<Occurrences>,
         transaction: &Transaction,
     ) -> u64 {
         let timing = self.timing;

@@ -10,6 +10,7 @@ use super::transaction::{Request, Transaction};
 use super::transaction_signals;
 use super::{ClockRatio, Memory};
 use crate::occurrences::Occurrences;
+use crate::processors::PerProcessor;
 
 /// The timing of the bus, in its clocks, the one with the address strobe being the first.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +46,7 @@ impl State {
         clock: ClockRatio,
         line_bytes: u64,
         memory: &mut Memory,
-        occurrences: &mut [Occurrences],
+        occurrences: &mut PerProcessor<Occurrences>,
         transaction: &Transaction,
     ) -> u64 {
         let timing = self.timing;

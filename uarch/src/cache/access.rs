@@ -2,12 +2,13 @@
 
 use crate::bus::Bus;
 use crate::occurrences::Occurrences;
+use crate::processors::PerProcessor;
 
 /// What an operation reaches beside the caches.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// Where signals are fired: one of each processor.
-    pub occurrences: &'a mut [Occurrences],
+    pub occurrences: &'a mut PerProcessor<Occurrences>,
     /// The bus behind the caches.
     pub bus: &'a mut Bus,
     /// When the operation begins, in cycles of the processor.

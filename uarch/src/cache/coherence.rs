@@ -231,7 +231,7 @@ impl Caches {
         probe: Probe,
     ) -> Answer {
         let mut sum = Answer::NONE;
-        for target in 0..self.processors.len() {
+        for target in 0..self.processors.count() {
             if sender.processor() == Some(target) {
                 continue;
             }

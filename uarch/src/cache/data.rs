@@ -2,6 +2,7 @@
 
 use super::array::{Displaced, Line};
 use super::geometry::{CodeAndData, Inclusion, WalkPath};
+use super::processor::lines_at;
 use super::second_level::{Filling, Purpose, Source};
 use super::signals;
 use super::state::LineState;
@@ -291,13 +292,7 @@ impl Caches {
     /// The first and the last line of an access.
     #[inline]
     pub(super) fn lines_of(&self, access: &Access) -> (u64, u64) {
-        self.lines_at(access.physical, access.bytes)
-    }
-
-    /// The first and the last line of so many bytes.
-    #[inline(always)]
-    pub(super) fn lines_at(&self, physical: u64, bytes: u32) -> (u64, u64) {
-        (physical >> self.shift, (physical + u64::from(bytes) - 1) >> self.shift)
+        lines_at(self.shift, access.physical, access.bytes)
     }
 
     /// The part of an access that is in a line: address and bytes.

@@ -13,33 +13,15 @@ use pmu_model::Signal;
 const PAGE: u64 = 4096;
 
 impl Caches {
-    /// Reads code that goes on or begins at `physical`, if all of its lines are in the instruction cache:
-    /// whether they are. If not, nothing has happened.
+    /// The running processor reads code that goes on or begins at `physical`, if all of its lines are in the
+    /// instruction cache: whether they are. If not, nothing has happened.
     #[inline(always)]
-    pub fn fetch_hits(
-        &mut self,
-        occurrences: &mut Occurrences,
-        processor: usize,
-        fetch: &Fetch,
-    ) -> bool {
-        let own = &mut self.processors[processor];
+    pub fn fetch_hits(&mut self, occurrences: &mut Occurrences, fetch: &Fetch) -> bool {
+        let own = self.processors.running_mut();
         let end = fetch.physical + u64::from(fetch.bytes) - 1;
         let (first, last) = (fetch.physical >> self.shift, end >> self.shift);
-        if first == last {
-            if first != own.fetched {
-                if own.code.find_and_touch(first).is_none() {
-                    return false;
-                }
-                own.fetched = first;
-            }
-        } else {
-            if (first..=last).any(|line| own.code.find(line).is_none()) {
-                return false;
-            }
-            for line in first..=last {
-                own.code.find_and_touch(line);
-            }
-            own.fetched = last;
+        if (first != own.fetched || first != last) && !own.find_to_fetch(first, last) {
+            return false;
         }
         let (begin, end) = (fetch.physical >> self.window_shift, end >> self.window_shift);
         let continued = fetch.sequential && own.window == begin;

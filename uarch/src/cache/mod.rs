@@ -46,8 +46,9 @@ pub use self::geometry::{
 pub use self::state::LineState;
 
 use self::array::LineArray;
-use self::processor::Processor;
+use self::processor::{Processor, lines_at};
 use crate::occurrences::Occurrences;
+use crate::processors::PerProcessor;
 use pmu_model::Signal;
 
 /// The caches of all processors of a machine.
@@ -58,7 +59,7 @@ pub struct Caches {
     shift: u32,
     /// log2 of the bytes of a window of code.
     window_shift: u32,
-    processors: Box<[Processor]>,
+    processors: PerProcessor<Processor>,
     /// The lines of the board's cache.
     board: Option<LineArray>,
     /// Every transaction, for the tests.
@@ -74,11 +75,16 @@ impl Caches {
             geometry,
             shift: geometry.line.trailing_zeros(),
             window_shift: geometry.fetch_window.trailing_zeros(),
-            processors: (0..processors).map(|_| Processor::new(geometry)).collect(),
+            processors: PerProcessor::new(processors, |_| Processor::new(geometry)),
             board: geometry.board.map(|board| LineArray::new(&board.array)),
             #[cfg(test)]
             sent: Vec::new(),
         }
+    }
+
+    /// From now on, this processor runs; the first does until then.
+    pub fn choose(&mut self, processor: usize) {
+        self.processors.choose(processor);
     }
 
     /// Aligned bytes that one read of the instruction cache gives.
@@ -145,16 +151,7 @@ impl Caches {
         physical: u64,
         bytes: u32,
     ) -> bool {
-        let (line, last) = self.lines_at(physical, bytes);
-        if line != last {
-            return false;
-        }
-        let own = &mut self.processors[processor];
-        if line != own.read && !own.find_to_load(line) {
-            return false;
-        }
-        occurrences.fire(Signal::L1dAccess, granules(physical, bytes));
-        true
+        self.processors[processor].load_hits(self.shift, occurrences, physical, bytes)
     }
 
     /// A write of data. Cycles, for which nobody need wait.
@@ -194,43 +191,62 @@ impl Caches {
         physical: u64,
         bytes: u32,
     ) -> bool {
-        let (line, last) = self.lines_at(physical, bytes);
-        if line != last {
-            return false;
-        }
-        let own = &mut self.processors[processor];
-        if line != own.written && !own.find_to_store(line) {
-            return false;
-        }
-        occurrences.fire(Signal::L1dAccess, granules(physical, bytes));
-        occurrences.fire(Signal::L1dStoreHitOwned, 1);
-        true
+        self.processors[processor].store_hits(self.shift, occurrences, physical, bytes)
     }
 
-    /// Reads or writes data in memory of type WB, or both, if all of it is in one line that the data cache
-    /// has, for a write Modified: whether it is. If not, nothing has happened.
+    /// The running processor reads or writes data in memory of type WB, or both, if all of it is in one line
+    /// that the data cache has, for a write Modified: whether it is. If not, nothing has happened.
     #[inline(always)]
     pub fn hits(
         &mut self,
         occurrences: &mut Occurrences,
-        processor: usize,
         physical: u64,
         bytes: u32,
         reads: bool,
         writes: bool,
     ) -> bool {
+        let own = self.processors.running_mut();
         if !writes {
-            return self.load_hits(occurrences, processor, physical, bytes);
+            return own.load_hits(self.shift, occurrences, physical, bytes);
         }
-        if !self.store_hits(occurrences, processor, physical, bytes) {
+        if !own.store_hits(self.shift, occurrences, physical, bytes) {
             return false;
         }
         if reads {
             // The read comes first, and finds the line as the write does.
-            let own = &mut self.processors[processor];
             let line = physical >> self.shift;
             (own.loaded, own.read) = (line, line);
             occurrences.fire(Signal::L1dAccess, granules(physical, bytes));
+        }
+        true
+    }
+
+    /// The same, if it is the line that was used last and nobody counts such accesses.
+    #[inline(always)]
+    pub fn hits_again(
+        &mut self,
+        occurrences: &mut Occurrences,
+        physical: u64,
+        bytes: u32,
+        reads: bool,
+        writes: bool,
+    ) -> bool {
+        let own = self.processors.running_mut();
+        let (line, last) = lines_at(self.shift, physical, bytes);
+        if line != last || line != if writes { own.written } else { own.read } {
+            return false;
+        }
+        let accesses = granules(physical, bytes);
+        if !writes {
+            return occurrences.fires_uncounted(&[(Signal::L1dAccess, accesses)]);
+        }
+        let times = 1 + u64::from(reads);
+        let signals = [(Signal::L1dAccess, times * accesses), (Signal::L1dStoreHitOwned, 1)];
+        if own.code_written || !occurrences.fires_uncounted(&signals) {
+            return false;
+        }
+        if reads {
+            (own.loaded, own.read) = (line, line);
         }
         true
     }
@@ -305,7 +321,9 @@ impl Caches {
     /// cache, so that what it has fetched may be out of date.
     #[inline(always)]
     pub fn take_code_written(&mut self, processor: usize) -> bool {
-        std::mem::take(&mut self.processors[processor].code_written)
+        let written = &mut self.processors[processor].code_written;
+        // Nearly always clear, and then nothing has to be written.
+        *written && std::mem::take(written)
     }
 
     /// The lines of the processor's instruction cache.

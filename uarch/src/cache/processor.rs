@@ -1,11 +1,15 @@
 //! The caches and buffers of one processor.
 
+use pmu_model::Signal;
+
 use super::array::LineArray;
 use super::geometry::CacheGeometry;
+use super::granules;
 use super::second_level_bus::Usage;
 use super::state::LineState;
 use super::stream::Streams;
 use super::write_combining::WriteCombining;
+use crate::occurrences::Occurrences;
 
 /// No line: a number that no address has.
 pub(super) const NO_LINE: u64 = u64::MAX;
@@ -58,22 +62,100 @@ impl Processor {
         }
     }
 
+    /// See [`super::Caches::load_hits`].
+    #[inline(always)]
+    pub(super) fn load_hits(
+        &mut self,
+        shift: u32,
+        occurrences: &mut Occurrences,
+        physical: u64,
+        bytes: u32,
+    ) -> bool {
+        let (line, last) = lines_at(shift, physical, bytes);
+        if line != last || line != self.read && !self.find_to_load(line) {
+            return false;
+        }
+        occurrences.fire(Signal::L1dAccess, granules(physical, bytes));
+        true
+    }
+
+    /// See [`super::Caches::store_hits`].
+    #[inline(always)]
+    pub(super) fn store_hits(
+        &mut self,
+        shift: u32,
+        occurrences: &mut Occurrences,
+        physical: u64,
+        bytes: u32,
+    ) -> bool {
+        let (line, last) = lines_at(shift, physical, bytes);
+        if line != last || line != self.written && !self.find_to_store(line) {
+            return false;
+        }
+        occurrences.fire(Signal::L1dAccess, granules(physical, bytes));
+        occurrences.fire(Signal::L1dStoreHitOwned, 1);
+        true
+    }
+
     /// Looks for a line that a load would use, and uses it: whether the data cache has it.
+    #[inline(always)]
+    fn find_to_load(&mut self, line: u64) -> bool {
+        let Some(slot) = self.data.find_recent(line) else { return self.find_older_to_load(line) };
+        self.has_loaded(line, slot);
+        true
+    }
+
     #[inline(never)]
-    pub(super) fn find_to_load(&mut self, line: u64) -> bool {
+    fn find_older_to_load(&mut self, line: u64) -> bool {
         let Some(slot) = self.data.find_and_touch(line) else { return false };
         self.has_loaded(line, slot);
         true
     }
 
     /// Looks for a line that a store would use, and uses it: whether the data cache has it, Modified.
+    #[inline(always)]
+    fn find_to_store(&mut self, line: u64) -> bool {
+        match self.data.find_recent(line) {
+            Some(slot) if self.data.state(slot) == LineState::Modified => self.has_stored(line),
+            Some(_) => return false,
+            None => return self.find_older_to_store(line),
+        }
+        true
+    }
+
     #[inline(never)]
-    pub(super) fn find_to_store(&mut self, line: u64) -> bool {
+    fn find_older_to_store(&mut self, line: u64) -> bool {
         match self.data.find(line) {
             Some(slot) if self.data.state(slot) == LineState::Modified => self.data.touch(slot),
             _ => return false,
         }
         self.has_stored(line);
+        true
+    }
+
+    /// Looks for lines that a fetch would use, and uses them: whether the instruction cache has them all. If
+    /// not, nothing has happened.
+    #[inline(never)]
+    pub(super) fn find_to_fetch(&mut self, first: u64, last: u64) -> bool {
+        if first == last {
+            if self.code.find_and_touch(first).is_none() {
+                return false;
+            }
+        } else if last - first == 1 {
+            let (Some(one), Some(other)) = (self.code.find(first), self.code.find(last)) else {
+                return false;
+            };
+            self.code.touch(one);
+            self.code.touch(other);
+        } else {
+            if (first..=last).any(|line| self.code.find(line).is_none()) {
+                return false;
+            }
+            for line in first..=last {
+                self.code.find_and_touch(line);
+            }
+        }
+        self.fetched = last;
         true
     }
 
@@ -112,4 +194,10 @@ impl Processor {
         self.forget_data();
         self.fetched = NO_LINE;
     }
+}
+
+/// The first and the last line, of 2^`shift` bytes, of so many bytes.
+#[inline(always)]
+pub(super) fn lines_at(shift: u32, physical: u64, bytes: u32) -> (u64, u64) {
+    (physical >> shift, (physical + u64::from(bytes) - 1) >> shift)
 }

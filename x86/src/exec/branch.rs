@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// In [`Cpu::slot`]: the branch fell through.
-const NOT_TAKEN: u32 = 0;
+pub(crate) const NOT_TAKEN: u32 = 0;
 /// In [`Cpu::slot`]: the branch went to the one target that it can have.
 const TAKEN: u32 = 1;
 /// In [`Cpu::slot`]: the target is known only now.

@@ -8,7 +8,7 @@
 mod alu;
 mod bcd;
 mod bits;
-mod branch;
+pub(crate) mod branch;
 mod class;
 mod control;
 mod exchange;

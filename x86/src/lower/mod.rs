@@ -501,7 +501,7 @@ pub(crate) fn lower_block(
         last_begins: l.before,
         ending,
         marks,
-        quiet,
+        quiet: quiet && second_page.is_none(),
         classes: BlockClasses::new(classes),
         second_page: if at > in_page { second_page } else { None },
         wraps,

@@ -13,6 +13,7 @@ use pmu_model::Signal;
 
 use super::{Bus, BusGeometry, Request, Snoop, Transaction};
 use crate::occurrences::Occurrences;
+use crate::processors::PerProcessor;
 
 /// Pseudo-random numbers: xorshift.
 pub(super) struct Random(u64);
@@ -79,14 +80,14 @@ fn transaction(request: Request) -> Transaction {
 /// A bus and its processors.
 struct Board {
     bus: Bus,
-    processors: Vec<Occurrences>,
+    processors: PerProcessor<Occurrences>,
 }
 
 impl Board {
     fn new(geometry: &'static BusGeometry, processors: usize) -> Self {
         Self {
             bus: Bus::new(geometry, processors, &MEMORY),
-            processors: vec![Occurrences::default(); processors],
+            processors: PerProcessor::new(processors, |_| Occurrences::default()),
         }
     }
 
@@ -108,7 +109,7 @@ impl Board {
 #[test]
 fn the_default_bus_takes_no_time_and_shows_nothing() {
     let mut bus = Bus::default();
-    let mut processors = [Occurrences::default()];
+    let mut processors = PerProcessor::new(1, |_| Occurrences::default());
     for request in REQUESTS {
         assert_eq!(bus.transact(&mut processors, &transaction(request)), 0);
     }

@@ -349,7 +349,7 @@ fn the_pipelined_bus_is_as_simulated() {
                 // Who has to wait asks for nothing meanwhile.
                 now = now.max((time + latency).saturating_sub(2000));
             }
-            for own in &mut board.processors {
+            for own in board.processors.iter_mut() {
                 let fired = |own: &mut crate::occurrences::Occurrences, signal: Signal| {
                     own.fired()[signal.index()]
                 };

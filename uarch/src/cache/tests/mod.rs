@@ -14,6 +14,7 @@ use super::*;
 use crate::bus::{Bus, Request, Snoop};
 use crate::occurrences::Occurrences;
 use crate::part::caches::{K7, K8, P6, P55C, PII, PM, PPRO};
+use crate::processors::PerProcessor;
 
 /// Every part.
 const PARTS: [(&str, &CacheGeometry); 7] = [
@@ -29,7 +30,7 @@ const PARTS: [(&str, &CacheGeometry); 7] = [
 /// Processors with their caches on a bus.
 struct Machine {
     caches: Caches,
-    occurrences: Vec<Occurrences>,
+    occurrences: PerProcessor<Occurrences>,
     bus: Bus,
     /// When operations begin, in cycles.
     time: u64,
@@ -39,7 +40,7 @@ impl Machine {
     fn new(geometry: &'static CacheGeometry, processors: usize) -> Self {
         Self {
             caches: Caches::new(geometry, processors),
-            occurrences: vec![Occurrences::default(); processors],
+            occurrences: PerProcessor::new(processors, |_| Occurrences::default()),
             bus: Bus::default(),
             time: 0,
         }

@@ -236,6 +236,7 @@ impl Model {
 
     fn begin(&mut self, vcpu: &Vcpu, signals: &SignalSet) {
         self.running = vcpu.id;
+        self.system.choose(vcpu.id);
         let processor = &mut self.processors[vcpu.id];
         if processor.as_of != vcpu.bank.writes() {
             processor.as_of = vcpu.bank.writes();
@@ -359,6 +360,35 @@ impl PageTables for Tables<'_> {
     }
 }
 
+/// A transfer as the models have it.
+#[inline(always)]
+fn transfer_of(transfer: &Transfer) -> branch::Transfer {
+    let Transfer { from, next, to, kind, taken } = *transfer;
+    let kind = match kind {
+        TransferKind::Conditional => branch::TransferKind::Conditional,
+        TransferKind::Jump => branch::TransferKind::Jump,
+        TransferKind::IndirectJump => branch::TransferKind::IndirectJump,
+        TransferKind::Call => branch::TransferKind::Call,
+        TransferKind::IndirectCall => branch::TransferKind::IndirectCall,
+        TransferKind::Return => branch::TransferKind::Return,
+        TransferKind::FarCall => branch::TransferKind::FarCall,
+        TransferKind::FarReturn => branch::TransferKind::FarReturn,
+        TransferKind::Far => branch::TransferKind::Far,
+    };
+    branch::Transfer { from, last: next.wrapping_sub(1), next, to, kind, taken }
+}
+
+/// Whether an access reads, and whether it writes, if it does either.
+#[inline(always)]
+fn reads_and_writes(direction: Direction) -> Option<(bool, bool)> {
+    match direction {
+        Direction::Load => Some((true, false)),
+        Direction::Store => Some((false, true)),
+        Direction::Modify => Some((true, true)),
+        Direction::Touch => None,
+    }
+}
+
 fn attributes(entry: Option<&WalkedEntry>, is_small: bool) -> PageAttributes {
     let value = entry.map_or(0, |entry| entry.value);
     let pat = if is_small { PAT_SMALL } else { PAT_LARGE };
@@ -392,11 +422,10 @@ impl Watch for Box<Model> {
         if self.runs_pipelines {
             self.descriptions.entered(cpu, block);
         }
-        let running = self.running;
         let time = self.time(cpu);
         let Fetch { linear, physical, second_page, len } = *fetch;
         let fetch = system::Fetch { linear, physical, second_page, bytes: len.into() };
-        self.is_fetched = self.system.fetch_at_once(running, time, &fetch);
+        self.is_fetched = self.system.fetch_at_once(time, &fetch);
     }
 
     #[inline(always)]
@@ -414,19 +443,40 @@ impl Watch for Box<Model> {
 
     #[inline(always)]
     fn is_attentive(&self) -> bool {
-        self.runs_pipelines || !self.is_fetched || self.system.is_nearly_spent(self.running)
+        self.runs_pipelines || !self.is_fetched || self.system.is_nearly_spent()
+    }
+
+    #[inline(always)]
+    fn enters_quietly(&mut self, cpu: &Cpu, block: &impl Code, linear: u64) -> bool {
+        if self.runs_pipelines || cpu.translation_epochs()[0] != self.epoch {
+            return false;
+        }
+        let time = cpu.time + self.ahead;
+        let bytes = block.bytes() as u32;
+        let fetch = system::Fetch { linear, physical: block.physical(0), second_page: None, bytes };
+        self.is_fetched = !self.system.is_nearly_spent() && self.system.fetch_at_once(time, &fetch);
+        self.is_fetched
+    }
+
+    #[inline(always)]
+    fn finds_again(
+        &mut self,
+        linear: u64,
+        physical: u64,
+        bytes: u32,
+        direction: Direction,
+    ) -> bool {
+        let Some((reads, writes)) = reads_and_writes(direction) else { return false };
+        self.system.access_hits_again(linear, physical, bytes, reads, writes)
     }
 
     #[inline(always)]
     fn finds(&mut self, linear: u64, physical: u64, bytes: u32, direction: Direction) -> bool {
-        let (reads, writes) = match direction {
-            Direction::Load => (true, false),
-            Direction::Store => (false, true),
-            Direction::Modify => (true, true),
-            Direction::Touch => return false,
-        };
-        let hits = self.system.access_hits(self.running, linear, physical, bytes, reads, writes);
-        self.has_missed = !hits;
+        let Some((reads, writes)) = reads_and_writes(direction) else { return false };
+        let hits = self.system.access_hits(linear, physical, bytes, reads, writes);
+        if !hits {
+            self.has_missed = true;
+        }
         hits
     }
 
@@ -446,9 +496,7 @@ impl Watch for Box<Model> {
             );
         let reads = direction != Direction::Store;
         let writes = direction != Direction::Load;
-        if !is_simple
-            || !self.system.access_hits(self.running, linear, physical, bytes, reads, writes)
-        {
+        if !is_simple || !self.system.access_hits(linear, physical, bytes, reads, writes) {
             self.access(cpu, ram, access, kind);
         }
     }
@@ -465,25 +513,16 @@ impl Watch for Box<Model> {
     }
 
     #[inline(always)]
+    fn expects(&mut self, transfer: &Transfer) -> bool {
+        self.system.expects(&transfer_of(transfer))
+    }
+
+    #[inline(always)]
     fn branched(&mut self, transfer: &Transfer) {
-        let Transfer { from, next, to, kind, taken } = *transfer;
-        let kind = match kind {
-            TransferKind::Conditional => branch::TransferKind::Conditional,
-            TransferKind::Jump => branch::TransferKind::Jump,
-            TransferKind::IndirectJump => branch::TransferKind::IndirectJump,
-            TransferKind::Call => branch::TransferKind::Call,
-            TransferKind::IndirectCall => branch::TransferKind::IndirectCall,
-            TransferKind::Return => branch::TransferKind::Return,
-            TransferKind::FarCall => branch::TransferKind::FarCall,
-            TransferKind::FarReturn => branch::TransferKind::FarReturn,
-            TransferKind::Far => branch::TransferKind::Far,
-        };
-        let last = next.wrapping_sub(1);
-        let running = self.running;
-        let transfer = branch::Transfer { from, last, next, to, kind, taken };
-        let outcome = self.system.transfer(running, &transfer);
+        let outcome = self.system.transfer(&transfer_of(transfer));
         if self.runs_pipelines {
-            self.processors[running].pipeline.branched(taken, outcome);
+            let running = self.running;
+            self.processors[running].pipeline.branched(transfer.taken, outcome);
         }
     }
 
@@ -589,7 +628,7 @@ impl Watch for Box<Model> {
 
     #[inline(always)]
     fn is_spent(&self) -> bool {
-        self.system.is_spent(self.running)
+        self.system.is_spent()
     }
 }
 
