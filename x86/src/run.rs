@@ -377,13 +377,6 @@ impl Cpu {
             }
             let mark = cx.observer.mark();
             let done = (op.run)(self, cx, &op.insn);
-            if O::FOLLOWS && done.is_ok() {
-                cx.observer.retired(self, cx.ram, block, &op.insn);
-                self.pass_modelled(cx);
-                if O::MODELS && (cx.observer.is_spent() || self.time >= self.deadline) {
-                    self.leave.ask();
-                }
-            }
             if !self.leave.goes_on_after(done) {
                 if !SIMPLE
                     && let Err(stop) = done
@@ -391,7 +384,17 @@ impl Cpu {
                 {
                     cx.observer.roll_back(mark);
                 }
-                return Err(self.end_early(cx, block, &op.insn, done));
+                return Err(self.end_told(cx, block, &op.insn, done));
+            }
+            if O::FOLLOWS {
+                cx.observer.retired(self, cx.ram, block, &op.insn);
+            }
+            if O::MODELS {
+                self.pass_modelled(cx);
+                if cx.observer.is_spent() || self.time >= self.deadline {
+                    self.leave.ask();
+                    return Err(self.end_early(cx, block, &op.insn, Ok(())));
+                }
             }
             match rest.next() {
                 Some(next) => op = next,
@@ -404,6 +407,23 @@ impl Cpu {
             self.finish_first(cx, block, usize::from(op.insn.index) + 1);
         }
         Ok(())
+    }
+
+    /// As [`Self::end_early`], of an instruction of which the observer has not been told that it retired.
+    #[cold]
+    #[inline(never)]
+    fn end_told<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        block: &Block<O>,
+        insn: &Insn,
+        done: Exec<()>,
+    ) -> Stop {
+        if O::FOLLOWS && done.is_ok() {
+            cx.observer.retired(self, cx.ram, block, insn);
+            self.pass_modelled(cx);
+        }
+        self.end_early(cx, block, insn, done)
     }
 
     /// An instruction of the block is the last that is executed: it ended with an error, or the run is to
