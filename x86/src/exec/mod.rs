@@ -22,7 +22,7 @@ mod portio;
 mod privilege;
 mod shift;
 mod stack;
-mod string;
+pub(crate) mod string;
 mod system;
 #[cfg(test)]
 mod tests;

@@ -370,6 +370,11 @@ const WHILE_EQUAL: u8 = 1;
 /// In `aux`: REPNE.
 const WHILE_NOT_EQUAL: u8 = 2;
 
+/// Whether a string instruction is repeated.
+pub(crate) fn is_repeated(insn: &Insn) -> bool {
+    insn.aux != ONCE
+}
+
 /// The source operand of a string instruction (unused by those that have none).
 fn string_operand(l: &Lowering, i: &Instruction) -> Option<Mem> {
     let mask = (0..i.op_count()).find_map(|n| match i.op_kind(n) {

@@ -14,7 +14,8 @@ use crate::{
     block::{Ending, Mode},
     class::{BlockClasses, Class},
     cpu::Cpu,
-    effects, exec,
+    effects,
+    exec::{self, string::is_repeated},
     features::Features,
     insn::{AddrMask, BLOCK_BASE, File, Files, Form, HIGH_BYTE, Insn, Mem, Size, ZERO, seg},
     mode::CodeSize,
@@ -400,11 +401,16 @@ impl Insn {
     }
 }
 
-/// Whether an instruction is the only one of its block: it looks at counters or programs them, or it
-/// accesses a port and memory, of which a port cannot be accessed again.
-fn is_alone(op: Operation) -> bool {
-    use Operation::{Ins, Outs, Rdmsr, Rdpmc, Spflt, Wrmsr};
-    matches!(op, Rdmsr | Wrmsr | Rdpmc | Spflt | Ins | Outs)
+/// Whether an instruction is the only one of its block: it looks at counters or programs them; or it
+/// accesses a port and memory, of which a port cannot be accessed again; or it may overwrite itself and then
+/// come to a device, and could not be executed again for that.
+fn is_alone(insn: &Insn) -> bool {
+    use Operation::{Ins, Movs, Outs, Rdmsr, Rdpmc, Spflt, Stos, Wrmsr};
+    match insn.op {
+        Rdmsr | Wrmsr | Rdpmc | Spflt | Ins | Outs => true,
+        Movs | Stos => is_repeated(insn),
+        _ => false,
+    }
 }
 
 /// A block of lowered instructions, without handlers: those depend on the observer.
@@ -470,7 +476,7 @@ pub(crate) fn lower_block(
         l.bytes[..i.len()].copy_from_slice(&code[at..at + i.len()]);
         let Lowered { insn, class, end } =
             if too_long { faulting(Operation::TooLong, l.insn(&i)) } else { lower_one(&l, &i) };
-        let alone = end == End::Far || is_alone(insn.op);
+        let alone = end == End::Far || is_alone(&insn);
         if alone && !insns.is_empty() {
             break;
         }

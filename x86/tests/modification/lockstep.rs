@@ -473,6 +473,15 @@ fn one_processor() {
     rounds(1);
 }
 
+/// A round that has differed: a REP MOVSD overwrites itself, goes on, and comes to a device, which was not to
+/// be accessed in the middle of a block; what was executed again for it was another instruction.
+#[test]
+fn a_string_overwrites_itself_and_comes_to_a_device() {
+    const SEED: u64 = 30_997;
+    let (mut cached, mut plain) = (Machine::new(false, 64 << 20), Machine::new(true, 0));
+    round(SEED, &Kernels::new(), &mut cached, &mut plain, 1);
+}
+
 #[test]
 fn two_processors() {
     rounds(2);
