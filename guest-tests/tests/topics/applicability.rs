@@ -120,7 +120,6 @@ const EXCEPTIONS: &[Exception] = &[
     not("threads::the_wrong_order_loses_the_next", NOT_KNC, "no overflow status"),
     not("timing", &["knc"], "its pipeline is not modelled yet"),
     not("timing::instructions_of_one_cycle", &["p55c"], NO_CMASK),
-    not("timing::a_string_of_stores_and_a_loop_of_them", &["p55c"], "its writes bring in no line"),
     not("threads::a_core_has_one_time_stamp_counter", NOT_KNC, "one thread a core"),
 ];
 

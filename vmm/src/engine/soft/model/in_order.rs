@@ -31,6 +31,8 @@ const KEPT: usize = 32;
 /// The in-order pipeline of a processor.
 pub(super) struct InOrder {
     pipeline: Pipeline,
+    /// How many writes it is ahead of the bus at most.
+    write_buffers: u64,
     descriptions: Descriptions,
     /// The bytes of the running instruction; `None` if they are not in memory.
     bytes: Option<Bytes>,
@@ -79,6 +81,7 @@ impl InOrder {
     ) -> Self {
         Self {
             pipeline: Pipeline::new(parameters),
+            write_buffers: parameters.write_buffers as u64,
             descriptions: Descriptions::new(rows_of),
             bytes: None,
             running: Running::default(),
@@ -114,9 +117,10 @@ impl InOrder {
 
     /// Nothing is executed until a clock, if that is to come.
     pub(super) fn idle_until(&mut self, clock: u64) {
-        if clock > self.pipeline.clock() {
-            self.pipeline.idle(clock - self.pipeline.clock());
-            self.running.clear();
+        // A string may be in the middle of its way: what it took so far is in the clock.
+        let idle = clock.saturating_sub(self.clock());
+        if idle != 0 {
+            self.pipeline.idle(idle);
         }
     }
 
@@ -161,11 +165,21 @@ impl InOrder {
                 write => {
                     let clocks = self.behind_writes(write);
                     self.written = self.written.max(self.time() + write);
+                    if self.running.elements > 1 {
+                        self.wait_for_buffers(clocks);
+                    }
                     Outcome::Buffered { clocks }
                 }
             };
             self.running.note(made(if loads { 0 } else { cycles.walk }, outcome));
         }
+    }
+
+    /// The running instruction, a string, has written more than the write buffers hold: its next element comes
+    /// when the bus has taken some of it, of which each takes so many clocks.
+    fn wait_for_buffers(&mut self, clocks: u64) {
+        let ahead = self.written.saturating_sub(self.time());
+        self.running.waited += ahead.saturating_sub(self.write_buffers * clocks);
     }
 
     /// Of cycles until the bus has done something that is asked for now, those behind all that was written
