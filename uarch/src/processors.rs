@@ -79,7 +79,7 @@ impl<T> PerProcessor<T> {
 
     /// Where in `others` that of a processor is which does not run.
     fn place(&self, number: usize) -> usize {
-        number.checked_sub(1).unwrap_or(self.number - 1)
+        if number == 0 { self.number - 1 } else { number - 1 }
     }
 }
 
