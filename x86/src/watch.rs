@@ -14,12 +14,18 @@ use crate::{
     exec::branch::NOT_TAKEN,
     facts::{Counting, Mark},
     float_cases::{FloatCases, FloatUnit},
-    insn::{Form, Insn},
+    insn::Insn,
     mode::CodeSize,
     observe::{Access, Delivery, Direction, Observed, Observer, Target, Walk},
-    operation::Operation,
     ram::Ram,
 };
+
+mod reports;
+
+use self::reports::{
+    CHANGES_CONTEXT, FENCES, SERIALISES, TOUCHES, TRAITS, TRANSFERS, kind, transfer,
+};
+pub(crate) use self::reports::{accesses_plainly, reports_more};
 
 /// A model of microarchitecture: what it is told, instruction by instruction.
 pub trait Watch {
@@ -702,7 +708,7 @@ const NO_ACCESS: Access = Access {
     target: Target::Memory,
 };
 
-// In [`Watching::state`], in bits that no trait of an operation has where both are looked at.
+// In [`Watching::state`], in bits that nothing in [`reports::TRAITS`] has where both are looked at.
 /// There are accesses or walks that are not yet certain.
 const PENDING: u8 = 1 << 6;
 /// There is one access and nothing else.
@@ -715,195 +721,3 @@ const FETCHED: u8 = 1 << 2;
 const IN_CONTEXT: u8 = 1 << 5;
 /// The model is not told of each instruction of the block, and accesses are certain at once.
 const QUIET: u8 = 1 << 4;
-
-/// It names memory that it does not access.
-const TOUCHES: u8 = 1 << 0;
-/// It is a control transfer.
-const TRANSFERS: u8 = 1 << 1;
-/// It serialises.
-const SERIALISES: u8 = 1 << 2;
-/// Stores behind it wait for those before it: SFENCE and MFENCE.
-const FENCES: u8 = 1 << 3;
-/// What follows may run in another context.
-const CHANGES_CONTEXT: u8 = 1 << 4;
-
-/// What an operation has to report beside its accesses: nothing, for most.
-static TRAITS: [u8; Operation::ALL.len()] = {
-    let mut traits = [0; Operation::ALL.len()];
-    let mut n = 0;
-    while n < traits.len() {
-        let op = Operation::ALL[n];
-        if touches(op) {
-            traits[n] |= TOUCHES;
-        }
-        if transfer_of(op, true).is_some() {
-            traits[n] |= TRANSFERS;
-        }
-        if op.is_serialising() {
-            traits[n] |= SERIALISES | CHANGES_CONTEXT;
-        }
-        if is_far(op) {
-            traits[n] |= CHANGES_CONTEXT;
-        }
-        if matches!(op, Operation::Sfence | Operation::Mfence) {
-            traits[n] |= FENCES;
-        }
-        n += 1;
-    }
-    traits
-};
-
-/// Whether an instruction has more to report than accesses.
-pub(crate) fn reports_more(op: Operation) -> bool {
-    TRAITS[op as usize] != 0
-}
-
-/// Whether the accesses of an instruction are of kinds that a cache treats as those of any operand.
-pub(crate) fn accesses_plainly(insn: &Insn, class: Class) -> bool {
-    use AccessKind as Kind;
-    let is_plain = |direction| {
-        matches!(kind(insn, direction, class), Kind::Plain | Kind::Stack | Kind::String | Kind::Mmx)
-    };
-    is_plain(Direction::Load) && is_plain(Direction::Store) && is_plain(Direction::Modify)
-}
-
-/// Whether an operation transfers control to where the code segment may be another one.
-const fn is_far(op: Operation) -> bool {
-    use TransferKind as T;
-    matches!(transfer_of(op, true), Some(T::FarCall | T::FarReturn | T::Far))
-}
-
-/// Whether an operation names memory that it does not access.
-const fn touches(op: Operation) -> bool {
-    hint(op).is_some()
-        || matches!(op, Operation::Clflush | Operation::Clevict0 | Operation::Clevict1)
-}
-
-const fn hint(op: Operation) -> Option<Hint> {
-    Some(match op {
-        Operation::Prefetch | Operation::Prefetcht0 => Hint::T0,
-        Operation::Prefetcht1 => Hint::T1,
-        Operation::Prefetcht2 => Hint::T2,
-        Operation::Prefetchnta => Hint::Nta,
-        Operation::Prefetchw | Operation::Prefetchwt1 => Hint::Write,
-        _ => return None,
-    })
-}
-
-/// What kind of access one of `insn` is.
-#[inline(always)]
-fn kind(insn: &Insn, direction: Direction, class: Class) -> AccessKind {
-    let has = |of: Class| class.0 & of.0 != 0;
-    match KINDS[insn.op as usize][usize::from(direction == Direction::Store)] {
-        AccessKind::Plain if direction == Direction::Modify && has(Class::LOCKED) => {
-            AccessKind::Locked
-        }
-        AccessKind::Plain if has(Class::MMX) => AccessKind::Mmx,
-        kind => kind,
-    }
-}
-
-/// By operation: what kind of access one of it is that is neither locked nor MMX, and no store, and a store.
-static KINDS: [[AccessKind; 2]; Operation::ALL.len()] = {
-    let mut kinds = [[AccessKind::Plain; 2]; Operation::ALL.len()];
-    let mut n = 0;
-    while n < kinds.len() {
-        let op = Operation::ALL[n];
-        kinds[n] = [kind_of(op, false), kind_of(op, true)];
-        n += 1;
-    }
-    kinds
-};
-
-/// The same of an operation.
-const fn kind_of(op: Operation, store: bool) -> AccessKind {
-    use Operation as O;
-    match op {
-        // What is pushed may come from memory, and what is popped go there.
-        O::Push
-        | O::PushSegment
-        | O::Call
-        | O::CallFar
-        | O::Pushf
-        | O::Pusha
-        | O::Enter
-        | O::Int
-        | O::Int1
-        | O::Int3
-        | O::Into
-            if store =>
-        {
-            AccessKind::Stack
-        }
-        O::Pop
-        | O::PopSegment
-        | O::Ret
-        | O::RetFar
-        | O::Iret
-        | O::Popf
-        | O::Popa
-        | O::Leave
-        | O::Enter
-            if !store =>
-        {
-            AccessKind::Stack
-        }
-        O::Movs | O::Cmps | O::Scas | O::Lods | O::Stos | O::Ins | O::Outs => AccessKind::String,
-        O::Movnti
-        | O::Movntq
-        | O::Movntps
-        | O::Movntpd
-        | O::Movntdq
-        | O::Maskmovq
-        | O::Maskmovdqu => AccessKind::NonTemporal,
-        O::Clflush | O::Clevict0 | O::Clevict1 => AccessKind::Flush,
-        op => match hint(op) {
-            Some(hint) => AccessKind::Prefetch(hint),
-            None => AccessKind::Plain,
-        },
-    }
-}
-
-/// What kind of control transfer an instruction is.
-#[inline(always)]
-fn transfer(insn: &Insn) -> Option<TransferKind> {
-    TRANSFER_KINDS[insn.op as usize][usize::from(insn.form == Form::None)]
-}
-
-/// By operation: what kind of control transfer it is if it does not name its target, and if it does.
-static TRANSFER_KINDS: [[Option<TransferKind>; 2]; Operation::ALL.len()] = {
-    let mut kinds = [[None; 2]; Operation::ALL.len()];
-    let mut n = 0;
-    while n < kinds.len() {
-        let op = Operation::ALL[n];
-        kinds[n] = [transfer_of(op, false), transfer_of(op, true)];
-        n += 1;
-    }
-    kinds
-};
-
-/// The same by operation; one that has its target in a register or in memory does not `name` it.
-const fn transfer_of(op: Operation, names: bool) -> Option<TransferKind> {
-    use Operation as O;
-    Some(match op {
-        O::Jcc | O::Jcxz | O::Loop | O::Loope | O::Loopne => TransferKind::Conditional,
-        O::Jmp if names => TransferKind::Jump,
-        O::Jmp => TransferKind::IndirectJump,
-        O::Call if names => TransferKind::Call,
-        O::Call => TransferKind::IndirectCall,
-        O::Ret => TransferKind::Return,
-        O::CallFar => TransferKind::FarCall,
-        O::RetFar => TransferKind::FarReturn,
-        O::JmpFar
-        | O::Iret
-        | O::Int
-        | O::Int1
-        | O::Int3
-        | O::Into
-        | O::Syscall
-        | O::Sysret
-        | O::Sysenter
-        | O::Sysexit => TransferKind::Far,
-        _ => return None,
-    })
-}
