@@ -335,7 +335,7 @@ impl System {
     }
 
     /// The same, if page and line are those of the access before, and nothing is to be done but to count it
-    /// where nobody looks at it at once.
+    /// where nobody looks at it at once: whether it is. If not, nothing has happened.
     #[inline(always)]
     pub fn access_hits_again(
         &mut self,

@@ -384,7 +384,7 @@ impl Cpu {
                 {
                     cx.observer.roll_back(mark);
                 }
-                return Err(self.end_told(cx, block, &op.insn, done));
+                return Err(self.tell_and_end(cx, block, &op.insn, done));
             }
             if O::FOLLOWS {
                 cx.observer.retired(self, cx.ram, block, &op.insn);
@@ -409,10 +409,10 @@ impl Cpu {
         Ok(())
     }
 
-    /// As [`Self::end_early`], of an instruction of which the observer has not been told that it retired.
+    /// Tells the observer that an instruction retired, if it did; then as [`Self::end_early`].
     #[cold]
     #[inline(never)]
-    fn end_told<O: Observer>(
+    fn tell_and_end<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
         block: &Block<O>,

@@ -221,7 +221,8 @@ impl Caches {
         true
     }
 
-    /// The same, if it is the line that was used last and nobody counts such accesses.
+    /// The same, if it is the line that was used last and nobody counts such accesses at once: whether it is. If
+    /// not, nothing has happened.
     #[inline(always)]
     pub fn hits_again(
         &mut self,

@@ -57,6 +57,8 @@ struct Model {
     budget: u64,
     /// Accesses that were told at once.
     found: u64,
+    /// Transfers that it expected.
+    expected: u64,
 }
 
 /// Nobody can foresee it, and it is the same for every model that was told the same.
@@ -127,6 +129,14 @@ impl Watch for Model {
     }
     fn walked(&mut self, walk: &Walk) {
         self.log.push(Told::Walked(walk.linear));
+    }
+    fn expects(&mut self, transfer: &Transfer) -> bool {
+        let expects = toss(&self.log, transfer.from);
+        if expects {
+            self.expected += 1;
+            self.log.push(Told::Branched(*transfer));
+        }
+        expects
     }
     fn branched(&mut self, transfer: &Transfer) {
         self.log.push(Told::Branched(*transfer));
@@ -280,13 +290,13 @@ fn one(
 type Place = (u64, u64, [u64; 16]);
 
 /// Runs a program until a budget of accesses is spent or the program halts: what the model was told,
-/// whether it halted, and where; and how many accesses were told at once.
+/// whether it halted, and where; and how many accesses were told at once, and transfers expected.
 fn run(
     program: &[u8],
     attention: Attention,
     budget: u64,
     steps: u64,
-) -> (Vec<Told>, bool, Place, u64) {
+) -> (Vec<Told>, bool, Place, [u64; 2]) {
     let mut m = Machine::long();
     m.write(CODE, program);
     let with_code = |a: &mut CodeAssembler| {
@@ -304,7 +314,7 @@ fn run(
     m.cpu.rip = CODE;
     m.cpu.set_gpr(RSP, KERNEL_STACK);
     let mut translations = Translations::new();
-    let model = Model { log: Vec::new(), attention, accesses: 0, budget, found: 0 };
+    let model = Model { log: Vec::new(), attention, accesses: 0, budget, found: 0, expected: 0 };
     let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer: Watching::new(model) };
     loop {
         let exit = m.cpu.run(&mut context, &mut translations, Budget { until: u64::MAX, steps });
@@ -314,7 +324,8 @@ fn run(
         if halted || model.is_spent() {
             let registers = std::array::from_fn(|n| m.cpu.gpr(n as u8));
             let place = (m.cpu.rip, m.cpu.retired(), registers);
-            return (std::mem::take(&mut model.log), halted, place, model.found);
+            let short_ways = [model.found, model.expected];
+            return (std::mem::take(&mut model.log), halted, place, short_ways);
         }
     }
 }
@@ -322,11 +333,11 @@ fn run(
 #[test]
 fn a_quiet_model_is_told_the_same() {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
-    let (mut found, mut faults) = (0, 0);
+    let (mut found, mut expected, mut faults) = (0, 0, 0);
     for round in 0..1000 {
         let program = program(&mut random);
         let (all, halted, end, none) = run(&program, Attention::Always, u64::MAX, u64::MAX);
-        assert!(halted && none == 0);
+        assert!(halted && none == [0, 0]);
         let accesses = all
             .iter()
             .filter(|told| matches!(told, Told::Accessed(..) | Told::AccessedWhole(..)))
@@ -336,7 +347,8 @@ fn a_quiet_model_is_told_the_same() {
             let (told, halted, place, at_once) = run(&program, attention, u64::MAX, u64::MAX);
             assert!(told == all, "round {round}, {attention:?}: {}", difference(&told, &all));
             assert_eq!((halted, place), (true, end), "round {round}, {attention:?}");
-            found += at_once;
+            found += at_once[0];
+            expected += at_once[1];
             let steps = 1 + random.below(40);
             let (want, ..) = run(&program, Attention::Always, u64::MAX, steps);
             let (told, _, place, _) = run(&program, attention, u64::MAX, steps);
@@ -349,6 +361,7 @@ fn a_quiet_model_is_told_the_same() {
         }
     }
     assert!(found > 25_000, "{found} accesses were told at once");
+    assert!(expected > 1000, "{expected} transfers were expected");
     assert!(faults > 10_000, "{faults} deliveries");
 }
 

@@ -34,7 +34,8 @@ pub use self::columns::DEFAULT as DEFAULT_EVENTS;
 
 /// Records what every instruction does, on all processors of a machine.
 ///
-/// It counts the facts for the performance counters as [`x86_cpu::observe::Counting`] does; what those take is a copy.
+/// It counts the facts for the performance counters as [`x86_cpu::observe::Counting`] does; what those take is
+/// a copy.
 pub struct Recorder {
     personality: &'static Personality,
     columns: Vec<Column>,

@@ -175,8 +175,8 @@ impl InOrder {
         }
     }
 
-    /// The running instruction, a string, has written more than the write buffers hold: its next element comes
-    /// when the bus has taken some of it, of which each takes so many clocks.
+    /// The running instruction, of more than one access, may have written more than the write buffers hold: what
+    /// it accesses next comes when the bus has taken so much that the rest fits, each in so many clocks.
     fn wait_for_buffers(&mut self, clocks: u64) {
         let ahead = self.written.saturating_sub(self.time());
         self.running.waited += ahead.saturating_sub(self.write_buffers * clocks);
