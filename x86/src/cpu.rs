@@ -4,6 +4,7 @@ use crate::{
     alignment::AlignmentRule,
     control_registers::cr0,
     descriptor::{DescriptorTable, Segment},
+    exec::branch::NOT_TAKEN,
     features::Features,
     flags::{self, Flags, Word},
     insn::{BLOCK_BASE, GPRS, HIGH_BYTE, gpr, seg},
@@ -262,6 +263,19 @@ impl Cpu {
     #[must_use]
     pub fn retired(&self) -> u64 {
         self.retired
+    }
+
+    /// Whether a branch that is taken costs cycles beyond those of its instruction.
+    #[must_use]
+    pub fn charges_taken_branches(&self) -> bool {
+        self.cycle_costs.taken != 0
+    }
+
+    /// Whether the conditional transfer at the end of the block that retired last was taken.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_branched(&self) -> bool {
+        self.slot != NOT_TAKEN
     }
 
     /// Counts `n` steps that retired no instruction and took `cycles` together.

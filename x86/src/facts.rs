@@ -41,13 +41,22 @@ pub struct Accesses {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark(u64);
 
-/// Place of the loads in a [`Mark`]; each field has 21 bits.
+/// Three counts of near transfers packed in the same way, so that counting one is one addition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transfers(u64);
+
+/// Place of the loads in a [`Mark`], and of the branches in [`Transfers`]; each field has 21 bits.
 const LOADS: u32 = 0;
+const BRANCHES: u32 = 0;
 const STORES: u32 = 21;
+const TAKEN: u32 = 21;
 const MISALIGNED: u32 = 42;
+const NEAR_RETURNS: u32 = 42;
 const FIELD: u64 = (1 << 21) - 1;
 /// The top bits of the fields.
 const HALF_FULL: u64 = 1 << 20 | 1 << 41 | 1 << 62;
+/// In [`Counting::recent`], beside the fields of a [`Mark`]: see [`Counting::take_rare`].
+const RARE: u64 = 1 << 63;
 
 impl Mark {
     fn of(accesses: Accesses) -> Self {
@@ -55,14 +64,21 @@ impl Mark {
         Self(loads << LOADS | stores << STORES | misaligned << MISALIGNED)
     }
 
-    /// Loads in bits 20:0, stores in bits 41:21, misaligned accesses in bits 62:42.
+    /// Loads in bits 20:0, stores in bits 41:21, misaligned accesses in bits 62:42; in bit 63, of
+    /// [`Counting::recent`], whether [`Counting::take_rare`] would say so.
     #[inline(always)]
     #[must_use]
     pub fn packed(self) -> u64 {
         self.0
     }
 
-    /// The mark with this packed value.
+    /// The same without bit 63.
+    #[must_use]
+    pub fn without_rare(self) -> u64 {
+        self.0 & !RARE
+    }
+
+    /// The mark with this packed value, of which bit 63 counts nothing.
     #[inline(always)]
     #[must_use]
     pub fn of_packed(packed: u64) -> Self {
@@ -90,6 +106,55 @@ impl Mark {
         let field = |place: u32| self.0 >> place & FIELD;
         Accesses { loads: field(LOADS), stores: field(STORES), misaligned: field(MISALIGNED) }
     }
+}
+
+impl Transfers {
+    #[inline(always)]
+    const fn one(taken: bool, near_return: bool) -> Self {
+        Self(1 << BRANCHES | (taken as u64) << TAKEN | (near_return as u64) << NEAR_RETURNS)
+    }
+
+    /// Branches in bits 20:0, taken ones in bits 41:21, near returns in bits 62:42.
+    #[inline(always)]
+    #[must_use]
+    pub fn packed(self) -> u64 {
+        self.0
+    }
+
+    /// Those with this packed value.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_packed(packed: u64) -> Self {
+        Self(packed)
+    }
+
+    /// Branches, taken or not.
+    #[inline]
+    #[must_use]
+    pub fn branches(self) -> u64 {
+        self.0 >> BRANCHES & FIELD
+    }
+
+    /// Branches taken.
+    #[inline]
+    #[must_use]
+    pub fn taken(self) -> u64 {
+        self.0 >> TAKEN & FIELD
+    }
+
+    /// Near returns.
+    #[inline]
+    #[must_use]
+    pub fn near_returns(self) -> u64 {
+        self.0 >> NEAR_RETURNS & FIELD
+    }
+}
+
+/// Whether a count of either is 2^20 or more. [`Counting`] keeps fewer at the end of a block.
+#[inline(always)]
+#[must_use]
+pub fn are_half_full(accesses: Mark, transfers: Transfers) -> bool {
+    (accesses.0 | transfers.0) & HALF_FULL != 0
 }
 
 /// Counts of architectural facts. Units: occurrences.
@@ -249,25 +314,30 @@ pub const DR3: usize = 3;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counting {
     facts: Facts,
-    /// Accesses that are not yet in `facts`.
+    /// Accesses that are not yet in `facts`, and [`RARE`].
     recent: Mark,
-    /// See [`Counting::take_rare`].
-    rare: bool,
+    /// Near transfers that are not yet there either.
+    transfers: Transfers,
 }
 
 impl Counting {
     #[inline(always)]
     pub(crate) fn branch(&mut self, kind: Branch, taken: bool) {
-        self.facts.branches += 1;
-        self.facts.taken += u64::from(taken);
         match kind {
-            Branch::Near => {}
-            Branch::Ret => self.facts.near_returns += 1,
+            Branch::Near => self.transfers.0 += Transfers::one(taken, false).0,
+            Branch::Ret => self.transfers.0 += Transfers::one(taken, true).0,
             Branch::Far => {
+                self.facts.branches += 1;
+                self.facts.taken += u64::from(taken);
                 self.facts.far += 1;
-                self.rare = true;
+                self.note_rare();
             }
         }
+    }
+    /// See [`Counting::take_rare`].
+    #[inline(always)]
+    pub fn note_rare(&mut self) {
+        self.recent.0 |= RARE;
     }
     #[inline(always)]
     pub(crate) fn access(&mut self, loads: u64, stores: u64) {
@@ -282,11 +352,11 @@ impl Counting {
         self.recent.0 += 1 << MISALIGNED;
     }
     pub(crate) fn io_access(&mut self) {
-        self.rare = true;
+        self.note_rare();
         self.facts.io_accesses += 1;
     }
     pub(crate) fn mmx_operand(&mut self, mark: Mark) {
-        self.rare = true;
+        self.note_rare();
         let (before, after) = (mark.accesses(), self.recent.accesses());
         let mmx = &mut self.facts.mmx;
         mmx.loads += after.loads - before.loads;
@@ -295,12 +365,12 @@ impl Counting {
     }
     #[inline(always)]
     pub(crate) fn saturated(&mut self) {
-        self.rare = true;
+        self.note_rare();
         self.facts.mmx_saturated += 1;
     }
     #[cold]
     pub(crate) fn float_cases(&mut self, unit: FloatUnit, cases: FloatCases) {
-        self.rare = true;
+        self.note_rare();
         self.facts.float_cases += 1;
         if cases.has(FloatCases::DENORMAL_OPERAND) {
             match unit {
@@ -313,7 +383,7 @@ impl Counting {
         }
     }
     pub(crate) fn fp_transition(&mut self, to: FpKind) {
-        self.rare = true;
+        self.note_rare();
         match to {
             FpKind::X87 => self.facts.mmx_to_fp += 1,
             FpKind::Mmx => self.facts.fp_to_mmx += 1,
@@ -323,45 +393,51 @@ impl Counting {
     pub(crate) fn roll_back(&mut self, mark: Mark) {
         let (before, after) = (mark.accesses(), self.recent.accesses());
         // Less than at the mark: what there was has been committed since.
-        self.recent = Mark::of(Accesses {
+        let kept = Mark::of(Accesses {
             loads: after.loads.min(before.loads),
             stores: after.stores.min(before.stores),
             misaligned: after.misaligned.min(before.misaligned),
         });
+        self.recent = Mark(kept.0 | self.recent.0 & RARE);
     }
     pub(crate) fn commit(&mut self) {
-        let recent = std::mem::take(&mut self.recent).accesses();
+        let recent = self.recent.accesses();
+        self.recent.0 &= RARE;
         self.facts.loads += recent.loads;
         self.facts.stores += recent.stores;
         self.facts.misaligned += recent.misaligned;
+        let transfers = std::mem::take(&mut self.transfers);
+        self.facts.branches += transfers.branches();
+        self.facts.taken += transfers.taken();
+        self.facts.near_returns += transfers.near_returns();
     }
     #[inline(always)]
     pub(crate) fn block_finished(&mut self) {
-        if self.recent.is_half_full() {
+        if are_half_full(self.recent, self.transfers) {
             self.commit();
         }
     }
     pub(crate) fn seg_load(&mut self, seg: u8) {
-        self.rare = true;
+        self.note_rare();
         if let Some(count) = self.facts.seg_loads.get_mut(usize::from(seg)) {
             *count += 1;
         }
     }
     pub(crate) fn debug_match(&mut self, n: usize) {
-        self.rare = true;
+        self.note_rare();
         self.facts.debug_matches[n & 3] += 1;
     }
     pub(crate) fn exception(&mut self) {
-        self.rare = true;
+        self.note_rare();
         self.facts.exceptions += 1;
     }
     pub(crate) fn interrupt(&mut self) {
-        self.rare = true;
+        self.note_rare();
         self.facts.interrupts += 1;
     }
+    /// So many instructions of each of these classes retired.
     #[inline]
-    pub(crate) fn retired_classes(&mut self, sums: &[ClassCount]) {
-        self.rare = true;
+    pub fn retired_classes(&mut self, sums: &[ClassCount]) {
         for sum in sums {
             if let Some(count) = self.facts.class.get_mut(usize::from(sum.class)) {
                 *count += u64::from(sum.count);
@@ -375,15 +451,12 @@ impl Counting {
         &mut self.facts
     }
 
-    /// Whether anything was counted, since this was last called, but near branches and accesses that are
-    /// in [`Facts::loads`], [`Facts::stores`] or [`Facts::misaligned`].
+    /// Whether anything was counted, since this was last called, but near transfers, classes and accesses
+    /// that are in [`Facts::loads`], [`Facts::stores`] or [`Facts::misaligned`].
     #[inline(always)]
     pub fn take_rare(&mut self) -> bool {
-        let rare = self.rare;
-        // Nearly always clear, and then nothing has to be written.
-        if rare {
-            self.rare = false;
-        }
+        let rare = self.recent.0 & RARE != 0;
+        self.recent.0 &= !RARE;
         rare
     }
 
@@ -394,7 +467,14 @@ impl Counting {
         self.recent
     }
 
-    /// The facts so far, but for [`Counting::recent`].
+    /// The near transfers that are not yet in the facts.
+    #[inline(always)]
+    #[must_use]
+    pub fn transfers(&self) -> Transfers {
+        self.transfers
+    }
+
+    /// The facts so far, but for [`Counting::recent`] and [`Counting::transfers`].
     #[inline(always)]
     #[must_use]
     pub fn committed(&self) -> &Facts {

@@ -7,7 +7,9 @@
 
 use crate::{block::Code, bus::Bus, class::ClassCount, cpu::Cpu, insn::Insn, ram::Ram};
 
-pub use crate::facts::{Accesses, Branch, Counting, DR0, DR1, DR2, DR3, Facts, FpKind, Mark};
+pub use crate::facts::{
+    Accesses, Branch, Counting, DR0, DR1, DR2, DR3, Facts, FpKind, Mark, Transfers, are_half_full,
+};
 pub use crate::float_cases::{FloatCases, FloatUnit};
 
 /// What is told of execution, and counts or models it.

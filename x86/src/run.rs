@@ -356,8 +356,30 @@ impl Cpu {
         self.alone = ops.len() == 1;
         if O::FOLLOWS {
             cx.observer.entered(self, cx.ram, block);
+            if SIMPLE && !O::MODELS && cx.observer.is_quiet() {
+                return self.execute_untold(cx, block, ops);
+            }
         }
         self.execute_told::<O, SIMPLE>(cx, block, ops)
+    }
+
+    /// Executes all instructions of a block that has been entered, of which the observer need not be told one by
+    /// one. None has an access to take back.
+    #[inline(always)]
+    fn execute_untold<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        block: &Block<O>,
+        ops: &[Op<O>],
+    ) -> Exec<()> {
+        for op in ops {
+            let done = (op.run)(self, cx, &op.insn);
+            if !self.leave.goes_on_after(done) {
+                return Err(self.end_early(cx, block, &op.insn, done));
+            }
+        }
+        self.finish(cx, block);
+        Ok(())
     }
 
     /// Executes instructions of a block that has been entered, behind those that have retired, and tells the

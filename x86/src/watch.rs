@@ -289,8 +289,8 @@ pub struct Watching<W> {
     context: Option<ExecutionContext>,
     /// Where the program was interrupted.
     interrupted_at: u64,
-    /// Taken branches when a block was entered that may end with a far transfer.
-    taken: u64,
+    /// Far transfers when a block was entered that may end with one.
+    far: u64,
 }
 
 impl<W: Watch> Watching<W> {
@@ -307,7 +307,7 @@ impl<W: Watch> Watching<W> {
             spent: false,
             context: None,
             interrupted_at: 0,
-            taken: 0,
+            far: 0,
         }
     }
 
@@ -512,7 +512,7 @@ impl<W: Watch> Watching<W> {
         let taken = match kind {
             TransferKind::Conditional => cpu.slot != NOT_TAKEN,
             // INTO may do nothing.
-            TransferKind::Far => self.counting.committed().taken != self.taken,
+            TransferKind::Far => self.counting.committed().far != self.far,
             _ => true,
         };
         let to = if taken { cpu.linear_rip() } else { self.named_target(cpu, insn) };
@@ -583,7 +583,7 @@ impl<W: Watch> Observer for Watching<W> {
         }
         self.entered = Fetch::of_block(cpu.linear_rip(), block);
         self.watch.entered(cpu, block, &self.entered);
-        self.taken = self.counting.committed().taken;
+        self.far = self.counting.committed().far;
         self.state &= !(ATTENTIVE | QUIET);
         if !self.watch.is_attentive() {
             self.spent = false;

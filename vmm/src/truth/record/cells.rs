@@ -30,9 +30,9 @@ pub(super) struct Rest {
     pub(super) cycles: u64,
 }
 
-/// In the accesses that are added to a cell, and in no [`x86_cpu::observe::Mark`]: the instruction has
-/// more, which are elsewhere.
-pub(super) const MORE: u64 = 1 << 63;
+/// In the accesses that are added to a cell, and in no [`x86_cpu::observe::Mark::packed`]: the instruction did
+/// more than that, which is counted elsewhere.
+const MORE: u64 = 1 << 63;
 /// A cell is looked at when a field of it has this bit, of which a mark keeps clear as well, or when there
 /// is [`MORE`].
 const LOOK: u64 = MORE | 1 << 62 | 1 << 41 | 1 << 20;

@@ -4,8 +4,11 @@ mod calls;
 mod cells;
 mod columns;
 mod contexts;
+#[cfg(test)]
+mod generated_tests;
 mod modelled;
 mod observer;
+mod quiet;
 mod records;
 mod rows;
 mod shares;
@@ -18,9 +21,8 @@ use pmu_model::{Personality, Pmu, Signal};
 use x86_cpu::cpu::Cpu;
 use x86_cpu::insn::{Insn, seg};
 use x86_cpu::mode::CodeSize;
-use x86_cpu::observe::{Accesses, Facts, Mark};
+use x86_cpu::observe::{Accesses, Facts};
 
-use self::cells::MORE;
 use self::columns::Column;
 use self::contexts::Contexts;
 use self::modelled::Modelled;
@@ -98,22 +100,26 @@ impl CodeAddresses {
     }
 }
 
+/// The number of no place.
+const NO_PLACE: u32 = u32::MAX;
+
 /// What is being executed.
 #[derive(Default)]
 struct Running {
     /// The block's record.
     found: Found,
+    /// See [`Known::is_quiet`].
+    is_quiet: bool,
+    accessing: u8,
     /// The recent accesses up to the last instruction, packed, plus [`Self::time`]. None of both
     /// ever becomes less without this being told, so that one comparison shows whether an instruction had
     /// accesses or took time.
     seen: u64,
-    /// Accesses of the running instruction that were committed since. If there are any, [`Self::seen`]
-    /// lacks [`MORE`].
+    /// Accesses of the running instruction that were committed since. If there are any, that counts as
+    /// something rare.
     committed: Accesses,
     /// Facts up to the last instruction that did something rare, or the last delivery.
     facts: Facts,
-    /// Branches taken up to the last near transfer.
-    taken: u64,
     /// The time that it is told up to what took it, the cycles that whole blocks take included.
     time: u64,
     /// Linear address of the block, or of what a delivery interrupts, and its code size.
@@ -123,9 +129,9 @@ struct Running {
     sp: u64,
     /// 1 + the cell of the last instruction that retired, on this processor and in this run; else 0.
     last: usize,
-    /// Where the processor is and its context are known: it made nothing but near transfers since they
-    /// were.
-    is_there: bool,
+    /// The number of the place that the processor is at, if that and its context are known: it made nothing
+    /// but near transfers since they were. Else [`NO_PLACE`].
+    place: u32,
     /// The last instruction that retired was a far transfer.
     went_far: bool,
 }
@@ -137,20 +143,29 @@ impl Running {
         self.found.first as usize + usize::from(insn.index)
     }
 
+    /// The cell of the only instruction of a quiet block that accesses memory, if any does.
+    #[inline(always)]
+    fn cell_with_accesses(&self) -> usize {
+        self.found.first as usize + usize::from(self.accessing)
+    }
+
     /// The running block is this one.
     #[inline(always)]
     fn enter(&mut self, cpu: &Cpu, known: &Known, linear: u64) {
         self.found = known.found;
         self.linear = linear;
+        self.is_quiet = known.is_quiet;
+        self.accessing = known.accessing;
         if known.is_far_return {
             self.sp = cpu.stack_linear();
         }
     }
 
-    /// All accesses that are recent now, and all time, have been counted.
+    /// All accesses that are recent now, packed, and all time, have been counted. If anything rare happened, that
+    /// is yet to be seen.
     #[inline(always)]
-    fn see(&mut self, recent: Mark, time: u64) {
-        self.seen = recent.packed().wrapping_add(time);
+    fn see(&mut self, accesses: u64, time: u64) {
+        self.seen = accesses.wrapping_add(time);
         self.time = time;
     }
 
@@ -226,12 +241,12 @@ impl Recorder {
             places: HashMap::new(),
             here: Here {
                 place: Where { vcpu: 0, cpl: 0, space: 0 },
-                number: u32::MAX,
+                number: NO_PLACE,
                 cr3: None,
                 stack: 0,
                 code: CodeAddresses { base: 0, mask: 0 },
             },
-            running: Running::default(),
+            running: Running { place: NO_PLACE, ..Running::default() },
             told: 0,
             inner: Vec::new(),
         };
@@ -262,10 +277,10 @@ impl Recorder {
             self.inner.resize(vcpu + 1, Accesses::default());
         }
         self.here.place.vcpu = vcpu as u32;
-        self.here.number = u32::MAX;
+        self.here.number = NO_PLACE;
         self.running.last = 0;
-        self.running.is_there = false;
-        self.running.see(self.totals.counting.recent(), cpu.time);
+        self.running.place = NO_PLACE;
+        self.running.see(self.totals.counting.recent().without_rare(), cpu.time);
         self.totals.begin(cpu);
     }
 
@@ -307,7 +322,11 @@ impl Recorder {
     /// instructions.
     fn share_out(&mut self, time: u64, instructions: u64) {
         match self.contexts.share() {
-            Some(share) => self.totals.give(share, time, instructions, 0),
+            Some(share) => {
+                // Far transfers may not have been noticed yet.
+                self.totals.has_rest = true;
+                self.totals.give(share, time, instructions);
+            }
             // It did not come to a block.
             None => self.totals.pass(time),
         }
@@ -323,16 +342,16 @@ impl Recorder {
         committed.stores += accesses.stores;
         committed.misaligned += accesses.misaligned;
         let has_more = *committed != Accesses::default();
-        self.running.see(self.totals.counting.recent(), time);
+        self.running.see(self.totals.counting.recent().without_rare(), time);
         if has_more {
-            self.running.seen = self.running.seen.wrapping_sub(MORE);
+            self.totals.counting.note_rare();
         }
     }
 
     /// The accesses of the running instruction that were committed are not its own.
     fn forget_committed(&mut self) {
         self.running.committed = Accesses::default();
-        self.running.see(self.totals.counting.recent(), self.running.time);
+        self.running.see(self.totals.counting.recent().without_rare(), self.running.time);
     }
 
     /// Brings up to date where the processor is.
@@ -354,7 +373,7 @@ impl Recorder {
 
     fn is_here(&self, cpu: &Cpu) -> bool {
         let Here { place, number, cr3, code, .. } = &self.here;
-        *number != u32::MAX
+        *number != NO_PLACE
             && place.cpl == cpu.cpl()
             && *cr3 == cpu.paging().then(|| cpu.cr3())
             && *code == CodeAddresses::of(cpu)

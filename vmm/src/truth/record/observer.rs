@@ -2,15 +2,16 @@
 
 use pmu_model::Signal;
 use x86_cpu::block::Code;
+use x86_cpu::class::ClassCount;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::insn::Insn;
-use x86_cpu::observe::{Accesses, Counting, Delivery, Facts, Observer};
+use x86_cpu::observe::{Accesses, Counting, Delivery, Facts, Observer, are_half_full};
 use x86_cpu::ram::Ram;
 
 use super::calls::Ending;
 use super::records::Where;
 use super::stacks::Slot;
-use super::{Here, Recorder, Running};
+use super::{Here, NO_PLACE, Recorder, Running};
 use crate::truth::Entered;
 
 impl Observer for Box<Recorder> {
@@ -39,6 +40,12 @@ impl Observer for Box<Recorder> {
     #[inline(always)]
     fn block_finished(&mut self) {}
 
+    #[inline(always)]
+    fn retired_classes(&mut self, sums: &[ClassCount]) {
+        self.totals.counting.retired_classes(sums);
+        self.totals.has_rest = true;
+    }
+
     fn inner_stores(&mut self, stores: u64, misaligned: u64) {
         self.totals.counting.inner_stores(stores, misaligned);
         let inner = &mut self.inner[self.here.place.vcpu as usize];
@@ -49,9 +56,9 @@ impl Observer for Box<Recorder> {
     #[inline(always)]
     fn entered(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code) {
         let Recorder { here, running, records, .. } = &mut **self;
-        if running.is_there && running.time == cpu.time {
+        if running.time == cpu.time {
             let linear = here.code.linear(cpu.rip);
-            if let Some(known) = records.known(block, linear, here.number) {
+            if let Some(known) = records.known(block, linear, running.place) {
                 running.enter(cpu, known, linear);
                 debug_assert!(self.is_here(cpu), "a near transfer to another place");
                 return;
@@ -61,27 +68,37 @@ impl Observer for Box<Recorder> {
     }
 
     #[inline(always)]
+    fn is_quiet(&self) -> bool {
+        self.running.is_quiet
+    }
+
+    #[inline(always)]
     fn retired(&mut self, cpu: &Cpu, _: &Ram, _: &impl Code, insn: &Insn) {
         self.instruction_retired(cpu.time, insn);
     }
 
     fn interrupted(&mut self, cpu: &Cpu, insn: &Insn) {
+        if self.running.is_quiet {
+            self.quiet_block_ended();
+        }
         self.instruction_retired(cpu.time + self.told, insn);
-        self.count_rare(insn);
+        self.count_rare(self.running.cell(insn));
         self.running.went_far = false;
     }
 
     #[inline(always)]
     fn finished(&mut self, cpu: &Cpu, block: &impl Code, count: usize) {
         let is_whole = count == block.len();
+        if self.running.is_quiet {
+            self.quiet_block_ended();
+        }
         let Recorder { here, running, records, contexts, totals, .. } = &mut **self;
-        if totals.counting.recent().is_half_full() {
+        if are_half_full(totals.counting.recent(), totals.counting.transfers()) {
             totals.complete();
         }
-        if totals.counting.take_rare() {
-            totals.has_rest = true;
-        }
-        running.see(totals.counting.recent(), cpu.time);
+        let recent = totals.counting.recent();
+        debug_assert_eq!(recent.packed(), recent.without_rare(), "seen with its instruction");
+        running.see(recent.packed(), cpu.time);
         running.last = running.found.first as usize + count;
         if !is_whole {
             return self.finished_part(count);
@@ -91,16 +108,11 @@ impl Observer for Box<Recorder> {
         };
         record.runs += 1;
         match record.ending {
-            Ending::Conditional => {
-                let taken = totals.counting.committed().taken;
-                record.taken += taken - running.taken;
-                running.taken = taken;
-            }
-            Ending::Jump => running.taken += 1,
+            Ending::Conditional => record.taken += u64::from(cpu.has_branched()),
+            Ending::Jump => {}
             Ending::Call { start, end } => {
-                running.taken += 1;
                 if let Some(share) = contexts.share() {
-                    totals.give(share, cpu.time, cpu.retired(), 0);
+                    totals.give(share, cpu.time, cpu.retired());
                 }
                 let entry = here.code.linear(cpu.rip);
                 let returns_to = running.linear.wrapping_add(u64::from(end));
@@ -114,9 +126,8 @@ impl Observer for Box<Recorder> {
                 }
             }
             Ending::Return { popped } => {
-                running.taken += 1;
                 if let Some(share) = contexts.share() {
-                    totals.give(share, cpu.time, cpu.retired(), 1);
+                    totals.give(share, cpu.time, cpu.retired());
                 }
                 let to = here.code.linear(cpu.rip);
                 let address = cpu.stack_linear().wrapping_sub(popped);
@@ -170,7 +181,7 @@ impl Observer for Box<Recorder> {
         let Where { cpl, space, .. } = self.here.place;
         self.contexts.current(site, space, cpl);
         self.update_here(cpu);
-        self.running.is_there = false;
+        self.running.place = NO_PLACE;
         self.call(cpu, entered, site, slot, from_user);
     }
 }
@@ -201,14 +212,26 @@ impl Recorder {
             if time != self.running.time {
                 return self.retired_late(time, insn);
             }
-            let accesses = seen.wrapping_sub(self.running.seen);
-            self.running.seen = seen;
-            if self.records.cells.add(self.running.cell(insn), accesses) {
-                return self.retired_with_many(insn);
-            }
+            self.count_accesses(self.running.cell(insn), seen);
         }
-        if self.totals.counting.take_rare() {
-            self.count_rare(insn);
+    }
+
+    /// A quiet block ended, somewhere: what it accessed, its only instruction with accesses did.
+    #[inline(always)]
+    fn quiet_block_ended(&mut self) {
+        let seen = self.totals.counting.recent().packed().wrapping_add(self.running.time);
+        if seen != self.running.seen {
+            self.count_accesses(self.running.cell_with_accesses(), seen);
+        }
+    }
+
+    /// The accesses since [`Running::seen`], which is `seen` now, are those of a cell.
+    #[inline(always)]
+    fn count_accesses(&mut self, cell: usize, seen: u64) {
+        let accesses = seen.wrapping_sub(self.running.seen);
+        self.running.seen = seen;
+        if self.records.cells.add(cell, accesses) {
+            self.count_more(cell);
         }
     }
 
@@ -220,40 +243,37 @@ impl Recorder {
         self.instruction_retired(time, insn);
     }
 
-    /// Its cell is to be looked at.
+    /// An instruction had so many accesses that its cell needs room, or did something that is in no cell; or
+    /// accesses of it were committed while it was running.
     #[cold]
     #[inline(never)]
-    fn retired_with_many(&mut self, insn: &Insn) {
-        self.look_at(self.running.cell(insn));
-        if self.totals.counting.take_rare() {
-            self.count_rare(insn);
-        }
-    }
-
-    /// Makes room in a cell, and adds accesses that were committed while its instruction was running.
-    fn look_at(&mut self, cell: usize) {
+    fn count_more(&mut self, cell: usize) {
         if self.records.cells.make_room(cell) {
+            // That there is more has been noticed, and is to be noticed again.
+            self.running.see(self.totals.counting.recent().without_rare(), self.running.time);
             let committed = std::mem::take(&mut self.running.committed);
-            let rest = self.records.cells.rest(cell);
-            rest.loads += committed.loads;
-            rest.stores += committed.stores;
-            rest.misaligned += committed.misaligned;
+            if committed != Accesses::default() {
+                let rest = self.records.cells.rest(cell);
+                rest.loads += committed.loads;
+                rest.stores += committed.stores;
+                rest.misaligned += committed.misaligned;
+            }
+        }
+        if self.totals.counting.take_rare() {
+            self.count_rare(cell);
         }
     }
 
     /// What of it is in no cell.
     #[cold]
-    fn count_rare(&mut self, insn: &Insn) {
+    fn count_rare(&mut self, cell: usize) {
         self.totals.has_rest = true;
         let now = *self.totals.counting.committed();
         let facts = rare_part(now.since(&self.running.facts));
         self.running.facts = now;
         self.running.went_far = facts.far != 0;
-        if facts.far != 0 {
-            self.running.taken = now.taken;
-        }
         if facts != Facts::default() {
-            self.records.other(self.running.cell(insn)).add(&facts);
+            self.records.other(cell).add(&facts);
         }
     }
 
@@ -263,12 +283,12 @@ impl Recorder {
     fn arrive(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code) {
         self.pass(cpu.time);
         let linear = cpu.linear_rip();
-        let is_first = !self.running.is_there;
+        let is_first = self.running.place == NO_PLACE;
         if is_first {
             self.update_here(cpu);
             let Where { cpl, space, .. } = self.here.place;
             self.contexts.current(linear, space, cpl);
-            self.running.is_there = true;
+            self.running.place = self.here.number;
         }
         let Here { number, place, .. } = self.here;
         let known = match self.records.known(block, linear, number) {
@@ -285,14 +305,14 @@ impl Recorder {
     #[cold]
     #[inline(never)]
     fn finished_part(&mut self, count: usize) {
-        self.running.is_there = false;
+        self.running.place = NO_PLACE;
         self.records.retired_only(self.running.found.first as usize, count);
     }
 
     /// The running block has retired, and its last instruction is not a near transfer.
     #[inline(never)]
     fn finished_far(&mut self, cpu: &Cpu, block: &impl Code) {
-        self.running.is_there = false;
+        self.running.place = NO_PLACE;
         if std::mem::take(&mut self.running.went_far)
             && let Some(insn) = block.instruction(block.len() - 1)
         {

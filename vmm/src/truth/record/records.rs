@@ -15,6 +15,7 @@ use super::calls::Ending;
 use super::cells::{Cells, Rest};
 use super::contexts::{ContextId, NOWHERE};
 use super::modelled::Modelled;
+use super::quiet::Quiet;
 
 /// Where code is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -147,6 +148,10 @@ pub(super) struct Known {
     place: u32,
     /// Its last instruction is a far return, which may go to another stack.
     pub(super) is_far_return: bool,
+    /// Nothing need be told of its instructions one by one: see [`Quiet`].
+    pub(super) is_quiet: bool,
+    /// Of a quiet one, the number of the only instruction that accesses memory.
+    pub(super) accessing: u8,
     pub(super) found: Found,
 }
 
@@ -186,8 +191,16 @@ impl Records {
             known.resize(block.place() + 1, Known::default());
         }
         let is_far_return = self.records[found.record as usize].ending == Ending::FarReturn;
-        let serial = block.serial();
-        let this = Known { serial, linear, place: number, is_far_return, found };
+        let quiet = Quiet::of(cpu, block).filter(|_| self.blocks == Blocks::Alone);
+        let this = Known {
+            serial: block.serial(),
+            linear,
+            place: number,
+            is_far_return,
+            is_quiet: quiet.is_some(),
+            accessing: quiet.map_or(0, |quiet| quiet.accessing),
+            found,
+        };
         known[block.place()] = this;
         this
     }

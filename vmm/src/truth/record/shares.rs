@@ -1,7 +1,7 @@
 //! How what is executed is shared out among calling contexts.
 
 use pmu_model::Signal;
-use x86_cpu::observe::{Accesses, Mark};
+use x86_cpu::observe::{Accesses, Mark, Transfers, are_half_full};
 
 use super::columns::Column;
 
@@ -17,8 +17,10 @@ pub(super) struct Share {
     taken: u64,
     near_returns: u64,
     accesses: Accesses,
-    /// Accesses that are not among these yet, packed as a [`Mark`] has them: less than 2^20 of a kind.
-    recent: u64,
+    /// Accesses that are not among these yet: less than 2^20 of a kind.
+    recent: Mark,
+    /// Near transfers that are not: less than 2^20 of a kind.
+    transfers: Transfers,
     /// Of [`Shares::others`]; of those that are not there, nothing.
     others: Vec<u64>,
 }
@@ -27,10 +29,9 @@ pub(super) struct Share {
 pub(super) struct Executed {
     pub(super) instructions: u64,
     pub(super) cycles: u64,
-    pub(super) branches: u64,
-    pub(super) taken: u64,
-    pub(super) near_returns: u64,
-    /// Packed as a [`Mark`] has them, less than 2^20 of a kind.
+    /// Packed as [`Transfers`] has them, less than 2^20 of a kind.
+    pub(super) transfers: u64,
+    /// Packed as a [`Mark`] has them, less than 2^20 of a kind; bit 63 counts nothing.
     pub(super) accesses: u64,
 }
 
@@ -40,11 +41,9 @@ impl Share {
     pub(super) fn add(&mut self, executed: &Executed) {
         self.instructions += executed.instructions;
         self.cycles += executed.cycles;
-        self.branches += executed.branches;
-        self.taken += executed.taken;
-        self.near_returns += executed.near_returns;
-        self.recent += executed.accesses;
-        if Mark::of_packed(self.recent).is_half_full() {
+        self.recent = Mark::of_packed(self.recent.packed().wrapping_add(executed.accesses));
+        self.transfers = Transfers::of_packed(self.transfers.packed() + executed.transfers);
+        if are_half_full(self.recent, self.transfers) {
             self.make_room();
         }
     }
@@ -53,13 +52,22 @@ impl Share {
     #[inline(never)]
     fn make_room(&mut self) {
         self.accesses = self.all_accesses();
-        self.recent = 0;
+        self.recent = Mark::default();
+        let transfers = std::mem::take(&mut self.transfers);
+        self.branches += transfers.branches();
+        self.taken += transfers.taken();
+        self.near_returns += transfers.near_returns();
     }
 
     /// Adds what was executed beside that.
     pub(super) fn add_rest(&mut self, rest: &Rest) {
-        let Rest { cycles, accesses: Accesses { loads, stores, misaligned } } = *rest;
+        let Rest { cycles, far, branches, taken, near_returns, accesses } = *rest;
+        let Accesses { loads, stores, misaligned } = accesses;
         self.cycles += cycles;
+        // A far transfer is a branch that is taken.
+        self.branches += branches + far;
+        self.taken += taken + far;
+        self.near_returns += near_returns;
         self.accesses.loads += loads;
         self.accesses.stores += stores;
         self.accesses.misaligned += misaligned;
@@ -67,7 +75,7 @@ impl Share {
 
     fn all_accesses(&self) -> Accesses {
         let Accesses { loads, stores, misaligned } = self.accesses;
-        let recent = Mark::of_packed(self.recent).accesses();
+        let recent = self.recent.accesses();
         Accesses {
             loads: loads + recent.loads,
             stores: stores + recent.stores,
@@ -81,9 +89,9 @@ impl Share {
         Some(match signal {
             Signal::InsnRetired => self.instructions,
             Signal::CyclesUnhalted => self.cycles,
-            Signal::BranchRetired => self.branches,
-            Signal::BranchTaken => self.taken,
-            Signal::BranchRetiredRet => self.near_returns,
+            Signal::BranchRetired => self.branches + self.transfers.branches(),
+            Signal::BranchTaken => self.taken + self.transfers.taken(),
+            Signal::BranchRetiredRet => self.near_returns + self.transfers.near_returns(),
             Signal::Load => loads,
             Signal::Store => stores,
             Signal::Misaligned => misaligned,
@@ -97,11 +105,24 @@ impl Share {
 pub(super) struct Rest {
     /// Cycles that passed where the context was not known.
     pub(super) cycles: u64,
+    /// Far transfers.
+    pub(super) far: u64,
+    /// Near transfers, those taken and near returns that are no longer among the recent ones of the counting.
+    branches: u64,
+    taken: u64,
+    near_returns: u64,
     /// Accesses that are no longer among the recent ones of the counting.
     pub(super) accesses: Accesses,
 }
 
 impl Rest {
+    /// More near transfers wait.
+    pub(super) fn add_transfers(&mut self, transfers: Transfers) {
+        self.branches += transfers.branches();
+        self.taken += transfers.taken();
+        self.near_returns += transfers.near_returns();
+    }
+
     /// More accesses wait.
     pub(super) fn add(&mut self, accesses: Accesses) {
         let Accesses { loads, stores, misaligned } = accesses;
@@ -164,7 +185,8 @@ mod tests {
     fn executed(instructions: u64, loads: u64, stores: u64, misaligned: u64) -> Executed {
         let cycles = instructions + instructions / 10;
         let accesses = loads | stores << 21 | misaligned << 42;
-        Executed { instructions, cycles, branches: 3, taken: 2, near_returns: 1, accesses }
+        let transfers = 3 | 2 << 21 | 1 << 42;
+        Executed { instructions, cycles, transfers, accesses }
     }
 
     /// Of a signal that is added when there have been 7, a context gets what came since.
@@ -179,7 +201,10 @@ mod tests {
         shares.give_others(&mut second, |_| 9);
         first.add(&executed(1, 0, 1, 0));
         let rest = Accesses { loads: 100, stores: 200, misaligned: 300 };
-        first.add_rest(&Rest { cycles: 40, accesses: rest });
+        let mut waiting = Rest { cycles: 40, far: 5, ..Rest::default() };
+        waiting.add(rest);
+        waiting.add_transfers(Transfers::of_packed(70 | 60 << 21 | 50 << 42));
+        first.add_rest(&waiting);
         let of = |signals: &[Signal], share| shares.of(&column(signals), share);
         let all = [Signal::InsnRetired, Signal::Load, Signal::InterruptTaken];
         assert_eq!(of(&all, &first), (10 + 1) + (5 + 100));
@@ -188,9 +213,10 @@ mod tests {
         assert_eq!(of(&[Signal::CyclesUnhalted], &second), 22);
         assert_eq!(of(&[Signal::Store], &first), 3 + 1 + 200);
         assert_eq!(of(&[Signal::Misaligned], &first), 300);
-        assert_eq!(of(&[Signal::BranchRetired], &first), 6);
-        assert_eq!(of(&[Signal::BranchTaken], &first), 4);
-        assert_eq!(of(&[Signal::BranchRetiredRet], &first), 2);
+        // A far transfer is a branch that is taken.
+        assert_eq!(of(&[Signal::BranchRetired], &first), 2 * 3 + 5 + 70);
+        assert_eq!(of(&[Signal::BranchTaken], &first), 2 * 2 + 5 + 60);
+        assert_eq!(of(&[Signal::BranchRetiredRet], &first), 2 + 50);
     }
 
     /// The most accesses that are given at once do not run from one field into the next.

@@ -2,7 +2,7 @@
 
 use pmu_model::Signal;
 use x86_cpu::cpu::Cpu;
-use x86_cpu::observe::{Accesses, Counting, Facts};
+use x86_cpu::observe::{Accesses, Counting, Facts, Transfers};
 
 use super::columns::Column;
 use super::modelled::Modelled;
@@ -31,11 +31,12 @@ struct Given {
     /// The processor's time, and the number of instructions that it has retired.
     time: u64,
     instructions: u64,
-    branches: u64,
-    /// Branches taken.
-    taken: u64,
-    /// Accesses of [`Counting::recent`], packed.
+    /// [`Counting::transfers`], packed.
+    transfers: u64,
+    /// [`Counting::recent`], packed.
     accesses: u64,
+    /// Far transfers, of which the rest is given.
+    far: u64,
 }
 
 impl Totals {
@@ -45,29 +46,22 @@ impl Totals {
         self.given.instructions = cpu.retired();
     }
 
-    /// Gives a context what has been executed up to a time and a number of instructions, with so many near
-    /// returns: each of those ends a context.
+    /// Gives a context what has been executed up to a time and a number of instructions.
     #[inline(always)]
-    pub(super) fn give(
-        &mut self,
-        share: &mut Share,
-        time: u64,
-        instructions: u64,
-        near_returns: u64,
-    ) {
-        let facts = self.counting.committed();
-        let (branches, taken) = (facts.branches, facts.taken);
+    pub(super) fn give(&mut self, share: &mut Share, time: u64, instructions: u64) {
+        let transfers = self.counting.transfers().packed();
         let accesses = self.counting.recent().packed();
-        let now = Given { time, instructions, branches, taken, accesses };
-        let before = std::mem::replace(&mut self.given, now);
+        let given = &mut self.given;
         share.add(&Executed {
-            instructions: instructions - before.instructions,
-            cycles: time - before.time,
-            branches: branches - before.branches,
-            taken: taken - before.taken,
-            near_returns,
-            accesses: accesses - before.accesses,
+            instructions: instructions - given.instructions,
+            cycles: time - given.time,
+            transfers: transfers - given.transfers,
+            accesses: accesses.wrapping_sub(given.accesses),
         });
+        given.time = time;
+        given.instructions = instructions;
+        given.transfers = transfers;
+        given.accesses = accesses;
         if self.has_rest {
             self.give_rest(share);
         }
@@ -77,6 +71,8 @@ impl Totals {
     #[inline(never)]
     fn give_rest(&mut self, share: &mut Share) {
         self.has_rest = false;
+        let far = self.counting.committed().far;
+        self.rest.far = far - std::mem::replace(&mut self.given.far, far);
         share.add_rest(&std::mem::take(&mut self.rest));
         let (mut facts, modelled) = (*self.counting.committed(), &self.modelled);
         self.shares.give_others(share, |signal| total(&mut facts, modelled, signal));
@@ -95,10 +91,14 @@ impl Totals {
         self.has_rest = true;
     }
 
-    /// All facts so far, those of recent accesses as well. What of these no context has been given, the
-    /// next is.
+    /// All facts so far, those of recent accesses and transfers as well. What of these no context has been
+    /// given, the next is.
     #[cold]
+    #[inline(never)]
     pub(super) fn complete(&mut self) -> &Facts {
+        let transfers = self.counting.transfers().packed() - self.given.transfers;
+        self.rest.add_transfers(Transfers::of_packed(transfers));
+        self.given.transfers = 0;
         self.wait(self.counting.recent().since(self.given.accesses));
         self.given.accesses = 0;
         self.counting.complete()
