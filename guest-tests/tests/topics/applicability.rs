@@ -79,6 +79,12 @@ const EXCEPTIONS: &[Exception] = &[
         "delivery does not mask",
     ),
     not("misses", &["knc"], "its caches have no models yet"),
+    not("textbook", &["knc"], "its caches and its predictor have no models yet"),
+    not(
+        "textbook::a_matrix_keeps_waiting_by_columns",
+        &["pm"],
+        "its second level has the matrix, and its window hides the rest",
+    ),
     not("misses::a_pmi_comes_behind_the_miss", &["p55c"], NO_INT),
     not("misses::a_pmi_within_a_string", &["p55c"], NO_INT),
     not("misses::page_tables_loaded_again", P6_FAMILY, "no event counts misses of the data TLB"),

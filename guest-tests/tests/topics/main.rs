@@ -70,6 +70,7 @@ files!(
     skid,
     smp,
     test_device,
+    textbook,
     there_and_back,
     threads,
     timing,

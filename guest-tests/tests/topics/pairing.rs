@@ -151,7 +151,24 @@ fn address_generation_interlocks(part: &'static Part) -> Result {
             g.sub(esp, 4)?;
             g.push(ebx)?;
             g.add(esp, 8)
-        })
+        })?;
+        // A return has it in time for POP, one that drops operands has not.
+        for (name, operands) in [("return", 0), ("return and drop", 4)] {
+            count_again(g, name, INTERLOCKS, OS | CLOCKS, |g| {
+                let (mut function, mut behind) = (g.create_label(), g.create_label());
+                g.push(esi)?;
+                if operands != 0 {
+                    g.push(ebx)?;
+                }
+                g.call(function)?;
+                g.pop(esi)?;
+                g.jmp(behind)?;
+                g.place(&mut function)?;
+                if operands == 0 { g.ret()? } else { g.ret_1(operands)? }
+                g.place(&mut behind)
+            })?;
+        }
+        Ok(())
     })?;
     run(part, &image).expect(&[
         ("at once", 4),
@@ -159,6 +176,8 @@ fn address_generation_interlocks(part: &'static Part) -> Result {
         ("lea", 1),
         ("stack", 0),
         ("sub", 1),
+        ("return", 0),
+        ("return and drop", 1),
     ]);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! How long instructions take: loops of one instruction that waits for itself, or for nothing, timed by RDTSC
 //! with the pipeline's clock, against the documents' figures.
 
+mod examples;
 mod rows;
 
 use guest_tests::msr::{OS, USR};
@@ -43,20 +44,22 @@ pub fn run_rows(_: Extent) -> Result<Report> {
     let parts: Vec<&'static Part> = Part::ALL.iter().collect();
     let checks = each(&parts, |&part| {
         let rows = ROWS.iter().filter_map(|row| Some((row, row.of(part.name)?)));
-        rows.map(|(row, figure)| {
-            let measured = cycles(part, row)?;
-            let bound = |by: f64| (figure.cycles * by * 1000.0).round() / 1000.0;
-            Ok(Check {
-                part: part.name,
-                what: row.name.into(),
-                at_least: bound(1.0 - TOLERANCE),
-                at_most: bound(1.0 + TOLERANCE),
-                measured: (measured * 100.0).round() / 100.0,
-                why: figure.source.into(),
-                outside: figure.outside,
+        let rows = rows
+            .map(|(row, figure)| {
+                let measured = cycles(part, row)?;
+                let bound = |by: f64| (figure.cycles * by * 1000.0).round() / 1000.0;
+                Ok(Check {
+                    part: part.name,
+                    what: row.name.into(),
+                    at_least: bound(1.0 - TOLERANCE),
+                    at_most: bound(1.0 + TOLERANCE),
+                    measured: (measured * 100.0).round() / 100.0,
+                    why: figure.source.into(),
+                    outside: figure.outside,
+                })
             })
-        })
-        .collect::<Result<Vec<_>>>()
+            .collect::<Result<Vec<_>>>()?;
+        Ok([rows, examples::of(part)?].concat())
     })?
     .concat();
     let outside = checks.iter().filter(|check| !check.is_inside()).count();

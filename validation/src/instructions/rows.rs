@@ -2,8 +2,8 @@
 
 use guest_tests::{Guest, Result, SCRATCH};
 use iced_x86::code_asm::{
-    cl, cx, dword_ptr, eax, ebx, ecx, edx, esi, mm0, mm1, mm2, mm3, mm4, st0, st1, st2, st3, st4,
-    xmm0, xmm1,
+    cl, cx, dword_ptr, eax, ebx, ecx, edx, esi, esp, mm0, mm1, mm2, mm3, mm4, st0, st1, st2, st3,
+    st4, xmm0, xmm1,
 };
 
 /// What instructions need of the processor.
@@ -23,7 +23,7 @@ pub(super) struct Row {
     pub(super) setup: fn(&mut Guest) -> Result,
     /// Instruction `n` of the loop.
     pub(super) one: fn(&mut Guest, u32) -> Result,
-    figures: &'static [Figure],
+    pub(super) figures: &'static [Figure],
 }
 
 impl Row {
@@ -77,6 +77,12 @@ fn zeros(g: &mut Guest) -> Result {
     g.mov(esi, SCRATCH)?;
     g.mov(dword_ptr(esi), 0)?;
     g.xor(eax, eax)
+}
+
+/// The same address in EBX.
+fn based(g: &mut Guest) -> Result {
+    zeros(g)?;
+    g.mov(ebx, esi)
 }
 
 fn media(g: &mut Guest) -> Result {
@@ -179,6 +185,61 @@ rows! {
     "SHR r32, 1 and INC r32", Any, nothing, |g, n| if n % 2 == 0 { g.shr(eax, 1) } else { g.inc(ebx) }, [
         says(P55C, 0.5, "they pair: Fog 10.1"),
     ];
+    "CMP r32, r32 and Jcc that falls through", Any, nothing, |g, n| if n % 2 == 0 {
+        g.cmp(esi, esi)
+    } else {
+        let mut next = g.create_label();
+        g.jne(next)?;
+        g.place(&mut next)
+    }, [says(P55C, 0.5, "they pair: Fog 10.1")];
+    "PUSH r32 twice and POP r32 twice", Any, nothing, |g, n| match n % 4 {
+        0 => g.push(eax),
+        1 => g.push(ebx),
+        2 => g.pop(ebx),
+        _ => g.pop(eax),
+    }, [says(P55C, 0.5, "PUSH and PUSH pair, and POP and POP: Fog 9 and 10.1")];
+    "MOV r32, [mem] twice, 32,000 bytes apart", Any, zeros, |g, n| match n % 2 {
+        0 => g.mov(eax, dword_ptr(esi)),
+        _ => g.mov(ebx, dword_ptr(esi + 32_000)),
+    }, [says(P55C, 1.0, "one bank: Fog 10.2")];
+    "MOV r32, [mem] twice, 32,004 bytes apart", Any, zeros, |g, n| match n % 2 {
+        0 => g.mov(eax, dword_ptr(esi)),
+        _ => g.mov(ebx, dword_ptr(esi + 32_004)),
+    }, [says(P55C, 0.5, "two banks: Fog 10.2")];
+    "ADD r32, imm and MOV r32, [r32] of the sum", Any, zeros, |g, n| match n % 2 {
+        0 => g.add(esi, 0),
+        _ => g.mov(eax, dword_ptr(esi)),
+    }, [says(P55C, 1.0, "MOV and the next ADD pair, and a cycle until the address is there: Fog 9")];
+    "ADD ESP, imm and POP r32", Any, nothing, |g, n| match n % 2 {
+        0 => g.add(esp, -4),
+        _ => g.pop(eax),
+    }, [says(P55C, 1.5, "no pair, and a cycle until the address is there: Fog 9")];
+    "four instructions of two pairs, the second with an address that the first computes", Any, zeros,
+        |g, n| match n % 4 {
+            0 => g.mov(ebx, esi),
+            1 => g.mov(ecx, 1),
+            2 => g.mov(eax, dword_ptr(ebx)),
+            _ => g.inc(edx),
+        }, [says(P55C, 0.75, "3 cycles: Abrash, Graphics Programming Black Book, chapter 19")];
+    "the same in another order", Any, based, |g, n| match n % 4 {
+        0 => g.mov(eax, dword_ptr(ebx)),
+        1 => g.mov(ebx, esi),
+        2 => g.mov(ecx, 1),
+        _ => g.inc(edx),
+    }, [says(P55C, 0.5, "2 cycles: Abrash, Graphics Programming Black Book, chapter 19")];
+    "two ADD [mem], r32, each as MOV, ADD and MOV, one among the other", Any, zeros, |g, n| match n % 6 {
+        0 => g.mov(eax, dword_ptr(esi)),
+        1 => g.mov(ebx, dword_ptr(esi + 4)),
+        2 => g.add(eax, ecx),
+        3 => g.add(ebx, ecx),
+        4 => g.mov(dword_ptr(esi), eax),
+        _ => g.mov(dword_ptr(esi + 4), ebx),
+    }, [says(P55C, 0.5, "1.5 cycles an addition: Abrash, Graphics Programming Black Book, chapter 20")];
+    "JMP to the next instruction", Any, nothing, |g, _| {
+        let mut next = g.create_label();
+        g.jmp(next)?;
+        g.place(&mut next)
+    }, [says(P6, 2.0, "a jump each second cycle: Fog 29.1")];
     "FADD, in a chain", Any, ones, |g, _| g.fadd_2(st0, st1), [
         says(AMD, 4.0, "OG8 page 307, GK"), says(P6, 3.0, "GP6"), says(P55C, 3.0, "Fog 28.2"),
     ];
