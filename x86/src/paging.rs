@@ -67,7 +67,16 @@ impl Cpu {
         } else {
             self.walk_32(ram, linear, user, intent)
         };
-        result.map_err(|code| self.page_fault(linear, user, intent, code))
+        result.map_err(|code| match code {
+            OVERWRITES => Stop::ALONE,
+            code => self.page_fault(linear, user, intent, code),
+        })
+    }
+
+    /// Whether to set bits of an entry, for an access of an instruction that may yet have to be executed again,
+    /// by itself, would overwrite code: it might be that of the instruction.
+    fn overwrites(&self, ram: &Ram, at: u64, entry: u64, marked: u64, intent: Intent) -> bool {
+        entry != marked && intent != Intent::Fetch && !self.alone && ram.has_code(at, 4)
     }
 
     /// Linear address of the memory operand of an instruction; `None` if the segment does not allow it.
@@ -217,11 +226,16 @@ impl Cpu {
             rights = pde & pte & (WRITE | USER);
         }
         self.allowed(rights, user, intent)?;
+        let marked = mark(leaf, intent);
+        if self.overwrites(ram, leaf_at, leaf, marked, intent)
+            || leaf_at != pde_at && self.overwrites(ram, pde_at, pde, pde | ACCESSED, intent)
+        {
+            return Err(OVERWRITES);
+        }
         if leaf_at != pde_at && pde & ACCESSED == 0 {
             let hit = ram.write_u32(pde_at, (pde | ACCESSED) as u32);
             self.note_overwritten(hit);
         }
-        let marked = mark(leaf, intent);
         if marked != leaf {
             let hit = ram.write_u32(leaf_at, marked as u32);
             self.note_overwritten(hit);
@@ -296,16 +310,24 @@ impl Cpu {
             level -= 1;
         }
         self.allowed(rights, user, intent)?;
-        for &(at, entry) in &entries[..depth - 1] {
+        let (leaf_at, leaf) = entries[depth - 1];
+        let marked = mark(leaf, intent);
+        let tables = &entries[..depth - 1];
+        if self.overwrites(ram, leaf_at, leaf, marked, intent)
+            || tables
+                .iter()
+                .any(|&(at, entry)| self.overwrites(ram, at, entry, entry | ACCESSED, intent))
+        {
+            return Err(OVERWRITES);
+        }
+        for &(at, entry) in tables {
             if entry & ACCESSED == 0 {
                 let hit = ram.write_u64(at, entry | ACCESSED);
                 self.note_overwritten(hit);
             }
         }
-        let (at, leaf) = entries[depth - 1];
-        let marked = mark(leaf, intent);
         if marked != leaf {
-            let hit = ram.write_u64(at, marked);
+            let hit = ram.write_u64(leaf_at, marked);
             self.note_overwritten(hit);
         }
         let mask = if level == 2 { 0x1f_ffff } else { 0xfff };
@@ -331,6 +353,9 @@ impl Cpu {
         Ok(())
     }
 }
+
+/// In place of an error code of a page fault: see [`Cpu::overwrites`].
+const OVERWRITES: u16 = u16::MAX;
 
 /// The entry with its accessed bit and, for a write, its dirty bit set.
 fn mark(entry: u64, intent: Intent) -> u64 {

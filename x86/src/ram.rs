@@ -278,6 +278,11 @@ impl Ram {
         self.note_write(gpa & !(PAGE - 1), PAGE)
     }
 
+    /// Whether a write of `len` bytes (inside one page) would hit translated code.
+    pub(crate) fn has_code(&self, gpa: u64, len: u64) -> bool {
+        self.find(gpa).is_some_and(|(_, n)| self.pages[n].code.get() & lines(gpa, len) != 0)
+    }
+
     /// Notes a write of `len` bytes (inside one page); true if it hit translated code, which then
     /// is stale: the page counts as one without code until it is translated again, and every cache
     /// of blocks has to look at [`Self::overwritten`] before another block runs.

@@ -82,7 +82,14 @@ impl Cpu {
             };
             match result {
                 Ok(()) | Err(Stop::RESTART | Stop::LEAVE) => {}
-                Err(Stop::ALONE) => alone = true,
+                Err(Stop::ALONE) => {
+                    // What it has asked for until then, it asks for again when it is executed; a walk of
+                    // the page tables that has overwritten code is taken notice of before that.
+                    self.leave = Leave::default();
+                    self.overwrote = false;
+                    alone = true;
+                    continue;
+                }
                 Err(Stop::HALT) => {
                     self.halted = true;
                     return Exit::Halt;

@@ -402,13 +402,16 @@ impl Insn {
 }
 
 /// Whether an instruction is the only one of its block: it looks at counters or programs them; or it
-/// accesses a port and memory, of which a port cannot be accessed again; or it may overwrite itself and then
-/// come to a device, and could not be executed again for that.
+/// accesses a port and memory, of which a port cannot be accessed again; or it writes more than once, so that
+/// it may overwrite itself and then come to a device, and could not be executed again for that.
 fn is_alone(insn: &Insn) -> bool {
-    use Operation::{Ins, Movs, Outs, Rdmsr, Rdpmc, Spflt, Stos, Wrmsr};
+    use Operation as O;
     match insn.op {
-        Rdmsr | Wrmsr | Rdpmc | Spflt | Ins | Outs => true,
-        Movs | Stos => is_repeated(insn),
+        O::Rdmsr | O::Wrmsr | O::Rdpmc | O::Spflt | O::Ins | O::Outs => true,
+        O::Movs | O::Stos => is_repeated(insn),
+        O::Enter | O::Pusha => true,
+        // Frames, accessed bits of descriptors, task-state segments.
+        O::CallFar | O::JmpFar | O::RetFar | O::Iret | O::Int | O::Int1 | O::Int3 | O::Into => true,
         _ => false,
     }
 }

@@ -482,6 +482,21 @@ fn a_string_overwrites_itself_and_comes_to_a_device() {
     round(SEED, &Kernels::new(), &mut cached, &mut plain, 1);
 }
 
+/// Rounds that have differed, or did not end. Before an instruction came to a device, and was to be executed by itself
+/// for that, it had overwritten code: the run ended first, and the next one began with the same; or the code was its
+/// own, and what was executed again was another instruction. Of the second an ENTER did so with its frame.
+#[test]
+fn an_instruction_overwrites_code_before_it_comes_to_a_device() {
+    for (first, rounds, cpus) in
+        [(138_238, 1, 1), (138_238, 1, 2), (240_387, 1, 2), (406_401, 32, 1)]
+    {
+        let (mut cached, mut plain) = (Machine::new(false, 64 << 20), Machine::new(true, 0));
+        for seed in first..first + rounds {
+            round(seed, &Kernels::new(), &mut cached, &mut plain, cpus);
+        }
+    }
+}
+
 #[test]
 fn two_processors() {
     rounds(2);
