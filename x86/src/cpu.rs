@@ -14,6 +14,7 @@ use crate::{
     stop::{Exec, Leave, Stop},
     timing::CycleCosts,
     tlb::Tlb,
+    vector::{self, Vector},
     x87::Fpu,
 };
 
@@ -61,6 +62,8 @@ pub struct Cpu {
     pub fpu: Fpu,
     /// XMM registers and MXCSR.
     pub simd: Simd,
+    /// ZMM and mask registers; apart, since few processors have them and they are large.
+    pub vector: Box<Vector>,
     /// What the instruction set has.
     pub features: Features,
     /// Which accesses count as misaligned: a property of the part, untouched by reset.
@@ -183,6 +186,7 @@ impl Cpu {
             msrs: CoreMsrs::default(),
             fpu: Fpu::default(),
             simd: Simd::default(),
+            vector: Box::default(),
             features,
             alignment: AlignmentRule::default(),
             fp_kind: FpKind::default(),
@@ -246,6 +250,10 @@ impl Cpu {
         self.msrs = CoreMsrs::default();
         self.fpu = Fpu::default();
         self.simd = Simd::default();
+        if self.features.vpu && !self.features.sse {
+            self.simd.mxcsr = vector::VXCSR_RESET;
+        }
+        *self.vector = Vector::default();
         self.fp_kind = FpKind::default();
         self.shadow = Shadow::None;
         self.nmi_blocked = false;

@@ -38,6 +38,10 @@ pub struct Features {
     /// The thread and cache-control instructions of Knights Corner: SPFLT, DELAY, CLEVICT0,
     /// CLEVICT1.
     pub knc: bool,
+    /// The vector unit of Knights Corner: its registers of 512 bits, its mask registers, its MVEX and VEX
+    /// instructions, POPCNT, TZCNT and LZCNT in VEX form among them. Beside SSE the two have nothing
+    /// in common but MXCSR, which is the unit's VXCSR.
+    pub vpu: bool,
     /// What SHLD and SHRD shift in last.
     pub double_shift: DoubleShift,
     /// PUSH and POP of a segment register with a 32-bit operand write and read two bytes, and leave
@@ -109,6 +113,7 @@ impl Features {
         nopl: false,
         hint_nop: false,
         knc: false,
+        vpu: false,
         double_shift: DoubleShift::Destination,
         selector_words: true,
         repeat_restores_flags: true,
@@ -151,6 +156,7 @@ impl Features {
         nopl: true,
         hint_nop: true,
         knc: false,
+        vpu: false,
         double_shift: DoubleShift::Source,
         selector_words: false,
         repeat_restores_flags: false,

@@ -61,5 +61,6 @@ mod task;
 pub mod timing;
 mod tlb;
 pub mod unwind;
+pub mod vector;
 pub mod watch;
 pub mod x87;
