@@ -67,7 +67,7 @@ pub fn i64_to_f64(a: i64, cx: &mut Context) -> u64 {
     from_integer::<11, 52>(a, cx)
 }
 
-fn convert<const E: u32, const F: u32, const E2: u32, const F2: u32>(
+pub(super) fn convert<const E: u32, const F: u32, const E2: u32, const F2: u32>(
     a: u64,
     cx: &mut Context,
 ) -> u64 {
@@ -140,7 +140,7 @@ pub(super) fn round_integer(sign: bool, magnitude: u128, rounding: Rounding) -> 
     (if sign { -whole } else { whole }, fraction != 0)
 }
 
-fn from_integer<const E: u32, const F: u32>(a: i64, cx: &mut Context) -> u64 {
+pub(super) fn from_integer<const E: u32, const F: u32>(a: i64, cx: &mut Context) -> u64 {
     if a == 0 {
         return 0;
     }

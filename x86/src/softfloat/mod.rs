@@ -12,8 +12,12 @@
 mod binary;
 mod convert;
 mod double;
+mod exponent;
 mod extended;
 mod extended_convert;
+mod fixed;
+mod fused;
+mod half;
 #[cfg(all(test, target_arch = "x86_64"))]
 pub(crate) mod oracle;
 mod remainder;
@@ -32,7 +36,13 @@ pub use convert::{
     i64_to_f32, i64_to_f64,
 };
 pub use double::{f64_add, f64_compare, f64_div, f64_max, f64_min, f64_mul, f64_sqrt, f64_sub};
+pub use exponent::{
+    Interval, SignControl, f32_exponent, f32_scale, f32_significand, f64_exponent, f64_significand,
+};
 pub use extended::{Class, F80};
+pub use fixed::{f32_round_to_fixed, f32_to_fixed, f64_round_to_fixed, f64_to_fixed, fixed_to_f32};
+pub use fused::{f32_mul_add, f64_mul_add};
+pub use half::{f16_to_f32, f32_to_f16};
 pub use remainder::Remainder;
 pub use single::{f32_add, f32_compare, f32_div, f32_max, f32_min, f32_mul, f32_sqrt, f32_sub};
 pub use transcendental::Reduction;
