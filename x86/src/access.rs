@@ -542,6 +542,30 @@ impl Cpu {
         self.tell(cx, linear, bytes, 1, Direction::Store);
     }
 
+    /// Counts a read of the vector unit that has succeeded: in one line, and never misaligned.
+    pub(crate) fn count_vector_load<O: Observer>(
+        &self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        bytes: u64,
+    ) {
+        cx.observer.access(1, 0);
+        cx.observer.vector_access(1, 0);
+        self.tell(cx, linear, bytes, 1, Direction::Load);
+    }
+
+    /// Counts a write of the vector unit that has succeeded: in one line, and never misaligned.
+    pub(crate) fn count_vector_store<O: Observer>(
+        &self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        bytes: u64,
+    ) {
+        cx.observer.access(0, 1);
+        cx.observer.vector_access(0, 1);
+        self.tell(cx, linear, bytes, 1, Direction::Store);
+    }
+
     /// Counts a read-modify-write of up to 16 bytes that will succeed.
     #[inline(always)]
     pub(crate) fn count_modify<O: Observer>(&self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64) {

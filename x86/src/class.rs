@@ -4,7 +4,7 @@
 //! has the sums of its instructions, and theirs apart for when only the first of them have retired.
 
 /// The class of retired instruction that a counter can tell apart (K8 events 26h, 27h, CBh, 02h,
-/// 24h, 4Bh; Pentium events 22h, 2Dh, 2Fh; P6 events B3h, C1h, D8h, D9h). An instruction may belong to several.
+/// 24h, 4Bh; Pentium events 22h, 2Dh, 2Fh; P6 events B3h, C1h, D8h, D9h; Knights Corner event 16h). An instruction may belong to several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Class(pub u32);
 
@@ -81,8 +81,11 @@ impl Class {
     pub const SSE_PACKED_DOUBLE_ARITHMETIC: Self = Self(1 << 28);
     /// Those of [`Self::SSE_SCALAR_ARITHMETIC`] in double precision.
     pub const SSE_SCALAR_DOUBLE_ARITHMETIC: Self = Self(1 << 29);
+    /// An instruction of Knights Corner's vector unit, those on mask registers included. Prefetches and
+    /// evictions of a line, JKZD, JKNZD, and the counts of bits in general registers are none.
+    pub const VPU: Self = Self(1 << 30);
     /// Number of classes.
-    pub const COUNT: usize = 30;
+    pub const COUNT: usize = 31;
 
     /// Whether it has one of the classes of another set.
     pub(crate) const fn is_any_of(self, other: Self) -> bool {

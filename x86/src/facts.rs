@@ -196,6 +196,13 @@ pub struct Facts {
     pub io_accesses: u64,
     /// Those of `loads`, `stores` and `misaligned` that were operands of MMX instructions.
     pub mmx: Accesses,
+    /// Lines that the vector unit read.
+    pub vector_loads: u64,
+    /// Lines that the vector unit wrote.
+    pub vector_stores: u64,
+    /// Elements that instructions of the vector unit worked on, whatever their type: those that their masks
+    /// left active; of a gather, a scatter or a stream, those that were transferred.
+    pub vector_elements: u64,
     /// Saturating MMX instructions that saturated at least one element of their result.
     pub mmx_saturated: u64,
     /// x87 and SSE instructions with any of [`FloatCases`].
@@ -239,6 +246,9 @@ impl Facts {
             inner,
             io_accesses,
             mmx,
+            vector_loads,
+            vector_stores,
+            vector_elements,
             mmx_saturated,
             float_cases,
             x87_denormal_operands,
@@ -260,6 +270,9 @@ impl Facts {
             stores,
             misaligned,
             io_accesses,
+            vector_loads,
+            vector_stores,
+            vector_elements,
             mmx_saturated,
             float_cases,
             x87_denormal_operands,
@@ -362,6 +375,15 @@ impl Counting {
         mmx.loads += after.loads - before.loads;
         mmx.stores += after.stores - before.stores;
         mmx.misaligned += after.misaligned - before.misaligned;
+    }
+    pub(crate) fn vector_access(&mut self, loads: u64, stores: u64) {
+        self.rare = true;
+        self.facts.vector_loads += loads;
+        self.facts.vector_stores += stores;
+    }
+    pub(crate) fn vector_elements(&mut self, elements: u32) {
+        self.rare = true;
+        self.facts.vector_elements += u64::from(elements);
     }
     #[inline(always)]
     pub(crate) fn saturated(&mut self) {

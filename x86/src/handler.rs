@@ -5,7 +5,7 @@ use crate::{
     insn::{Handler, Insn},
     observe::Observer,
     operation::Family,
-    simd, x87,
+    simd, vector, x87,
 };
 
 /// The handler of a lowered instruction under observer `O`.
@@ -20,6 +20,7 @@ fn find<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
         Family::General => exec::handler(insn),
         Family::X87 => x87::handler(insn),
         Family::Simd => simd::handler(insn),
+        Family::Vector => vector::handler(insn),
     }
 }
 

@@ -172,10 +172,15 @@ pub enum File {
     Control,
     /// DR0-DR7.
     Debug,
+    /// ZMM0-ZMM31.
+    Zmm,
+    /// k0-k7.
+    Mask,
 }
 
 impl File {
-    const ALL: [Self; 8] = [
+    /// By number; the last ones are of no file.
+    const ALL: [Self; 16] = [
         Self::None,
         Self::General,
         Self::Mmx,
@@ -184,6 +189,14 @@ impl File {
         Self::Segment,
         Self::Control,
         Self::Debug,
+        Self::Zmm,
+        Self::Mask,
+        Self::None,
+        Self::None,
+        Self::None,
+        Self::None,
+        Self::None,
+        Self::None,
     ];
 }
 
@@ -201,13 +214,13 @@ impl Files {
     /// Of the first operand.
     #[must_use]
     pub const fn first(self) -> File {
-        File::ALL[(self.0 & 7) as usize]
+        File::ALL[(self.0 & 15) as usize]
     }
 
     /// Of the second operand.
     #[must_use]
     pub const fn second(self) -> File {
-        File::ALL[(self.0 >> 4 & 7) as usize]
+        File::ALL[(self.0 >> 4) as usize]
     }
 }
 
@@ -230,7 +243,7 @@ pub struct Insn {
     /// Operand size.
     pub size: Size,
     /// Destination register (a general register number with [`HIGH_BYTE`], or an XMM, MMX, ST,
-    /// segment, control or debug register number).
+    /// segment, control, debug, ZMM or mask register number).
     pub dst: u8,
     /// Source register.
     pub src: u8,
@@ -272,6 +285,7 @@ impl Insn {
             Op::Cbw | Op::Cwde | Op::Cdqe | Op::Cwd | Op::Cdq | Op::Cqo | Op::Bswap => true,
             Op::Clc | Op::Stc | Op::Cmc | Op::Cld | Op::Std | Op::Lahf | Op::Sahf => true,
             Op::Loop | Op::Loope | Op::Loopne | Op::Jcxz => true,
+            Op::Jkzd | Op::Jknzd => true,
             Op::Rdmsr | Op::Wrmsr | Op::Rdpmc | Op::Rdtsc => true,
             Op::Lfence | Op::Mfence | Op::Sfence | Op::Clevict0 | Op::Clevict1 => true,
             Op::Prefetch | Op::Prefetchw | Op::Prefetchwt1 | Op::Prefetchnta => true,
@@ -279,6 +293,8 @@ impl Insn {
             op => match op.family() {
                 Family::General => false,
                 Family::X87 => true,
+                // One line at most, and no exception follows it.
+                Family::Vector => true,
                 Family::Simd => match self.form {
                     Form::None | Form::RegReg | Form::RegImm | Form::MemReg => true,
                     // Arithmetic may fault when its operand is there, and so may LDMXCSR.

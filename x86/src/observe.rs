@@ -158,6 +158,23 @@ pub trait Observer: Sized {
         }
     }
 
+    /// The vector unit read `loads` lines of memory and wrote `stores`, which [`Observer::access`] is told as
+    /// well.
+    #[inline(always)]
+    fn vector_access(&mut self, loads: u64, stores: u64) {
+        if let Some(counting) = self.counting() {
+            counting.vector_access(loads, stores);
+        }
+    }
+
+    /// An instruction of the vector unit, which is going to retire, has worked on so many elements.
+    #[inline(always)]
+    fn vector_elements(&mut self, elements: u32) {
+        if let Some(counting) = self.counting() {
+            counting.vector_elements(elements);
+        }
+    }
+
     /// A saturating MMX instruction had an element that did not fit.
     #[inline(always)]
     fn saturated(&mut self) {

@@ -92,7 +92,7 @@ operations! {
             Btr, Bts, Call, Cbw, Cdq, Cdqe, Clc, Cld, Clevict0, Clevict1, Clflush, Cli,
             Clts, Cmc, Cmp, Cmpxchg, Cmpxchg16b, Cmpxchg8b, Cpuid, Cqo, Cwd, Cwde, Daa,
             Das, Dec, Delay, Div, Enter, Hlt, Idiv, Imul, In, Inc, Int, Int1, Int3,
-            Into, Invd, Invlpg, Jmp, Lahf, Lar, Lds, Lea, Leave, Les, Lfence, Lfs, Lgdt,
+            Into, Invd, Invlpg, Jknzd, Jkzd, Jmp, Lahf, Lar, Lds, Lea, Leave, Les, Lfence, Lfs, Lgdt,
             Lgs, Lidt, Lldt, Lmsw, Loop, Loope, Loopne, Lsl, Lss, Ltr, Mfence, Mov,
             Movsx, Movsxd, Movzx, Mul, Neg, Nop, Not, Or, Out, Pause, Pop, Prefetch,
             Prefetchnta, Prefetcht0, Prefetcht1, Prefetcht2, Prefetchw, Prefetchwt1,
@@ -182,12 +182,66 @@ operations! {
             Fxsave: Fxsave | Fxsave64,
         }
     }
+    /// The vector unit of Knights Corner: MVEX instructions, its mask instructions, and the counts of bits
+    /// that it has in VEX form.
+    Vector {
+        by_operands {}
+        one_mnemonic {
+            Kand, Kandn, Kandnr, Kconcath, Kconcatl, Kextract, Kmerge2l1h, Kmerge2l1l,
+            Kmov, Knot, Kor, Kortest, Kxnor, Kxor, Lzcnt, Popcnt, Tzcnt, Tzcnti,
+            Vaddnpd, Vaddnps, Vaddpd, Vaddps, Vaddsetsps, Valignd, Vblendmpd, Vblendmps,
+            Vbroadcastf32x4, Vbroadcastf64x4, Vbroadcasti32x4, Vbroadcasti64x4,
+            Vbroadcastsd, Vbroadcastss, Vcmppd, Vcmpps, Vcvtdq2pd, Vcvtfxpntdq2ps,
+            Vcvtfxpntpd2dq, Vcvtfxpntpd2udq, Vcvtfxpntps2dq, Vcvtfxpntps2udq,
+            Vcvtfxpntudq2ps, Vcvtpd2ps, Vcvtps2pd, Vcvtudq2pd, Vexp223ps, Vfixupnanpd,
+            Vfixupnanps, Vfmadd132pd, Vfmadd132ps, Vfmadd213pd, Vfmadd213ps,
+            Vfmadd231pd, Vfmadd231ps, Vfmadd233ps, Vfmsub132pd, Vfmsub132ps,
+            Vfmsub213pd, Vfmsub213ps, Vfmsub231pd, Vfmsub231ps, Vfnmadd132pd,
+            Vfnmadd132ps, Vfnmadd213pd, Vfnmadd213ps, Vfnmadd231pd, Vfnmadd231ps,
+            Vfnmsub132pd, Vfnmsub132ps, Vfnmsub213pd, Vfnmsub213ps, Vfnmsub231pd,
+            Vfnmsub231ps, Vgatherdpd, Vgatherdps, Vgatherpf0dps, Vgatherpf0hintdpd,
+            Vgatherpf0hintdps, Vgatherpf1dps, Vgetexppd, Vgetexpps, Vgetmantpd,
+            Vgetmantps, Vgmaxabsps, Vgmaxpd, Vgmaxps, Vgminpd, Vgminps, Vloadunpackhd,
+            Vloadunpackhpd, Vloadunpackhps, Vloadunpackhq, Vloadunpackld,
+            Vloadunpacklpd, Vloadunpacklps, Vloadunpacklq, Vlog2ps, Vmovapd, Vmovaps,
+            Vmovdqa32, Vmovdqa64, Vmovnrapd, Vmovnraps, Vmovnrngoapd, Vmovnrngoaps,
+            Vmulpd, Vmulps, Vpackstorehd, Vpackstorehpd, Vpackstorehps, Vpackstorehq,
+            Vpackstoreld, Vpackstorelpd, Vpackstorelps, Vpackstorelq, Vpadcd, Vpaddd,
+            Vpaddsetcd, Vpaddsetsd, Vpandd, Vpandnd, Vpandnq, Vpandq, Vpblendmd,
+            Vpblendmq, Vpbroadcastd, Vpbroadcastq, Vpcmpd, Vpcmpeqd, Vpcmpgtd, Vpcmpltd,
+            Vpcmpud, Vpermd, Vpermf32x4, Vpgatherdd, Vpgatherdq, Vpmadd231d, Vpmadd233d,
+            Vpmaxsd, Vpmaxud, Vpminsd, Vpminud, Vpmulhd, Vpmulhud, Vpmulld, Vpord,
+            Vporq, Vprefetch0, Vprefetch1, Vprefetch2, Vprefetche0, Vprefetche1,
+            Vprefetche2, Vprefetchenta, Vprefetchnta, Vpsbbd, Vpsbbrd, Vpscatterdd,
+            Vpscatterdq, Vpshufd, Vpslld, Vpsllvd, Vpsrad, Vpsravd, Vpsrld, Vpsrlvd,
+            Vpsubd, Vpsubrd, Vpsubrsetbd, Vpsubsetbd, Vptestmd, Vpxord, Vpxorq,
+            Vrcp23ps, Vrndfxpntpd, Vrndfxpntps, Vrsqrt23ps, Vscaleps, Vscatterdpd,
+            Vscatterdps, Vscatterpf0dps, Vscatterpf0hintdpd, Vscatterpf0hintdps,
+            Vscatterpf1dps, Vsubpd, Vsubps, Vsubrpd, Vsubrps,
+        }
+        several_mnemonics {}
+    }
 }
 
 impl Operation {
     /// Whether it is a conversion of floating-point numbers that writes an MMX register.
     pub(crate) const fn converts_to_mmx(self) -> bool {
         matches!(self, Self::Cvtps2pi | Self::Cvttps2pi | Self::Cvtpd2pi | Self::Cvttpd2pi)
+    }
+
+    /// Whether it is a prefetch of one line by the vector unit.
+    pub(crate) const fn is_vector_prefetch(self) -> bool {
+        matches!(
+            self,
+            Self::Vprefetch0
+                | Self::Vprefetch1
+                | Self::Vprefetch2
+                | Self::Vprefetchnta
+                | Self::Vprefetche0
+                | Self::Vprefetche1
+                | Self::Vprefetche2
+                | Self::Vprefetchenta
+        )
     }
 
     /// Whether nothing behind it begins before all before it is finished: the serialising instructions

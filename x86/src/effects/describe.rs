@@ -258,6 +258,8 @@ pub(super) fn in_file(file: File, n: u8) -> Option<Register> {
         File::X87 => Register::X87(n & 7),
         File::Segment => Register::Segment(n),
         File::Control => Register::Control(n & 15),
-        File::Debug => Register::Debug(n & 15),
+        File::Debug => Register::Debug(n & 7),
+        File::Zmm => Register::Zmm(n & 31),
+        File::Mask => Register::Mask(n & 7),
     })
 }

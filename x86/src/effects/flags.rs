@@ -88,6 +88,10 @@ pub(super) fn of(insn: &Insn) -> Flags {
         O::Cmpxchg8b | O::Cmpxchg16b | O::Arpl | O::Lar | O::Lsl | O::Verr | O::Verw => {
             writes(ZF, NONE)
         }
+        O::Popcnt => writes(ZF, NONE).clearing(flags!(CF | OF | SF | AF | PF)),
+        O::Kortest | O::Tzcnt | O::Tzcnti | O::Lzcnt => {
+            writes(flags!(CF | ZF), NONE).clearing(flags!(OF | SF | AF | PF))
+        }
         O::Cmovcc | O::Setcc | O::Jcc => reads(FlagSet::of_condition(insn.aux)),
         O::Loope | O::Loopne => reads(ZF),
         O::Lahf => reads(flags!(SF | ZF | AF | PF | CF)),

@@ -112,6 +112,7 @@ pub(super) fn describe(d: &mut Description<'_>) -> bool {
         | O::Clflush
         | O::Clevict0
         | O::Clevict1 => d.operand(Access::Cache),
+        op if op.is_vector_prefetch() => d.operand(Access::Cache),
         _ => return false,
     }
     true

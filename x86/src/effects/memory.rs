@@ -42,14 +42,16 @@ pub struct MemoryOperand {
     pub access: Access,
     /// Where the lowest element is, in terms of the registers before the instruction. Each element's
     /// offset wraps at the address size on its own. XLAT adds AL; BT, BTS, BTR and BTC with an index in
-    /// a register add as many elements as the index, a signed number of bits, is away.
+    /// a register add as many elements as the index, a signed number of bits, is away. A gather or scatter
+    /// of the vector unit has an index for each element.
     pub mem: Mem,
     /// Bytes of an element.
     pub bytes: u16,
     /// Number of elements: more than one for what PUSHA, POPA, ENTER, BOUND, IRET and far calls and
-    /// returns access.
+    /// returns access, for streams of elements, and for gathers and scatters, which access some of them.
     pub count: u8,
-    /// The access may not take place: the count of a REP may be zero, the mask of MASKMOVDQU may be.
+    /// The access may not take place: the count of a REP may be zero, the mask of MASKMOVDQU may be,
+    /// and so may that of an instruction of the vector unit.
     pub conditional: bool,
     /// With REP there are as many elements as rCX says, upwards or with DF downwards from here.
     pub repeated: bool,

@@ -21,6 +21,7 @@
 //! string.rs     string instructions and ports
 //! system.rs     control, debug, segment, system and model-specific registers
 //! vector.rs     MMX, 3DNow! and SSE
+//! vpu.rs        the vector unit of Knights Corner
 //! x87.rs        the x87 unit
 //! ```
 
@@ -36,6 +37,7 @@ mod system;
 #[cfg(test)]
 mod tests;
 mod vector;
+mod vpu;
 mod x87;
 
 pub use self::{
@@ -156,6 +158,7 @@ impl Effects {
         let mut effects = Description::new(insn, mode);
         let known = integer::describe(&mut effects)
             || vector::describe(&mut effects)
+            || vpu::describe(&mut effects)
             || x87::describe(&mut effects)
             || stack::describe(&mut effects)
             || string::describe(&mut effects)

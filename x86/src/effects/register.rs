@@ -12,9 +12,9 @@ pub enum Register {
     General(u8),
     /// ES, CS, SS, DS, FS, GS with their hidden parts: 0-5 of [`crate::insn::seg`].
     Segment(u8),
-    /// CR0 to CR15, of which most do not exist.
+    /// CR0 to CR8, of which some do not exist.
     Control(u8),
-    /// DR0 to DR15, of which DR8 and those above do not exist.
+    /// DR0 to DR7.
     Debug(u8),
     /// ST(0) to ST(7) with their tags, by their place on the stack before the instruction: what is
     /// pushed goes to ST(7).
@@ -54,6 +54,11 @@ pub enum Register {
     PerformanceCounters,
     /// Any model-specific register.
     ModelSpecific,
+    /// ZMM0 to ZMM31 of the vector unit, with which the XMM registers have nothing in common. VXCSR is
+    /// [`Register::Mxcsr`].
+    Zmm(u8),
+    /// k0 to k7.
+    Mask(u8),
 }
 
 /// Registers that are one of a kind, from [`SINGLE`] on.
@@ -77,11 +82,13 @@ const SINGLES: [Register; 14] = [
 const GENERAL: u8 = 0;
 const SEGMENT: u8 = 16;
 const CONTROL: u8 = 24;
-const DEBUG: u8 = 40;
-const X87: u8 = 56;
-const MMX: u8 = 64;
-const XMM: u8 = 72;
-const SINGLE: u8 = 88;
+const DEBUG: u8 = CONTROL + 9;
+const X87: u8 = DEBUG + 8;
+const MMX: u8 = X87 + 8;
+const XMM: u8 = MMX + 8;
+const SINGLE: u8 = XMM + 16;
+const ZMM: u8 = SINGLE + SINGLES.len() as u8;
+const MASK: u8 = ZMM + 32;
 
 impl Register {
     /// The general register of an operand number as [`crate::insn::Insn`] has it: AH is RAX.
@@ -96,8 +103,8 @@ impl Register {
         match self {
             Self::General(n) => GENERAL + (n & 15),
             Self::Segment(n) => SEGMENT + (n & 7),
-            Self::Control(n) => CONTROL + (n & 15),
-            Self::Debug(n) => DEBUG + (n & 15),
+            Self::Control(n) => CONTROL + if n < 8 { n } else { 8 },
+            Self::Debug(n) => DEBUG + (n & 7),
             Self::X87(n) => X87 + (n & 7),
             Self::Mmx(n) => MMX + (n & 7),
             Self::Xmm(n) => XMM + (n & 15),
@@ -115,6 +122,8 @@ impl Register {
             Self::TimeStamp => SINGLE + 11,
             Self::PerformanceCounters => SINGLE + 12,
             Self::ModelSpecific => SINGLE + 13,
+            Self::Zmm(n) => ZMM + (n & 31),
+            Self::Mask(n) => MASK + (n & 7),
         }
     }
 
@@ -128,6 +137,8 @@ impl Register {
             X87..MMX => Self::X87(number - X87),
             MMX..XMM => Self::Mmx(number - MMX),
             XMM..SINGLE => Self::Xmm(number - XMM),
+            ZMM..MASK => Self::Zmm(number - ZMM),
+            MASK.. => Self::Mask(number - MASK),
             _ => SINGLES[(number - SINGLE) as usize % SINGLES.len()],
         }
     }
@@ -163,6 +174,8 @@ impl fmt::Display for Register {
             Self::TimeStamp => f.write_str("TSC"),
             Self::PerformanceCounters => f.write_str("PMCs"),
             Self::ModelSpecific => f.write_str("MSRs"),
+            Self::Zmm(n) => write!(f, "ZMM{n}"),
+            Self::Mask(n) => write!(f, "k{n}"),
         }
     }
 }
@@ -301,17 +314,18 @@ mod tests {
         let files = [
             (Register::General as fn(u8) -> Register, 16),
             (Register::Segment, 6),
-            (Register::Control, 16),
-            (Register::Debug, 16),
+            (Register::Control, 9),
+            (Register::Debug, 8),
             (Register::X87, 8),
             (Register::Mmx, 8),
             (Register::Xmm, 16),
         ];
         let of_files = files.iter().flat_map(|&(of, count)| (0..count).map(of));
-        let all: Vec<Register> = of_files.chain(SINGLES).collect();
+        let unit = (0..32).map(Register::Zmm).chain((0..8).map(Register::Mask));
+        let all: Vec<Register> = of_files.chain(SINGLES).chain(unit).collect();
         let set: RegisterSet = all.iter().copied().collect();
         assert_eq!(set.iter().collect::<Vec<_>>(), all);
-        assert_eq!(set.len() as usize, 100);
+        assert_eq!(set.len() as usize, 125);
     }
 
     #[test]

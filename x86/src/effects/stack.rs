@@ -70,6 +70,11 @@ fn transfer(d: &mut Description<'_>) -> bool {
             near_target(d);
             d.may_write(Register::InstructionPointer);
         }
+        O::Jkzd | O::Jknzd => {
+            near_target(d);
+            d.read(Register::Mask(insn.src));
+            d.may_write(Register::InstructionPointer);
+        }
         O::Loop | O::Loope | O::Loopne | O::Jcxz => {
             near_target(d);
             d.may_write(Register::InstructionPointer);

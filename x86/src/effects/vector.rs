@@ -259,6 +259,11 @@ pub(super) fn describe(d: &mut Description<'_>) -> bool {
             for register in xmm(d) {
                 d.may_write(register);
             }
+            // Knights Corner clears their low 128 bits.
+            for n in 0..32 {
+                d.write_part(Register::Zmm(n));
+                d.may_write(Register::Zmm(n));
+            }
             d.write(Register::Mxcsr);
             d.write_all(x87::STATE);
         }

@@ -1,4 +1,4 @@
-//! Near JMP, CALL and RET; Jcc, LOOP, LOOPE, LOOPNE, JCXZ; BOUND.
+//! Near JMP, CALL and RET; Jcc, LOOP, LOOPE, LOOPNE, JCXZ, JKZD, JKNZD; BOUND.
 //!
 //! A target outside the limit of CS (legacy modes) or not canonical (64-bit mode) is #GP(0), raised
 //! before anything has changed.
@@ -145,6 +145,16 @@ fn jump_if_zero<O: Observer, T: Word, C: Word>(
     branch_if::<O, T>(cpu, cx, insn, taken)
 }
 
+/// JKZD, and JKNZD with `WANTED` set: whether any bit of the mask register in `src` is.
+fn jump_by_mask<O: Observer, const WANTED: bool>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    let taken = (cpu.mask(insn.src) != 0) == WANTED;
+    branch_if::<O, u64>(cpu, cx, insn, taken)
+}
+
 /// Pushes the address of the next instruction and goes to `ip`, which has been checked.
 #[inline(always)]
 fn call_to<O: Observer, T: Word, S: Word>(
@@ -212,7 +222,7 @@ fn last(insn: Insn) -> Option<Lowered> {
 
 /// Enters the static target, if there is one, and the operand size.
 fn static_operand(i: &Instruction, insn: &mut Insn) -> bool {
-    insn.size = match i.op0_kind() {
+    insn.size = match i.op_kind(i.op_count().saturating_sub(1)) {
         OpKind::NearBranch16 => Size::B2,
         OpKind::NearBranch32 => Size::B4,
         OpKind::NearBranch64 => Size::B8,
@@ -297,6 +307,13 @@ pub(super) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Low
                 return None;
             }
         }
+        // The decoder has them in 64-bit mode alone.
+        Operation::Jkzd | Operation::Jknzd => {
+            insn.src = l.reg(i.op0_register());
+            if !static_operand(i, &mut insn) {
+                return None;
+            }
+        }
         Operation::Bound => {
             operands(l, i, &mut insn);
             return next(insn);
@@ -332,6 +349,8 @@ pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
         (Operation::Loope, _) => loop_handler::<O, WHILE_EQUAL>(insn),
         (Operation::Loopne, _) => loop_handler::<O, WHILE_NOT_EQUAL>(insn),
         (Operation::Jcxz, _) => zero_handler(insn),
+        (Operation::Jkzd, _) => jump_by_mask::<O, false>,
+        (Operation::Jknzd, _) => jump_by_mask::<O, true>,
         (Operation::Bound, _) if insn.size == Size::B2 => bound::<O, u16>,
         (Operation::Bound, _) => bound::<O, u32>,
         _ => return None,

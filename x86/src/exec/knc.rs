@@ -17,7 +17,11 @@ use crate::{
     observe::{Cx, Observer},
     operation::Operation,
     stop::Exec,
+    vector,
 };
+
+/// In [`Insn::aux`] of CLEVICT: it has an MVEX prefix, and with that the exceptions of the vector unit.
+const MVEX: u8 = 1;
 
 /// Decodes SPFLT and DELAY in 16- and 32-bit code, for which the decoder has no row. `bytes` begin
 /// with the instruction, at `ip`.
@@ -61,6 +65,7 @@ pub(super) fn lower(l: &Lowering, i: &Instruction, insn: Insn) -> Option<Lowered
         | Code::VEX_KNC_Delay_r64 => {}
         // No cache is modelled here, and an eviction never faults: the operand is not looked at.
         Code::VEX_KNC_Clevict0_m8 | Code::VEX_KNC_Clevict1_m8 => return next(insn),
+        Code::MVEX_Clevict0_m | Code::MVEX_Clevict1_m => return next(Insn { aux: MVEX, ..insn }),
         // The decoder knows the same mnemonics with other prefixes.
         _ => return None,
     }
@@ -108,6 +113,7 @@ fn delay<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, insn: &Insn) -> Exec<()>
     Ok(())
 }
 
-fn evict<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
-    cpu.require(cpu.selectors_are_protected())
+fn evict<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    cpu.require(cpu.selectors_are_protected())?;
+    if insn.aux == MVEX { vector::ready(cpu) } else { Ok(()) }
 }

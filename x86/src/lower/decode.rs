@@ -24,7 +24,7 @@ fn options(features: &Features) -> u32 {
         EncodingRules::Amd64 => DecoderOptions::AMD,
         EncodingRules::Intel64 => 0,
     };
-    let knc = if features.knc { DecoderOptions::KNC } else { 0 };
+    let knc = if features.knc || features.vpu { DecoderOptions::KNC } else { 0 };
     DECODING | encodings | knc
 }
 

@@ -6,7 +6,9 @@
 
 mod decode;
 
-use iced_x86::{Code, CpuidFeature, Instruction, MemorySize, Mnemonic, OpKind, Register};
+use iced_x86::{
+    Code, CpuidFeature, EncodingKind, Instruction, MemorySize, Mnemonic, OpKind, Register,
+};
 
 use self::decode::{Decoded, MAX_LENGTH, decode};
 
@@ -22,7 +24,7 @@ use crate::{
     operation::{Family, Operation},
     simd,
     timing::CycleCosts,
-    watch, x87,
+    vector, watch, x87,
 };
 
 /// How a lowered instruction leaves its block.
@@ -135,6 +137,8 @@ impl Lowering {
             r if r.is_segment_register() => File::Segment,
             r if r.is_cr() => File::Control,
             r if r.is_dr() => File::Debug,
+            r if r.is_zmm() => File::Zmm,
+            r if r.is_k() => File::Mask,
             _ => File::None,
         }
     }
@@ -162,7 +166,8 @@ impl Lowering {
                 Register::RIP | Register::EIP => BLOCK_BASE,
                 other => self.reg(other),
             },
-            index: if index == Register::None { ZERO } else { self.reg(index) },
+            // A vector of indices is not part of the address that all elements have in common.
+            index: if index.is_gpr() { self.reg(index) } else { ZERO },
             scale: i.memory_index_scale().trailing_zeros() as u8,
             seg: self.segment(self.memory_segment(i)),
             mask,
@@ -283,6 +288,8 @@ fn supported(features: &Features, i: &Instruction) -> bool {
         Mnemonic::Endbr32 | Mnemonic::Endbr64 | Mnemonic::Rdsspd | Mnemonic::Rdsspq => {
             return features.hint_nop;
         }
+        // What is SSE's register elsewhere is the vector unit's here.
+        Mnemonic::Ldmxcsr | Mnemonic::Stmxcsr if features.vpu => return true,
         // 0F 0D is the 3DNow! prefetch group: memory operands only.
         Mnemonic::Reservednop => {
             let prefetch = matches!(
@@ -310,7 +317,13 @@ fn supported(features: &Features, i: &Instruction) -> bool {
         CpuidFeature::PAUSE => features.pause,
         CpuidFeature::MULTIBYTENOP => features.nopl,
         CpuidFeature::CMOV => features.cmov,
-        CpuidFeature::KNC => features.knc,
+        CpuidFeature::KNC => match i.mnemonic() {
+            Mnemonic::Spflt | Mnemonic::Delay => features.knc,
+            Mnemonic::Clevict0 | Mnemonic::Clevict1 => {
+                features.knc && (features.vpu || !is_mvex(i))
+            }
+            _ => features.vpu,
+        },
         CpuidFeature::TSC => features.tsc,
         CpuidFeature::MSR => features.msr,
         CpuidFeature::RDPMC => features.rdpmc,
@@ -330,6 +343,11 @@ fn supported(features: &Features, i: &Instruction) -> bool {
         CpuidFeature::SSE3 => features.sse3,
         _ => false,
     })
+}
+
+/// Whether an instruction has the prefix of the vector unit's instructions.
+fn is_mvex(i: &Instruction) -> bool {
+    i.encoding() == EncodingKind::MVEX
 }
 
 fn uses_mmx(i: &Instruction) -> bool {
@@ -352,6 +370,7 @@ pub(crate) fn lower_one(l: &Lowering, i: &Instruction) -> Lowered {
             Family::General => exec::lower(l, i, insn),
             Family::X87 => x87::lower(l, i, insn),
             Family::Simd => simd::lower(l, i, insn),
+            Family::Vector => vector::lower(l, i, insn),
         };
         if let Some(lowered) = lowered {
             return lowered;

@@ -5,10 +5,12 @@ use super::operand::{File, Mm, Xmm, aligned};
 use crate::{
     control_registers::{cr0, efer},
     cpu::Cpu,
+    features::Features,
     insn::{Handler, Insn, Size},
     observe::{Cx, Observer},
     operation::Operation,
     stop::{Exec, Stop},
+    vector::{DUE, VXCSR_MASK, requires_due},
     x87::FXSAVE_SIZE,
 };
 
@@ -19,23 +21,40 @@ const MXCSR: usize = 24;
 /// Place of the mask of MXCSR's bits.
 const MXCSR_MASK: usize = 28;
 
-/// The bits of MXCSR that exist: DAZ came with SSE2.
+/// The bits of MXCSR that exist: DAZ came with SSE2, DUE with the vector unit, which has them both.
 fn mxcsr_mask(cpu: &Cpu) -> u32 {
-    if cpu.features.sse2 { 0xffff } else { 0xffbf }
+    match cpu.features {
+        Features { vpu: true, .. } => VXCSR_MASK,
+        Features { sse2: true, .. } => 0xffff,
+        _ => 0xffbf,
+    }
+}
+
+/// #GP(0) unless MXCSR can have the value.
+fn check_mxcsr(cpu: &Cpu, value: u32) -> Exec<()> {
+    let lacks_due = requires_due(&cpu.features) && value & DUE == 0;
+    if lacks_due || value & !mxcsr_mask(cpu) != 0 { Err(Stop::GP0) } else { Ok(()) }
+}
+
+/// What LDMXCSR and STMXCSR need: those of SSE what its other instructions do, those of the vector unit that
+/// CR0.TS is clear.
+fn mxcsr_ready<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>) -> Exec<()> {
+    if cpu.features.sse {
+        return Xmm::ready(cpu, cx);
+    }
+    if cpu.cr0 & cr0::TS != 0 { Err(Stop::NM) } else { Ok(()) }
 }
 
 fn ldmxcsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    Xmm::ready(cpu, cx)?;
+    mxcsr_ready(cpu, cx)?;
     let value: u32 = cpu.load_mem(cx, &insn.mem)?;
-    if value & !mxcsr_mask(cpu) != 0 {
-        return Err(Stop::GP0);
-    }
+    check_mxcsr(cpu, value)?;
     cpu.simd.mxcsr = value;
     Ok(())
 }
 
 fn stmxcsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    Xmm::ready(cpu, cx)?;
+    mxcsr_ready(cpu, cx)?;
     cpu.store_mem(cx, &insn.mem, cpu.simd.mxcsr)
 }
 
@@ -64,6 +83,16 @@ fn xmm_count(cpu: &Cpu) -> usize {
     }
 }
 
+/// Whether MXCSR goes into the area.
+fn has_mxcsr(cpu: &Cpu) -> bool {
+    cpu.features.sse || cpu.features.vpu
+}
+
+/// Whether FXRSTOR loads zeros where others load XMM registers: so it was measured on a card.
+fn clears_zmm(cpu: &Cpu) -> bool {
+    cpu.features.vpu && !cpu.features.sse
+}
+
 /// The end of the XMM registers in the area. What comes behind is the program's.
 fn area_end(cpu: &Cpu) -> usize {
     FXSAVE_SIZE + 16 * xmm_count(cpu)
@@ -86,7 +115,7 @@ fn fxsave<O: Observer, const WIDE: bool>(
     let end = area_end(cpu);
     let mut area = [0; AREA];
     area[..FXSAVE_SIZE].copy_from_slice(&cpu.fpu.fxsave(WIDE, cpu.features.fxsave_pointers));
-    if cpu.features.sse {
+    if has_mxcsr(cpu) {
         area[MXCSR..MXCSR + 4].copy_from_slice(&cpu.simd.mxcsr.to_le_bytes());
         area[MXCSR_MASK..MXCSR_MASK + 4].copy_from_slice(&mxcsr_mask(cpu).to_le_bytes());
     }
@@ -108,10 +137,8 @@ fn fxrstor<O: Observer, const WIDE: bool>(
     cpu.load_bytes(cx, linear, &mut area)?;
     let [a, b, c, d] = [area[MXCSR], area[MXCSR + 1], area[MXCSR + 2], area[MXCSR + 3]];
     let mxcsr = u32::from_le_bytes([a, b, c, d]);
-    if cpu.features.sse {
-        if mxcsr & !mxcsr_mask(cpu) != 0 {
-            return Err(Stop::GP0);
-        }
+    if has_mxcsr(cpu) {
+        check_mxcsr(cpu, mxcsr)?;
         cpu.simd.mxcsr = mxcsr;
     }
     let (image, _) = area.split_first_chunk::<FXSAVE_SIZE>().ok_or(Stop::GP0)?;
@@ -119,6 +146,12 @@ fn fxrstor<O: Observer, const WIDE: bool>(
     let registers = area[FXSAVE_SIZE..area_end(cpu)].as_chunks::<16>().0;
     for (xmm, slot) in cpu.simd.xmm.iter_mut().zip(registers) {
         *xmm = u128::from_le_bytes(*slot);
+    }
+    if clears_zmm(cpu) {
+        // The low 128 bits, in the place of XMM registers that were not saved.
+        for zmm in &mut cpu.vector.zmm {
+            zmm[..4].fill(0);
+        }
     }
     Ok(())
 }

@@ -1,6 +1,13 @@
 //! The registers of the vector unit, and how an owner reads and sets them.
 
-use crate::cpu::Cpu;
+use super::{element::Lanes, mvex::Mvex};
+use crate::{
+    control_registers::cr0,
+    cpu::Cpu,
+    features::Features,
+    insn::Insn,
+    stop::{Exec, Stop},
+};
 
 /// The disable-unmasked-exceptions bit of VXCSR (DUE, bit 21). While it is set the unit raises no exception,
 /// whatever the masks say, and its flags tell alone. The coprocessor's kernel runs with it set, and an
@@ -32,6 +39,16 @@ impl Default for Vector {
     fn default() -> Self {
         Self { zmm: [[0; 16]; 32], k: [0; 8] }
     }
+}
+
+/// Element `n` of 64 bits.
+pub(super) fn quadword(value: &Zmm, n: usize) -> u64 {
+    u64::from(value[2 * n]) | u64::from(value[2 * n + 1]) << 32
+}
+
+/// The register with these elements of 64 bits.
+pub(super) fn of_quadwords(elements: [u64; 8]) -> Zmm {
+    std::array::from_fn(|n| (elements[n / 2] >> (32 * (n % 2))) as u32)
 }
 
 impl Cpu {
@@ -80,10 +97,52 @@ impl Cpu {
     }
 }
 
+/// What an instruction of the unit needs before it looks at its operands: #NM while CR0.TS is set; and with
+/// DUE clear, which no program can do on a part without SSE, #GP(0).
+pub(crate) fn ready(cpu: &Cpu) -> Exec<()> {
+    if cpu.cr0 & cr0::TS != 0 {
+        return Err(Stop::NM);
+    }
+    if requires_due(&cpu.features) && cpu.vxcsr() & DUE == 0 {
+        return Err(Stop::GP0);
+    }
+    Ok(())
+}
+
+/// Whether VXCSR has to have DUE set. Where it is SSE's register as well it may have what SSE needs.
+pub(crate) fn requires_due(features: &Features) -> bool {
+    features.vpu && !features.sse
+}
+
+/// The lanes that an instruction works on: those whose bits of its mask register are set.
+pub(super) fn active(cpu: &Cpu, insn: &Insn) -> u16 {
+    let lanes = match insn.op.lanes() {
+        Lanes::Eight => 0x00ff,
+        Lanes::Sixteen => 0xffff,
+    };
+    match Mvex::of(insn).mask() {
+        0 => lanes,
+        n => cpu.mask(n) & lanes,
+    }
+}
+
+/// Writes the lanes of register `n` that are active, of 64 bits where the operation has eight.
+pub(super) fn write(cpu: &mut Cpu, n: u8, lanes: Lanes, active: u16, value: &Zmm) {
+    let width = match lanes {
+        Lanes::Eight => 2,
+        Lanes::Sixteen => 1,
+    };
+    let register = &mut cpu.vector.zmm[usize::from(n & 31)];
+    for (at, (old, &new)) in register.iter_mut().zip(value).enumerate() {
+        if active >> (at / width) & 1 != 0 {
+            *old = new;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::features::Features;
 
     /// A part with the vector unit and no SSE.
     const PART: Features = Features { vpu: true, long_mode: true, ..Features::I486 };

@@ -74,11 +74,16 @@ const fn touches(op: Operation) -> bool {
 
 const fn hint(op: Operation) -> Option<Hint> {
     Some(match op {
-        Operation::Prefetch | Operation::Prefetcht0 => Hint::T0,
-        Operation::Prefetcht1 => Hint::T1,
-        Operation::Prefetcht2 => Hint::T2,
-        Operation::Prefetchnta => Hint::Nta,
-        Operation::Prefetchw | Operation::Prefetchwt1 => Hint::Write,
+        Operation::Prefetch | Operation::Prefetcht0 | Operation::Vprefetch0 => Hint::T0,
+        Operation::Prefetcht1 | Operation::Vprefetch1 => Hint::T1,
+        Operation::Prefetcht2 | Operation::Vprefetch2 => Hint::T2,
+        Operation::Prefetchnta | Operation::Vprefetchnta => Hint::Nta,
+        Operation::Prefetchw
+        | Operation::Prefetchwt1
+        | Operation::Vprefetche0
+        | Operation::Vprefetche1
+        | Operation::Vprefetche2
+        | Operation::Vprefetchenta => Hint::Write,
         _ => return None,
     })
 }
@@ -179,7 +184,9 @@ static TRANSFER_KINDS: [[Option<TransferKind>; 2]; Operation::ALL.len()] = {
 const fn transfer_of(op: Operation, names: bool) -> Option<TransferKind> {
     use Operation as O;
     Some(match op {
-        O::Jcc | O::Jcxz | O::Loop | O::Loope | O::Loopne => TransferKind::Conditional,
+        O::Jcc | O::Jcxz | O::Jkzd | O::Jknzd | O::Loop | O::Loope | O::Loopne => {
+            TransferKind::Conditional
+        }
         O::Jmp if names => TransferKind::Jump,
         O::Jmp => TransferKind::IndirectJump,
         O::Call if names => TransferKind::Call,

@@ -74,6 +74,9 @@ const MMX: &str =
 const IMAGE: &str = "FXSAVE stores the x87 and XMM registers and the status word (SDM volume 2, \
     \"FXSAVE\"); the oracle lists no register.";
 
+const COUNTS: &str =
+    "XED says that they are cleared, in its definition of the instructions of Knights Corner.";
+
 const ALL_GENERAL: &[&str] = &[
     "RAX", "RCX", "RDX", "RBX", "RSP", "RBP", "RSI", "RDI", "R8", "R9", "R10", "R11", "R12", "R13",
     "R14", "R15",
@@ -94,6 +97,8 @@ const CODES: &[&str] = &["C0", "C1", "C2", "C3"];
 /// All differences.
 #[rustfmt::skip]
 pub(super) const KNOWN: &[Known] = &[
+    known(&[Lzcnt, Tzcnt, Tzcnti], FlagsCleared, &["PF", "AF", "SF", "OF"], &[], COUNTS),
+    known(&[Lzcnt, Tzcnt, Tzcnti], FlagsUndefined, &[], &["PF", "AF", "SF", "OF"], COUNTS),
     known(&[Xor, Sub], Read, ALL_GENERAL, &[], IDIOM).when(of_itself),
     known(&[Xor, Sub], FlagsWritten, &["CF", "PF", "AF", "ZF", "SF", "OF"], &[], IDIOM).when(of_itself),
     known(&[Xor, Sub], FlagsCleared, &[], &["CF", "AF", "SF", "OF"], IDIOM).when(of_itself),

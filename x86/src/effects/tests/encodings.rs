@@ -92,6 +92,55 @@ pub(super) fn all(thinned: bool, mut visit: impl FnMut(&[u8])) {
     }
 }
 
+/// Calls `visit` with encodings of the vector unit: every opcode of every map, with each prefix and W that it may
+/// have, with some operands and all that MVEX says beside them at random.
+pub(super) fn of_vector_unit(mut visit: impl FnMut(&[u8])) {
+    let mut random = Random::new(0x0bad_cafe_5eed_1234);
+    for opcode in 0..=0xff {
+        for map in 1..=3u8 {
+            for pp in 0..4u8 {
+                for wide in [0, 0x80] {
+                    for n in 0..64 {
+                        let [r, vvvv, last, modrm, sib, ..] = random.next().to_le_bytes();
+                        // Many operands in registers, and many with an index, without which there is no
+                        // gather; a mask, swizzle or conversion for most; the unused vvvv is all ones.
+                        let (modrm, unused) = match n {
+                            48.. => (modrm & 0x80 | (n & 7) << 3 | 4, true),
+                            _ if n & 1 == 0 => (modrm | 0xc0, n & 2 == 0),
+                            _ => (modrm, n & 2 == 0),
+                        };
+                        let vvvv = if unused { 0x78 } else { vvvv & 0x78 };
+                        let last = match n >> 2 & 3 {
+                            0 => last & 0x80 | 8,
+                            1 => last | 8,
+                            2 => last & 7 | 8,
+                            _ => last & 0xf7 | if unused { 8 } else { 0 },
+                        };
+                        let last = if n >= 48 { last & 0x87 | 9 } else { last };
+                        let mut bytes = vec![0x62, r & 0xf0 | map, wide | vvvv | pp, last];
+                        bytes.extend([opcode, modrm, sib]);
+                        bytes.extend(random.pick(&TAILS));
+                        visit(&bytes);
+                    }
+                    for n in 0..32 {
+                        let [r, vvvv, modrm, sib, ..] = random.next().to_le_bytes();
+                        let vvvv = if n < 16 { 0x78 } else { vvvv & 0x38 | 0x40 };
+                        let modrm = if n & 8 == 0 { modrm | 0xc0 } else { modrm & 0xc7 };
+                        let modrm = modrm & 0xc7 | (n & 7) << 3;
+                        // Map 0 is that of the short jumps by mask; there is no mask register above k7.
+                        let map = if opcode & 0xfe == 0x74 { map - 1 } else { map };
+                        let high = if n & 3 == 0 { r & 0xe0 } else { 0xe0 };
+                        let mut bytes = vec![0xc4, high | map, wide | vvvv | pp];
+                        bytes.extend([opcode, modrm, sib]);
+                        bytes.extend(random.pick(&TAILS));
+                        visit(&bytes);
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// An encoding of random prefixes, opcode, operands and immediate.
 pub(super) fn any(random: &mut Random) -> [u8; 15] {
     const LEGACY: [u8; 11] = [0x66, 0x67, 0xf2, 0xf3, 0xf0, 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65];

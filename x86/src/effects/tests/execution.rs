@@ -22,9 +22,12 @@ use crate::{
     operation::Operation as O,
     ram::{Ram, Region},
     softfloat::F80,
+    vector::Zmm,
     x87::{ENV_SIZE_32, EnvFormat},
 };
 
+/// SSE and the vector unit of Knights Corner, which stand side by side.
+const FEATURES: Features = Features { vpu: true, ..Features::K8 };
 const RAM_BYTES: usize = 0x2_0000;
 const CODE: u64 = 0x100;
 /// Exception flags, summary and busy; TOP; condition codes.
@@ -37,6 +40,8 @@ const CODES_IN_STATUS: u16 = 0x4700;
 struct State {
     general: [u64; 16],
     xmm: [u128; 16],
+    zmm: [Zmm; 32],
+    masks: [u16; 8],
     mxcsr: u32,
     /// Counted from the first and not from the top.
     x87: [F80; 8],
@@ -62,6 +67,8 @@ impl State {
             xmm: std::array::from_fn(|_| {
                 u128::from(random.next()) << 64 | u128::from(random.next())
             }),
+            zmm: std::array::from_fn(|_| random_elements(random)),
+            masks: std::array::from_fn(|_| random.next() as u16),
             mxcsr: 0x1f80 | random.next() as u32 & 0x603f,
             x87: std::array::from_fn(|_| {
                 F80::new(0x3ff0 + (random.next() & 31) as u16, random.next() | 1 << 63)
@@ -69,8 +76,10 @@ impl State {
             environment: [0; ENV_SIZE_32],
             rflags: 2 | random.next() & (FlagSet::ARITHMETIC.rflags() | FlagSet::DF.rflags()),
         };
+        // What the vector unit accesses has to be aligned.
+        let aligned = if random.next() & 0x100 == 0 { !0x3f } else { !0 };
         for register in &mut state.general[..count] {
-            *register = 0x1000 + (random.next() & 0xfff);
+            *register = 0x1000 + (random.next() & 0xfff & aligned);
         }
         state.set_word(0, 0x7f | random.next() as u16 & 0xf00);
         // ST(7) is empty, so that something can be pushed.
@@ -91,6 +100,16 @@ impl State {
             }
             if !inputs.contains(Register::Xmm(n)) {
                 state.xmm[usize::from(n)] = other.xmm[usize::from(n)];
+            }
+        }
+        for n in 0..32 {
+            if !inputs.contains(Register::Zmm(n)) {
+                state.zmm[usize::from(n)] = other.zmm[usize::from(n)];
+            }
+        }
+        for n in 0..8 {
+            if !inputs.contains(Register::Mask(n)) {
+                state.masks[usize::from(n)] = other.masks[usize::from(n)];
             }
         }
         let entries = self.physical(inputs);
@@ -137,6 +156,14 @@ impl State {
             look(written(Register::General(n)), same, Register::General(n).to_string());
             look(written(Register::Xmm(n)), self.xmm[at] == before.xmm[at], format!("XMM{n}"));
         }
+        for n in 0..32u8 {
+            let at = usize::from(n);
+            look(written(Register::Zmm(n)), self.zmm[at] == before.zmm[at], format!("ZMM{n}"));
+        }
+        for n in 0..8u8 {
+            let at = usize::from(n);
+            look(written(Register::Mask(n)), self.masks[at] == before.masks[at], format!("k{n}"));
+        }
         for (n, written) in before.physical(effects.written).into_iter().enumerate() {
             look(written, self.x87[n] == before.x87[n], format!("x87 register {n}"));
         }
@@ -180,6 +207,16 @@ impl State {
                 defined.xmm[usize::from(n)] = 0;
             }
         }
+        for n in 0..32u8 {
+            if !effects.written.contains(Register::Zmm(n)) {
+                defined.zmm[usize::from(n)] = [0; 16];
+            }
+        }
+        for n in 0..8u8 {
+            if !effects.written.contains(Register::Mask(n)) {
+                defined.masks[usize::from(n)] = 0;
+            }
+        }
         for (n, written) in before.physical(effects.written).into_iter().enumerate() {
             if !written {
                 defined.x87[n] = F80::ZERO;
@@ -199,6 +236,20 @@ impl State {
     }
 }
 
+/// Elements that are numbers of all kinds, and small integers, which as indices stay inside of memory.
+fn random_elements(random: &mut Random) -> Zmm {
+    let small = random.next() & 0x30 == 0;
+    std::array::from_fn(|_| {
+        let bits = random.next();
+        match bits & 7 {
+            _ if small => bits as u32 & 0xffc,
+            0 => bits as u32 & 0x807f_ffff,
+            1 => bits as u32 | 0x7f80_0000,
+            _ => bits as u32 & 0x83ff_ffff | 0x3c00_0000,
+        }
+    })
+}
+
 /// A processor with some RAM, paging and privileges out of the way.
 struct Machine {
     cpu: Cpu,
@@ -214,7 +265,7 @@ impl Machine {
         #[allow(unsafe_code, reason = "the only way to make a Ram")]
         // SAFETY: the vector lives beside the `Ram`, keeps its buffer, and nothing else accesses it.
         let ram = unsafe { Ram::new(&[region]) };
-        let mut cpu = Cpu::new(Features::K8);
+        let mut cpu = Cpu::new(FEATURES);
         let (size, protected, efer) = match code {
             CodeSize::Bits16 => (0, 0, 0),
             CodeSize::Bits32 => (Segment::BIG, 1, 0),
@@ -239,6 +290,8 @@ impl Machine {
         }
         self.cpu.simd.xmm = state.xmm;
         self.cpu.simd.mxcsr = state.mxcsr;
+        self.cpu.vector.zmm = state.zmm;
+        self.cpu.vector.k = state.masks;
         self.cpu.fpu.st = state.x87;
         self.cpu.fpu.set_environment(EnvFormat::Protected32, &state.environment);
         self.cpu.set_rflags(state.rflags);
@@ -250,6 +303,8 @@ impl Machine {
         State {
             general: std::array::from_fn(|n| self.cpu.gpr(n as u8)),
             xmm: self.cpu.simd.xmm,
+            zmm: self.cpu.vector.zmm,
+            masks: self.cpu.vector.k,
             mxcsr: self.cpu.simd.mxcsr,
             x87: self.cpu.fpu.st,
             environment: self.cpu.fpu.environment(EnvFormat::Protected32),
@@ -328,9 +383,9 @@ fn nothing_else_changes_or_matters() {
     let mut executed = 0;
     let mut wrong = std::collections::BTreeMap::new();
     for code in CODES {
-        let l = lowering(Features::K8, code);
+        let l = lowering(FEATURES, code);
         let mut machine = Machine::new(code);
-        encodings::all(true, |bytes| {
+        let mut check = |bytes: &[u8]| {
             let Some((i, insn)) = lower_bytes(&l, bytes) else { return };
             let effects = insn.effects(Mode::new(code));
             if !is_simple(&insn, &effects) {
@@ -359,7 +414,11 @@ fn nothing_else_changes_or_matters() {
             if memory != memory_again {
                 note("depends on something else", vec!["in memory".into()]);
             }
-        });
+        };
+        encodings::all(true, &mut check);
+        if code == CodeSize::Bits64 {
+            encodings::of_vector_unit(&mut check);
+        }
     }
     let wrong: Vec<String> = wrong.into_values().collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -31,6 +31,7 @@ fn instruction_sets() -> [Features; 4] {
         cmov: false,
         pause: false,
         knc: true,
+        vpu: true,
         encodings: EncodingRules::Intel64,
         ..Features::K8
     };
