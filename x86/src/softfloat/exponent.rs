@@ -125,7 +125,8 @@ fn significand<const E: u32, const F: u32>(
         Interval::HalfToOne => true,
         Interval::ThreeQuartersToThreeHalves => fraction >> (F - 1) != 0,
     };
-    sign | one - (u64::from(halves) << F) | fraction
+    let power = one - (u64::from(halves) << F);
+    sign | power | fraction
 }
 
 #[cfg(test)]

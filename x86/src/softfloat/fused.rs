@@ -147,9 +147,11 @@ mod tests {
                 _ => (raw >> 40) % max,
             };
             let bits = self.next() & ((1 << fraction) - 1);
+            let place = (choice >> 8) % u64::from(fraction);
+            let run = (1 << place) - 1;
             let bits = match choice >> 3 & 3 {
-                0 => bits & !((1 << (choice >> 8) % u64::from(fraction)) - 1),
-                1 => bits | ((1 << (choice >> 8) % u64::from(fraction)) - 1),
+                0 => bits & !run,
+                1 => bits | run,
                 _ => bits,
             };
             (self.next() >> 63) << (exponent + fraction) | exp << fraction | bits

@@ -77,7 +77,7 @@ impl Compute for CompareInteger {
 }
 
 /// EQ, LT, LE, never, and from 4 on their opposites.
-fn integer_predicate<T: Ord>(a: T, b: T, code: u8) -> bool {
+fn integer_predicate<T: Ord + Copy>(a: T, b: T, code: u8) -> bool {
     let holds = match code & 3 {
         0 => a == b,
         1 => a < b,

@@ -1,9 +1,9 @@
 //! Conversions: between single precision and fixed-point numbers (VCVTFXPNT), to a multiple of a power of two
 //! (VRNDFXPNT), and between single precision, double precision and 32-bit integers.
 //!
-//! The immediate has the rounding mode in bits 1:0, for which bit 2 takes that of the encoding or of VXCSR,
-//! and in bits 6:4 a code for the number of fraction bits. To an integer a number is multiplied by their power
-//! of two before it is rounded, and saturated; the other way it is divided.
+//! The immediate has the rounding mode in bits 1:0, for which bit 2 takes that of VXCSR, and in bits 6:4 a code
+//! for the number of fraction bits. To an integer a number is multiplied by their power of two before it is
+//! rounded, and saturated; the other way it is divided.
 
 use std::ops::RangeInclusive;
 
@@ -35,7 +35,7 @@ const fn fraction_bits(immediate: u8) -> u8 {
     FRACTION_BITS[(immediate >> 4 & 7) as usize]
 }
 
-/// The rounding that an immediate asks for.
+/// The rounding that an immediate asks for, `current` that of VXCSR.
 fn rounding(immediate: u8, current: Rounding) -> Rounding {
     if immediate & 4 != 0 { current } else { Rounding::from_rc(u32::from(immediate)) }
 }

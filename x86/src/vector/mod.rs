@@ -46,3 +46,6 @@ fn set_flags(cpu: &mut Cpu, carry: bool, zero: bool) {
     let zero = if zero { ZF } else { 0 };
     cpu.flags.set_rflags(carry | zero);
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,7 +41,7 @@ impl Compute for Permute {
         let result = std::array::from_fn(|n| match insn.op {
             O::Vpshufd => b[n & !3 | chosen(n & 3)],
             O::Vpermd => b[(a[n] & 15) as usize],
-            O::Vpermf32x4 => b[4 * chosen(n / 4) | n & 3],
+            O::Vpermf32x4 => b[4 * chosen(n / 4) + n % 4],
             // The last operand below the second, shifted right by elements.
             _ => match n + (control & 15) {
                 at @ 0..16 => b[at],

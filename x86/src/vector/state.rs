@@ -27,18 +27,12 @@ pub type Zmm = [u32; 16];
 
 /// The registers of the vector unit of one hardware thread but for VXCSR, which is MXCSR
 /// ([`crate::simd::Simd::mxcsr`]). All zero after reset.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vector {
     /// ZMM0-ZMM31.
     pub zmm: [Zmm; 32],
     /// k0-k7: bit n for element n. Those of 64-bit elements have bits 7:0.
     pub k: [u16; 8],
-}
-
-impl Default for Vector {
-    fn default() -> Self {
-        Self { zmm: [[0; 16]; 32], k: [0; 8] }
-    }
 }
 
 /// Element `n` of 64 bits.

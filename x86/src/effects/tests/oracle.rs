@@ -187,14 +187,14 @@ fn ours(operand: &MemoryOperand) -> impl Iterator<Item = Accessed> {
 
 /// The first access of an instruction of the vector unit as the oracle has it, which does not know that a mask may
 /// keep an operand from being read, or a stream from being stored, nor how many elements there are.
-fn as_named(access: Accessed, insn: &Insn) -> Accessed {
+fn as_named(mut access: Accessed, insn: &Insn) -> Accessed {
     let packs = format!("{:?}", insn.op).starts_with("Vpackstore");
-    let how = match access.how {
+    access.how = match access.how {
         "may read" => "read",
         "may write" if packs => "write",
         how => how,
     };
-    Accessed { how, ..access }
+    access
 }
 
 /// A difference: in what, what only the effects have, and what only the oracle has.
