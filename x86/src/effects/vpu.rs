@@ -170,8 +170,8 @@ fn memory(d: &mut Description<'_>, op: O, masked: bool) {
     });
 }
 
-/// What a conversion on the way from or to memory has to do with VXCSR: binary16 has signalling NaNs, and what
-/// goes to memory is rounded.
+/// What a conversion on the way from or to memory has to do with VXCSR: binary16 has signalling NaNs, and
+/// what goes to memory is rounded.
 fn conversion(d: &mut Description<'_>) {
     let insn = d.insn;
     let code = Mvex::of(insn).code();

@@ -1,9 +1,10 @@
 //! Reciprocal, reciprocal square root, power of two and binary logarithm: VRCP23PS, VRSQRT23PS, VEXP223PS,
 //! VLOG2PS.
 //!
-//! What the hardware's tables give is not published beyond the bounds of the error: 0.912, 0.775 and 0.99 units
-//! in the last place, and 2^-23. Here each is computed in more than single precision and rounded to nearest,
-//! which is inside all of these bounds, and exact where the result is; the last bit may differ from a card's.
+//! What the hardware's tables give is not published beyond the bounds of the error: 0.912, 0.775 and 0.99
+//! units in the last place, and 2^-23. Here each is computed in more than single precision and rounded to
+//! nearest, which is inside all of these bounds, and exact where the result is; the last bit may differ from
+//! a card's.
 //!
 //! Denormal operands are taken for zero and tiny results are made zero, whatever VXCSR says, and only invalid
 //! operation and division by zero are flagged.

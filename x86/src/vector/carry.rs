@@ -1,7 +1,7 @@
 //! Addition and subtraction with a mask register for the carries or borrows of the lanes.
 //!
-//! The first source is the destination; the mask register is in vvvv. The lanes that are not active leave both
-//! as they were.
+//! The first source is the destination; the mask register is in vvvv. The lanes that are not active leave
+//! both as they were.
 
 use super::{
     element::Lanes,

@@ -1,9 +1,9 @@
 //! Conversions: between single precision and fixed-point numbers (VCVTFXPNT), to a multiple of a power of two
 //! (VRNDFXPNT), and between single precision, double precision and 32-bit integers.
 //!
-//! The immediate has the rounding mode in bits 1:0, for which bit 2 takes that of VXCSR, and in bits 6:4 a code
-//! for the number of fraction bits. To an integer a number is multiplied by their power of two before it is
-//! rounded, and saturated; the other way it is divided.
+//! The immediate has the rounding mode in bits 1:0, for which bit 2 takes that of VXCSR, and in bits 6:4 a
+//! code for the number of fraction bits. To an integer a number is multiplied by their power of two before it
+//! is rounded, and saturated; the other way it is divided.
 
 use std::ops::RangeInclusive;
 

@@ -205,7 +205,8 @@ fn nan_or<F: Format>(
 }
 
 /// VGMAX and VGMIN: `a` if it relates to `b` as wanted, else `b`. A NaN is not chosen if the other operand is
-/// a number. What is chosen is zero if it is denormal and such numbers are to be taken for zero, or made zero.
+/// a number. What is chosen is zero if it is denormal and such numbers are to be taken for zero, or made
+/// zero.
 fn chosen<F: Format>(
     a: u64,
     b: u64,

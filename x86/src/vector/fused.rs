@@ -1,8 +1,8 @@
 //! Multiplication and addition with one rounding.
 //!
 //! The three digits of a mnemonic say which operands are multiplied and which is added, counted from the
-//! destination: 132 is d * b + a, 213 a * d + b, 231 a * b + d. Of several NaNs the first in this order is the
-//! result. A negated product is -(x * y), whose NaN has the sign that it had.
+//! destination: 132 is d * b + a, 213 a * d + b, 231 a * b + d. Of several NaNs the first in this order is
+//! the result. A negated product is -(x * y), whose NaN has the sign that it had.
 
 use super::{
     element::Lanes,

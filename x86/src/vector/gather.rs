@@ -1,9 +1,9 @@
 //! Gathers and scatters, and their prefetches.
 //!
-//! One execution handles the element of the lowest lane that is active and all others in its line of 64 bytes,
-//! from the lowest lane on, and clears their bits in the mask; software repeats it until the mask is empty. An
-//! element that faults leaves those before it done and their bits clear. That an execution is one line is what
-//! measurements of gathers say; which line, none does.
+//! One execution handles the element of the lowest lane that is active and all others in its line of 64
+//! bytes, from the lowest lane on, and clears their bits in the mask; software repeats it until the mask is
+//! empty. An element that faults leaves those before it done and their bits clear. That an execution is one
+//! line is what measurements of gathers say; which line, none does.
 
 use super::{
     convert::{down, stored_bytes, up},
@@ -136,8 +136,8 @@ fn scatter<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<
     Ok(())
 }
 
-/// VGATHERPF and VSCATTERPF, which access no memory and do not fault: the bits of the lanes that a gather would
-/// have handled are cleared, but not by the hints.
+/// VGATHERPF and VSCATTERPF, which access no memory and do not fault: the bits of the lanes that a gather
+/// would have handled are cleared, but not by the hints.
 fn prefetch<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     use Operation as Op;
     ready(cpu)?;

@@ -74,8 +74,8 @@ pub(crate) fn lower(l: &Lowering, i: &Instruction, mut insn: Insn) -> Option<Low
     Some(Lowered { insn, class: class_of(insn.op), end: End::Next })
 }
 
-/// Whether an instruction on registers asks for a rounding mode that it does not take, or for exceptions to be
-/// suppressed that it does not have. The decoder does not look at all of that.
+/// Whether an instruction on registers asks for a rounding mode that it does not take, or for exceptions to
+/// be suppressed that it does not have. The decoder does not look at all of that.
 fn has_reserved_rounding(i: &Instruction, bytes: &[u8]) -> bool {
     if i.encoding() != EncodingKind::MVEX {
         return false;
@@ -102,7 +102,8 @@ enum StaticModes {
     None,
     /// In its highest bit, whether exceptions are suppressed.
     Suppression,
-    /// That, and in the others the rounding mode, for which conversions with one in the immediate have no use.
+    /// That, and in the others the rounding mode, for which conversions with one in the immediate have no
+    /// use.
     Rounding,
 }
 

@@ -1,9 +1,9 @@
 //! Streams of packed elements: VLOADUNPACKL and VLOADUNPACKH, VPACKSTOREL and VPACKSTOREH.
 //!
-//! In memory there is an element for each lane that is active, one behind the other, in the order of the lanes
-//! and from the operand's address on. The low form transfers those before the next boundary of 64 bytes above
-//! that address, the high form, whose operand is 64 bytes further on, the others: together they transfer a
-//! stream that begins anywhere, and each accesses one line.
+//! In memory there is an element for each lane that is active, one behind the other, in the order of the
+//! lanes and from the operand's address on. The low form transfers those before the next boundary of 64 bytes
+//! above that address, the high form, whose operand is 64 bytes further on, the others: together they
+//! transfer a stream that begins anywhere, and each accesses one line.
 
 use super::{
     convert::{down, stored_bytes, up},

@@ -92,8 +92,8 @@ pub(super) fn all(thinned: bool, mut visit: impl FnMut(&[u8])) {
     }
 }
 
-/// Calls `visit` with encodings of the vector unit: every opcode of every map, with each prefix and W that it may
-/// have, with some operands and all that MVEX says beside them at random.
+/// Calls `visit` with encodings of the vector unit: every opcode of every map, with each prefix and W that it
+/// may have, with some operands and all that MVEX says beside them at random.
 pub(super) fn of_vector_unit(mut visit: impl FnMut(&[u8])) {
     let mut random = Random::new(0x0bad_cafe_5eed_1234);
     for opcode in 0..=0xff {

@@ -185,8 +185,8 @@ fn ours(operand: &MemoryOperand) -> impl Iterator<Item = Accessed> {
     })
 }
 
-/// The first access of an instruction of the vector unit as the oracle has it, which does not know that a mask may
-/// keep an operand from being read, or a stream from being stored, nor how many elements there are.
+/// The first access of an instruction of the vector unit as the oracle has it, which does not know that a
+/// mask may keep an operand from being read, or a stream from being stored, nor how many elements there are.
 fn as_named(mut access: Accessed, insn: &Insn) -> Accessed {
     let packs = format!("{:?}", insn.op).starts_with("Vpackstore");
     access.how = match access.how {

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// An instruction on `zmm1{k1}, k2, zmm3`, of lanes 0 to 3: no carry in and none out, carry in, carry out, both;
-/// lane 4 is not active. What it leaves in these lanes and in k2.
+/// An instruction on `zmm1{k1}, k2, zmm3`, of lanes 0 to 3: no carry in and none out, carry in, carry out,
+/// both; lane 4 is not active. What it leaves in these lanes and in k2.
 fn of(opcode: u8, d: [u32; 5], b: [u32; 5], k2: u16) -> ([u32; 5], u16) {
     let mut m = Machine::new();
     let widened = |five: [u32; 5]| std::array::from_fn(|n| five.get(n).copied().unwrap_or(0));

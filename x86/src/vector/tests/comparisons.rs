@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// The bits of lanes 0 to 3 of an instruction on `k5{k1}, zmm2, zmm3`; lane 4 is not active, and its bit, which
-/// was set, becomes zero.
+/// The bits of lanes 0 to 3 of an instruction on `k5{k1}, zmm2, zmm3`; lane 4 is not active, and its bit,
+/// which was set, becomes zero.
 fn of(code: Mvex, a: [u32; 5], b: [u32; 5]) -> u16 {
     let mut m = Machine::new();
     let widened = |five: [u32; 5]| std::array::from_fn(|n| five.get(n).copied().unwrap_or(0));

@@ -53,8 +53,8 @@ fn short_displacements_count_in_operands() {
     assert_eq!(m.read::<32>(DATA + 0x80), halves[..]);
 }
 
-/// Codes that an instruction has not, rounding where there is none, prefixes, unused fields: #UD. And so is each
-/// instruction outside 64-bit mode and on a part without the unit.
+/// Codes that an instruction has not, rounding where there is none, prefixes, unused fields: #UD. And so is
+/// each instruction outside 64-bit mode and on a part without the unit.
 #[test]
 fn reserved_encodings_are_undefined() {
     let reg = Rm::Zmm(2);

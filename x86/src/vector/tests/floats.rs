@@ -95,8 +95,8 @@ fn vfmadd233ps_takes_two_of_each_group() {
     assert_eq!(m.singles(1), want);
 }
 
-/// 1 + 2^-25 rounds to 1, but up to 1 + 2^-23, by VXCSR or by the encoding. SAE keeps PE clear; a static mode alone
-/// does not.
+/// 1 + 2^-25 rounds to 1, but up to 1 + 2^-23, by VXCSR or by the encoding. SAE keeps PE clear; a static mode
+/// alone does not.
 #[test]
 fn rounding_and_suppression() {
     let up = 2 << 13;
@@ -162,7 +162,8 @@ fn denormals() {
     assert_eq!((m.get(1), m.cpu.vxcsr()), ([0; 16], DUE | DAZ));
 }
 
-/// The first NaN in the order of the operands, whichever is subtracted; its sign stays where a result is negated.
+/// The first NaN in the order of the operands, whichever is subtracted; its sign stays where a result is
+/// negated.
 #[test]
 fn nans() {
     let rows = [(1, 0, 0x5c), (2, 1, 0x6d), (2, 1, 0x50), (1, 0, 0x59)];
@@ -239,8 +240,8 @@ fn parts_of_numbers() {
     assert_eq!(m.singles(1)[..4], [0.375, 0.75, 1.5, 3.0]);
 }
 
-/// A table by hand: -inf keeps the destination (0), negative becomes -0 (2), -0 infinity (4), +0 the largest number
-/// (6), positive -inf (1), infinity a NaN (5).
+/// A table by hand: -inf keeps the destination (0), negative becomes -0 (2), -0 infinity (4), +0 the largest
+/// number (6), positive -inf (1), infinity a NaN (5).
 #[test]
 fn vfixupnan_replaces_by_class() {
     let table = 2 << 3 | 4 << 6 | 6 << 9 | 1 << 12 | 5 << 15 | 7 << 18;

@@ -100,8 +100,8 @@ fn a_fault_leaves_what_is_done() {
     assert_eq!(m.counted, (0, 0, 0));
 }
 
-/// Prefetches clear bits as the access would, but not the hints; they never fault. Group C6h: /0 and /4 the hints,
-/// /1 and /5 those for the first level, /2 and /6 for the second.
+/// Prefetches clear bits as the access would, but not the hints; they never fault. Group C6h: /0 and /4 the
+/// hints, /1 and /5 those for the first level, /2 and /6 for the second.
 #[test]
 fn prefetches() {
     let mut m = Machine::new();

@@ -1,7 +1,7 @@
 //! The instructions of this folder, assembled by hand and executed from bytes.
 //!
-//! Opcodes and prefixes are those of XED's definition of Knights Corner; what instructions have to do is worked
-//! out in each test.
+//! Opcodes and prefixes are those of XED's definition of Knights Corner; what instructions have to do is
+//! worked out in each test.
 
 mod carries;
 mod comparisons;

@@ -13,8 +13,8 @@ fn code((pp, opcode): (u8, u8), disp: i32) -> Mvex {
     Mvex::new(2, pp, 0, opcode, 1, 0, Rm::At(disp))
 }
 
-/// Every place in a line that a stream of doublewords may begin at, with each of many masks: the pair loads what a
-/// loop over the lanes does, and stores it. What each half transfers is before or behind the boundary.
+/// Every place in a line that a stream of doublewords may begin at, with each of many masks: the pair loads
+/// what a loop over the lanes does, and stores it. What each half transfers is before or behind the boundary.
 #[test]
 fn pairs_transfer_a_stream() {
     let mut m = Machine::new();
