@@ -513,6 +513,9 @@ fn add(sum: &mut Facts, more: &Facts) {
     sum.mmx.loads += more.mmx.loads;
     sum.mmx.stores += more.mmx.stores;
     sum.mmx.misaligned += more.mmx.misaligned;
+    sum.vector_loads += more.vector_loads;
+    sum.vector_stores += more.vector_stores;
+    sum.vector_elements += more.vector_elements;
     sum.mmx_saturated += more.mmx_saturated;
     sum.float_cases += more.float_cases;
     sum.x87_denormal_operands += more.x87_denormal_operands;

@@ -29,5 +29,6 @@ mod system_calls;
 mod tasks;
 mod timing;
 mod unwind;
+mod vector_unit;
 mod virtual_interrupts;
 mod watch;
