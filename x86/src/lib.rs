@@ -9,7 +9,7 @@
 //! * [`insn`]: [`insn::Insn`] is the lowered instruction: plain data, no type of the decoder.
 //! * `lower/`: turns decoded instructions into blocks of `Insn`s, the same for all observers.
 //! * `handler.rs`: which handler executes an `Insn` under an observer.
-//! * `exec/`, `simd/`, `x87/`: how each family is lowered, and its handlers.
+//! * `exec/`, `simd/`, `vector/`, `x87/`: how each family is lowered, and its handlers.
 //! * [`cpu`]: [`cpu::Cpu`], the architectural state of one logical processor. Its control registers,
 //!   modes and segment registers: [`control_registers`], [`mode`], [`descriptor`].
 //! * `access.rs`, `tlb.rs`, `paging.rs`: linear memory, from effective address to host memory.
