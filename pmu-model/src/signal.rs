@@ -438,6 +438,14 @@ signals! {
     SsePackedDoubleArith: "sse_packed_double_arith";
     /// One scalar double-precision arithmetic SSE2 instruction retired.
     SseScalarDoubleArith: "sse_scalar_double_arith";
+    /// One instruction of the vector unit retired, those on mask registers included.
+    VpuOp: "vpu_op";
+    /// One element that an instruction of the vector unit worked on.
+    VpuElementActive: "vpu_element_active";
+    /// One line of memory read by the vector unit.
+    LoadVpu: "load_vpu";
+    /// One line of memory written by the vector unit.
+    StoreVpu: "store_vpu";
     /// One MMX instruction executed in the U pipe.
     MmxPipeU: "mmx_pipe_u";
     /// One MMX instruction executed in the V pipe.

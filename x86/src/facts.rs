@@ -377,12 +377,12 @@ impl Counting {
         mmx.misaligned += after.misaligned - before.misaligned;
     }
     pub(crate) fn vector_access(&mut self, loads: u64, stores: u64) {
-        self.rare = true;
+        self.note_rare();
         self.facts.vector_loads += loads;
         self.facts.vector_stores += stores;
     }
     pub(crate) fn vector_elements(&mut self, elements: u32) {
-        self.rare = true;
+        self.note_rare();
         self.facts.vector_elements += u64::from(elements);
     }
     #[inline(always)]

@@ -29,7 +29,7 @@ const K8: &[(&str, Event)] = &[
 const KNC: &[(&str, Event)] = &[
     ("data_read_miss", event(0x03)),
     ("l2_read_miss", event(0x10CB)),
-    ("vpu_instructions", event(0x2016)),
+    ("vpu_stalls", event(0x2005)),
     ("agi_gather", event(0x21)),
     ("reserved", event(0x50)),
 ];

@@ -155,6 +155,10 @@ const INSTRUCTION_SET_SIGNALS: &[Signal] = &[
     SseScalarSingleArith,
     SsePackedDoubleArith,
     SseScalarDoubleArith,
+    VpuOp,
+    VpuElementActive,
+    LoadVpu,
+    StoreVpu,
 ];
 
 /// What occurs on no personality, in no tier, so that zero is its count: the rest of a sum with it counts,

@@ -90,6 +90,10 @@ const INSTRUCTIONS: &[(&str, &[u8], [u8; 8])] = &[
     ("rdtscp", &[0x0F, 0x01, 0xF9], [0, 0, 0, 0, 0, 0, 0, 0]),
     ("monitor", &[0x0F, 0x01, 0xC8], [0, 0, 0, 0, 0, 0, 0, 0]),
     ("popcnt", &[0xF3, 0x0F, 0xB8, 0xC0], [0, 0, 0, 0, 0, 0, 0, 0]),
+    // Not outside 64-bit mode.
+    ("vaddps zmm0, zmm1, zmm2", &[0x62, 0xF1, 0x70, 0x08, 0x58, 0xC2], [0, 0, 0, 0, 0, 0, 0, 0]),
+    // With SSE not before CR4.OSFXSR is set.
+    ("stmxcsr", &[0x0F, 0xAE, 0x18], [0, 0, 0, 0, 0, 0, 0, 1]),
     ("ud2", &[0x0F, 0x0B], [0, 0, 0, 0, 0, 0, 0, 0]),
     // Not on a card; here the machine around it is a PC.
     ("in al, 61h", &[0xE4, 0x61], [1, 1, 1, 1, 1, 1, 1, 1]),

@@ -6,7 +6,7 @@
 //!
 //! Deviations: IN, OUT, INS and OUTS, which a card without a port space does not have, execute,
 //! because the machine around the processor is a PC whose console and devices are reached by
-//! ports. The vector unit is not there.
+//! ports.
 
 use std::borrow::Cow;
 
@@ -39,6 +39,7 @@ pub static KNC: Platform = Platform {
         pause: false,
         nopl: true,
         knc: true,
+        vpu: true,
         // No PGE, and no OSFXSR beside FXSR.
         cr4: cr4::VME | cr4::PVI | cr4::TSD | cr4::DE | cr4::PSE | cr4::PAE | cr4::MCE | cr4::PCE,
         phys_bits: ADDRESS_BITS,

@@ -41,6 +41,8 @@ const DPL: u16 = 3 << 5;
 pub(super) const XSAVE_WORDS: usize = 1024;
 /// MXCSR in an XSAVE area, in words (AMD64 APM volume 2, figure 11-9).
 const MXCSR_WORD: usize = 6;
+/// The bits of MXCSR that every host has. What else a part has there stays with the software CPU.
+const MXCSR_BITS: u32 = 0xffff;
 /// XMM0 in an XSAVE area, in words.
 const XMM_WORD: usize = 40;
 /// XSTATE_BV in an XSAVE area, in words.
@@ -290,7 +292,7 @@ impl State {
             image = own;
         }
         cpu.fpu.set_image(&image);
-        cpu.simd.mxcsr = words[MXCSR_WORD];
+        cpu.simd.mxcsr = cpu.simd.mxcsr & !MXCSR_BITS | words[MXCSR_WORD] & MXCSR_BITS;
         for (xmm, words) in cpu.simd.xmm.iter_mut().zip(words[XMM_WORD..].chunks_exact(4)) {
             *xmm = words.iter().rev().fold(0, |value, &word| value << 32 | u128::from(word));
         }
@@ -305,7 +307,7 @@ impl State {
                 *word = bytes.iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte));
             }
         }
-        words[MXCSR_WORD] = cpu.simd.mxcsr;
+        words[MXCSR_WORD] = cpu.simd.mxcsr & MXCSR_BITS;
         for (words, xmm) in words[XMM_WORD..].chunks_exact_mut(4).zip(cpu.simd.xmm) {
             for (n, word) in words.iter_mut().enumerate() {
                 *word = (xmm >> (32 * n)) as u32;

@@ -287,3 +287,16 @@ fn the_places_in_kvms_structures() {
     assert_eq!((at(24), at(32), at(36), at(40)), (0x1f80, 0x0506_0708, 0x0102_0304, 0xffff));
     assert_eq!((at(160), at(176), at(188), at(512)), (0, 1, 0xf, 3));
 }
+
+/// Bit 21 of MXCSR, DUE of Knights Corner, is in no host's: KVM does not get it, and it stays.
+#[test]
+fn bits_of_mxcsr_that_no_host_has() {
+    let mut cpu = Cpu::new(Features::K8);
+    cpu.simd.mxcsr = 0x0020_1fa0;
+    let mut state = State::default();
+    state.set_from_cpu(&cpu);
+    assert_eq!(state.xsave[24 / 4], 0x1fa0);
+    state.xsave[24 / 4] = 0x5f81;
+    state.to_cpu(&mut cpu);
+    assert_eq!(cpu.simd.mxcsr, 0x0020_5f81);
+}

@@ -51,6 +51,8 @@ pub(super) fn most_per_step(signal: Signal) -> Most {
         | Signal::DebugMatch1
         | Signal::DebugMatch2
         | Signal::DebugMatch3 => Most::Times(256),
+        // The elements of a register.
+        Signal::VpuElementActive => Most::Times(16),
         // An instruction retires, an exception or an interrupt is delivered.
         _ => Most::Times(1),
     }
@@ -188,6 +190,10 @@ pub(crate) fn fact(facts: &mut Facts, signal: Signal) -> Option<&mut u64> {
         Signal::SseScalarSingleArith => facts.of_class(Class::SSE_SCALAR_SINGLE_ARITHMETIC)?,
         Signal::SsePackedDoubleArith => facts.of_class(Class::SSE_PACKED_DOUBLE_ARITHMETIC)?,
         Signal::SseScalarDoubleArith => facts.of_class(Class::SSE_SCALAR_DOUBLE_ARITHMETIC)?,
+        Signal::VpuOp => facts.of_class(Class::VPU)?,
+        Signal::VpuElementActive => &mut facts.vector_elements,
+        Signal::LoadVpu => &mut facts.vector_loads,
+        Signal::StoreVpu => &mut facts.vector_stores,
         Signal::SegLoadEs => &mut facts.seg_loads[usize::from(seg::ES)],
         Signal::SegLoadCs => &mut facts.seg_loads[usize::from(seg::CS)],
         Signal::SegLoadSs => &mut facts.seg_loads[usize::from(seg::SS)],
@@ -257,6 +263,9 @@ mod tests {
             inner: accesses,
             io_accesses: 1,
             mmx: accesses,
+            vector_loads: 1,
+            vector_stores: 1,
+            vector_elements: 1,
             mmx_saturated: 1,
             float_cases: 1,
             x87_denormal_operands: 1,
@@ -316,12 +325,16 @@ mod tests {
             (Class::SSE_SCALAR_SINGLE_ARITHMETIC, "sse_scalar_single_arith"),
             (Class::SSE_PACKED_DOUBLE_ARITHMETIC, "sse_packed_double_arith"),
             (Class::SSE_SCALAR_DOUBLE_ARITHMETIC, "sse_scalar_double_arith"),
+            (Class::VPU, "vpu_op"),
         ] {
             let class = class.0.trailing_zeros() as u16;
             let one = [ClassCount { class, count: 1 }];
             assert_eq!(only(&|observer| observer.retired_classes(&one)), [signal]);
         }
         assert!(only(&|observer| observer.retired_classes(&[])).is_empty());
+        assert_eq!(only(&|observer| observer.vector_access(1, 0)), ["load_vpu"]);
+        assert_eq!(only(&|observer| observer.vector_access(0, 1)), ["store_vpu"]);
+        assert_eq!(only(&|observer| observer.vector_elements(7)), ["vpu_element_active"]);
         assert_eq!(Facts::default().of_class(Class::NONE), None);
         for (segment, signal) in [
             (seg::ES, "seg_load_es"),

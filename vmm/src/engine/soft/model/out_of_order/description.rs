@@ -266,7 +266,8 @@ fn results(effects: &Effects) -> RegisterSet {
 }
 
 /// The numbers that the pipelines have for registers. The instruction pointer, and the x87 unit's own
-/// record of its stack, exceptions and last instruction, are renamed or not waited for.
+/// record of its stack, exceptions and last instruction, are renamed or not waited for; no processor that
+/// executes out of order here has ZMM and mask registers.
 fn numbers(set: RegisterSet) -> Registers {
     let number = |register| {
         Some(match register {
@@ -289,7 +290,9 @@ fn numbers(set: RegisterSet) -> Registers {
             | Register::X87Status
             | Register::X87Top
             | Register::X87Tags
-            | Register::X87Pointers => return None,
+            | Register::X87Pointers
+            | Register::Zmm(_)
+            | Register::Mask(_) => return None,
         })
     };
     set.iter().filter_map(number).fold(0, |set, number| set | registers::set(number))
