@@ -1,0 +1,180 @@
+//! Knights Corner's vector unit against a reference of its own.
+//!
+//! A case is one random instruction with a VEX or MVEX prefix and random operands, of which many are zeros,
+//! denormals, infinities, NaNs and limits. The reference computes what it leaves in registers and memory, or
+//! how it faults, from the instruction's definition, lane by lane; floating point is computed without error
+//! in fixed point and rounded once ([`exact`]). It shares nothing with the processor: neither decoder nor
+//! arithmetic.
+//!
+//! `VPMU_VECTOR_CASES` sets the number of cases (one million by default), `VPMU_VECTOR_SEED` the seed, and
+//! `VPMU_VECTOR_CASE` runs one of them only.
+
+mod approximation;
+mod arithmetic;
+mod case;
+mod catalogue;
+mod compare;
+mod encode;
+mod exact;
+mod exact_tests;
+mod float;
+mod generate;
+mod indexed;
+mod machine;
+mod masks;
+#[path = "../system/memory.rs"]
+mod memory;
+mod random;
+mod reference;
+mod rows;
+mod state;
+mod stream;
+mod tables;
+mod transfer;
+
+use std::collections::BTreeMap;
+
+use case::{End, Expected};
+use compare::{Compared, difference};
+use machine::Machine;
+use random::Random;
+use state::{ARENA, Arena, UD};
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|v| v.replace('_', "").parse().ok())
+}
+
+/// An instruction of either kind.
+enum Instruction {
+    Vector(case::Vector),
+    Mask(masks::Case),
+}
+
+impl Instruction {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Vector(c) => &c.bytes,
+            Self::Mask(c) => &c.bytes,
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Vector(c) => &c.row.name,
+            Self::Mask(c) => &c.row.name,
+        }
+    }
+}
+
+/// Everything that lives as long as the test.
+struct Test {
+    vectors: Vec<catalogue::Row>,
+    masks: Vec<masks::Row>,
+    machine: Machine,
+    arena: Arena,
+}
+
+impl Test {
+    fn new() -> Self {
+        let test = Self {
+            vectors: rows::rows(),
+            masks: masks::rows(),
+            machine: Machine::new(),
+            arena: Arena::new(),
+        };
+        test.machine.write(ARENA, &test.arena.bytes);
+        test
+    }
+
+    /// Runs a case. Which instruction it was, whether it retired, and how the two differ.
+    fn run(&mut self, seed: u64) -> (usize, bool, Option<String>) {
+        let mut random = Random::new(seed);
+        let mut r = generate::registers(&mut random);
+        self.arena.written.clear();
+        let n = random.below((self.vectors.len() + self.masks.len()) as u64) as usize;
+        let instruction = if let Some(row) = self.vectors.get(n) {
+            Instruction::Vector(generate::vector(row, &mut r, &mut self.arena, &mut random))
+        } else {
+            let row = &self.masks[n - self.vectors.len()];
+            let c = masks::Case::random(row, &mut random);
+            c.prepare(&mut r, &mut random);
+            Instruction::Mask(c)
+        };
+        for &(at, size) in &self.arena.written {
+            let from = (at - ARENA) as usize;
+            self.machine.write(at, &self.arena.bytes[from..from + size]);
+        }
+        self.machine.write(r.rip, instruction.bytes());
+        let before = r.clone();
+        let next = r.rip + instruction.bytes().len() as u64;
+        r.rip = next;
+        let mut preference = None;
+        let expected = match &instruction {
+            Instruction::Vector(c) => reference::execute(c, &mut r, &mut self.arena, next),
+            Instruction::Mask(c) if !c.is_valid() => Expected::new(End::Faults(UD)),
+            Instruction::Mask(c) => {
+                preference = c.execute(&mut r, next);
+                Expected::new(End::Retires)
+            }
+        };
+        if expected.end != End::Retires {
+            r.rip = before.rip;
+        }
+        self.machine.load(&before);
+        let (actual, fault) = self.machine.execute(random.once_in(2));
+        let compared = Compared {
+            instruction: &instruction,
+            before: &before,
+            expected: &expected,
+            reference: &r,
+            actual: &actual,
+            fault,
+            preferences: [preference, self.machine.take_preference()],
+        };
+        let difference = difference(&compared, &mut self.arena, &self.machine, seed);
+        (n, expected.end == End::Retires && fault.is_none(), difference)
+    }
+
+    fn name(&self, n: usize) -> &str {
+        match self.vectors.get(n) {
+            Some(row) => &row.name,
+            None => &self.masks[n - self.vectors.len()].name,
+        }
+    }
+}
+
+#[test]
+fn random_instructions_do_what_their_definitions_say() {
+    let cases = setting("VPMU_VECTOR_CASES").unwrap_or(1_000_000);
+    let first = setting("VPMU_VECTOR_SEED").unwrap_or(1) << 32;
+    let only = setting("VPMU_VECTOR_CASE");
+    let mut test = Test::new();
+    let mut differences = BTreeMap::<String, (u64, String)>::new();
+    let mut retired = vec![0u64; test.vectors.len() + test.masks.len()];
+    let seeds = only.map_or(first..first + cases, |case| case..case + 1);
+    for seed in seeds {
+        let (n, done, difference) = test.run(seed);
+        retired[n] += u64::from(done);
+        if let Some(difference) = difference {
+            let entry =
+                differences.entry(test.name(n).into()).or_insert_with(|| (0, difference.clone()));
+            entry.0 += 1;
+            if difference.len() < entry.1.len() {
+                entry.1 = difference;
+            }
+        }
+    }
+    for (name, (count, first)) in &differences {
+        println!("{name}: {count} differences, one of them:\n{first}");
+    }
+    let least = retired.iter().min().copied().unwrap_or(0);
+    println!("{cases} cases; each of {} instructions retired {least} times or more", retired.len());
+    assert!(differences.is_empty(), "{} instructions differ", differences.len());
+    if only.is_none() && cases >= 20_000 {
+        // Half of what each would get if all retired.
+        let enough = cases / retired.len() as u64 / 4;
+        for (n, &times) in retired.iter().enumerate() {
+            assert!(times >= enough, "{} retired {times} times, not {enough}", test.name(n));
+        }
+    }
+}
