@@ -247,7 +247,7 @@ fn address(c: &mut Vector, r: &mut Registers, m: &mut Arena, random: &mut Random
         // The segment's base is added to what is left of the address.
         r.bases = r.bases.map(|base| base % ARENA);
     }
-    if random.once_in(96) && c.row.form != Form::Line && !a.narrow {
+    if random.once_in(40) && c.row.form != Form::Line && !a.narrow {
         target = target & 0xffff_ffff | 0x8000_1000_0000_0000;
         target -= target % 64;
         a.base = a.base.or(Some(3));

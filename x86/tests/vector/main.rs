@@ -19,6 +19,7 @@ mod exact;
 mod exact_tests;
 mod float;
 mod generate;
+mod idioms;
 mod indexed;
 mod machine;
 mod masks;
@@ -66,6 +67,18 @@ impl Instruction {
     }
 }
 
+/// What a case was, and what came of it.
+struct Outcome {
+    row: usize,
+    /// Whether the instruction is expected to retire.
+    retired: bool,
+    /// The vector of the fault that is expected.
+    fault: Option<u8>,
+    /// Flags of VXCSR that it is expected to set.
+    raised: u32,
+    difference: Option<String>,
+}
+
 /// Everything that lives as long as the test.
 struct Test {
     vectors: Vec<catalogue::Row>,
@@ -86,8 +99,7 @@ impl Test {
         test
     }
 
-    /// Runs a case. Which instruction it was, whether it retired, and how the two differ.
-    fn run(&mut self, seed: u64) -> (usize, bool, Option<String>) {
+    fn run(&mut self, seed: u64) -> Outcome {
         let mut random = Random::new(seed);
         let mut r = generate::registers(&mut random);
         self.arena.written.clear();
@@ -131,8 +143,17 @@ impl Test {
             fault,
             preferences: [preference, self.machine.take_preference()],
         };
-        let difference = difference(&compared, &mut self.arena, &self.machine, seed);
-        (n, expected.end == End::Retires && fault.is_none(), difference)
+        let fault = match expected.end {
+            End::Faults(fault) => Some(fault.vector),
+            End::Retires | End::Open => None,
+        };
+        Outcome {
+            row: n,
+            retired: expected.end == End::Retires,
+            fault,
+            raised: r.vxcsr & !before.vxcsr,
+            difference: difference(&compared, &mut self.arena, &self.machine, seed),
+        }
     }
 
     fn name(&self, n: usize) -> &str {
@@ -151,13 +172,20 @@ fn random_instructions_do_what_their_definitions_say() {
     let mut test = Test::new();
     let mut differences = BTreeMap::<String, (u64, String)>::new();
     let mut retired = vec![0u64; test.vectors.len() + test.masks.len()];
-    let seeds = only.map_or(first..first + cases, |case| case..case + 1);
-    for seed in seeds {
-        let (n, done, difference) = test.run(seed);
-        retired[n] += u64::from(done);
-        if let Some(difference) = difference {
-            let entry =
-                differences.entry(test.name(n).into()).or_insert_with(|| (0, difference.clone()));
+    let mut faults = BTreeMap::<u8, u64>::new();
+    let mut raised = [0u64; 6];
+    for seed in only.map_or(first..first + cases, |case| case..case + 1) {
+        let outcome = test.run(seed);
+        retired[outcome.row] += u64::from(outcome.retired);
+        if let Some(vector) = outcome.fault {
+            *faults.entry(vector).or_default() += 1;
+        }
+        for (n, raised) in raised.iter_mut().enumerate() {
+            *raised += u64::from(outcome.raised >> n & 1);
+        }
+        if let Some(difference) = outcome.difference {
+            let name = test.name(outcome.row).to_owned();
+            let entry = differences.entry(name).or_insert_with(|| (0, difference.clone()));
             entry.0 += 1;
             if difference.len() < entry.1.len() {
                 entry.1 = difference;
@@ -169,12 +197,20 @@ fn random_instructions_do_what_their_definitions_say() {
     }
     let least = retired.iter().min().copied().unwrap_or(0);
     println!("{cases} cases; each of {} instructions retired {least} times or more", retired.len());
+    println!("faults by vector: {faults:?}; flags IE, DE, ZE, OE, UE, PE raised {raised:?} times");
     assert!(differences.is_empty(), "{} instructions differ", differences.len());
-    if only.is_none() && cases >= 20_000 {
-        // Half of what each would get if all retired.
-        let enough = cases / retired.len() as u64 / 4;
-        for (n, &times) in retired.iter().enumerate() {
-            assert!(times >= enough, "{} retired {times} times, not {enough}", test.name(n));
-        }
+    if only.is_some() || cases < 20_000 {
+        return;
     }
+    // The test is worth something only if everything is tried: each instruction has its share of cases, of
+    // which a half at least have to retire, and no fault and no flag is rare.
+    let enough = cases / retired.len() as u64 / 2;
+    for (n, &times) in retired.iter().enumerate() {
+        assert!(times >= enough, "{} retired {times} times, not {enough}", test.name(n));
+    }
+    for vector in [6, 7, 12, 13, 14] {
+        let times = faults.get(&vector).copied().unwrap_or(0);
+        assert!(times >= cases / 4000, "vector {vector} was raised {times} times");
+    }
+    assert!(raised.iter().all(|&times| times >= cases / 1000), "{raised:?}");
 }

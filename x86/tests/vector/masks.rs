@@ -126,6 +126,20 @@ pub(crate) fn rows() -> Vec<Row> {
     rows
 }
 
+/// What is wrong with an encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// vvvv is used though it is no operand.
+    UnusedV,
+    /// A prefix that may not be there.
+    Prefix(u8),
+    /// L is set.
+    Long,
+    /// A memory operand.
+    Memory,
+}
+
 /// An instruction with its operands.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
@@ -134,8 +148,7 @@ pub(crate) struct Case {
     v: u8,
     rm: u8,
     immediate: u32,
-    /// vvvv, which is no operand, is used.
-    reserved: bool,
+    fault: Fault,
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -153,15 +166,23 @@ impl Case {
             _ => (register(random), 0, register(random)),
         };
         let uses_v = matches!(row.what, What::Concatenate(_) | What::Branch { .. });
-        let reserved = !uses_v && random.once_in(64);
-        let v = if reserved { 1 + random.below(15) as u8 } else { v };
+        let fault = random.once_in(32).then(|| random.below(4));
+        let fault = match fault {
+            Some(0) if !uses_v => Fault::UnusedV,
+            Some(1) => Fault::Prefix(random.pick(&[0x66, 0xf2, 0xf3, 0xf0, 0x40, 0x4f])),
+            Some(2) => Fault::Long,
+            // Memory where only a register may be.
+            Some(3) if !matches!(row.what, What::Branch { .. } | What::Line) => Fault::Memory,
+            _ => Fault::None,
+        };
+        let v = if fault == Fault::UnusedV { 1 + random.below(15) as u8 } else { v };
         let mut c = Self {
             row: row.clone(),
             reg: row.extension.unwrap_or(reg),
             v,
             rm,
             immediate: random.next() as u32,
-            reserved,
+            fault,
             bytes: Vec::new(),
         };
         let w = row.w.unwrap_or(random.below(2) as u8);
@@ -172,13 +193,17 @@ impl Case {
     fn encode(&mut self, w: u8, short: bool) {
         let row = &self.row;
         let r = if row.extension.is_some() { 0 } else { self.reg >> 3 };
-        let last = (!self.v & 15) << 3 | row.prefix;
+        let long = u8::from(self.fault == Fault::Long) << 2;
+        let last = (!self.v & 15) << 3 | long | row.prefix;
+        if let Fault::Prefix(prefix) = self.fault {
+            self.bytes.push(prefix);
+        }
         let b = self.rm >> 3;
         if short && b == 0 && w == 0 && row.map == 1 {
-            self.bytes = vec![0xc5, (!r & 1) << 7 | last];
+            self.bytes.extend([0xc5, (!r & 1) << 7 | last]);
         } else {
             let extensions = (!r & 1) << 7 | 0x40 | (!b & 1) << 5;
-            self.bytes = vec![0xc4, extensions | row.map, w << 7 | last];
+            self.bytes.extend([0xc4, extensions | row.map, w << 7 | last]);
         }
         self.bytes.push(row.opcode);
         let immediate = self.immediate.to_le_bytes();
@@ -193,7 +218,10 @@ impl Case {
                 }
                 self.bytes.extend(&immediate[..size]);
             }
-            _ => self.bytes.push(0xc0 | (self.reg & 7) << 3 | self.rm & 7),
+            _ => {
+                let mode = if self.fault == Fault::Memory { 0 } else { 0xc0 };
+                self.bytes.push(mode | (self.reg & 7) << 3 | self.rm & 7);
+            }
         }
         if matches!(row.what, What::Extract) {
             self.bytes.push(immediate[0]);
@@ -201,7 +229,7 @@ impl Case {
     }
 
     pub(crate) fn is_valid(&self) -> bool {
-        !self.reserved
+        self.fault == Fault::None
     }
 
     /// Changes registers so that the operands are in the range that is specified, and a delay is short.
