@@ -233,6 +233,9 @@ fn a_loop_of_scatters_stores_all_elements() {
     }
 }
 
+/// Of two 64-bit integers.
+type Operation = fn(u64, u64) -> u64;
+
 /// Carries and borrows through mask registers: 64-bit arithmetic in two halves.
 #[test]
 fn carries_make_wider_integers() {
@@ -241,7 +244,7 @@ fn carries_make_wider_integers() {
         for _ in 0..40 {
             let a: [u64; 16] = std::array::from_fn(|_| random.next() << 32 | random.integer());
             let b: [u64; 16] = std::array::from_fn(|_| random.next() << 32 | random.integer());
-            let rows: [(&str, &str, fn(u64, u64) -> u64); 3] = [
+            let rows: [(&str, &str, Operation); 3] = [
                 ("vpaddsetcd", "vpadcd", u64::wrapping_add),
                 ("vpsubsetbd", "vpsbbd", u64::wrapping_sub),
                 ("vpsubrsetbd", "vpsbbrd", |a, b| b.wrapping_sub(a)),

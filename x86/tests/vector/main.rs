@@ -4,7 +4,8 @@
 //! denormals, infinities, NaNs and limits. The reference computes what it leaves in registers and memory, or
 //! how it faults, from the instruction's definition, lane by lane; floating point is computed without error
 //! in fixed point and rounded once ([`exact`]). It shares nothing with the processor: neither decoder nor
-//! arithmetic.
+//! arithmetic. Whether it is right is asked of the host's processor ([`silicon`]) and of what programs use
+//! the instructions for ([`idioms`]).
 //!
 //! `VPMU_VECTOR_CASES` sets the number of cases (one million by default), `VPMU_VECTOR_SEED` the seed, and
 //! `VPMU_VECTOR_CASE` runs one of them only.
@@ -28,6 +29,7 @@ mod memory;
 mod random;
 mod reference;
 mod rows;
+mod silicon;
 mod state;
 mod stream;
 mod tables;
