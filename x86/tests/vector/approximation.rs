@@ -12,14 +12,8 @@ use crate::{
 const INFINITY: u32 = 0x7f80_0000;
 const SIGN: u32 = 0x8000_0000;
 
-/// A result, and by how much it may be off if it is no special case. Takes bits out of `known` that are not
-/// specified for the operand.
-pub(crate) fn lane(
-    e: &mut Environment,
-    what: What,
-    b: u32,
-    known: &mut u32,
-) -> (u32, Option<Bound>) {
+/// A result, and by how much it may be off if it is no special case.
+pub(crate) fn lane(e: &mut Environment, what: What, b: u32) -> (u32, Option<Bound>) {
     if matches!(what, What::Exp2) {
         return exp2(b as i32);
     }
@@ -32,7 +26,7 @@ pub(crate) fn lane(
     if zero {
         // Whether a denormal is a division by zero is not known.
         if F32.is_denormal(wide) {
-            *known &= !ZE;
+            e.open |= ZE;
         } else {
             e.flags |= ZE;
         }

@@ -5,7 +5,7 @@
 
 use crate::{
     exact::{Fraction, Mode, Sum},
-    float::{Environment, F32, F64, Format, IE, PE},
+    float::{DE, Environment, F32, F64, Format, IE, PE},
 };
 
 /// The sign of a sum that is exactly zero: that of both terms if they agree, else minus when rounding down.
@@ -161,8 +161,8 @@ pub(crate) fn extreme(e: &mut Environment, f: Format, a: u64, b: u64, which: Ext
         e.flags |= IE;
     }
     let (da, db) = (e.operand(f, a), e.operand(f, b));
-    match (f.is_nan(a), f.is_nan(b)) {
-        (true, true) => a | f.quiet(),
+    let result = match (f.is_nan(a), f.is_nan(b)) {
+        (true, true) => return a | f.quiet(),
         (true, false) => db,
         (false, true) => da,
         (false, false) => {
@@ -173,7 +173,12 @@ pub(crate) fn extreme(e: &mut Environment, f: Format, a: u64, b: u64, which: Ext
             };
             if first { da } else { db }
         }
+    };
+    // Whether a denormal is noticed beside a NaN is not known.
+    if (f.is_nan(a) || f.is_nan(b)) && f.is_denormal(result) {
+        e.open |= DE;
     }
+    if e.fz && f.is_denormal(result) { result & f.sign() } else { result }
 }
 
 /// The exponent of a finite number other than zero: floor(log2|x|).

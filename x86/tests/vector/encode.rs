@@ -120,6 +120,11 @@ fn modrm(address: &Address, reg: u8, n: i32, short: bool, sib: bool) -> Vec<u8> 
 }
 
 impl Vector {
+    /// Whether the base is one that a SIB byte alone can name.
+    pub(crate) fn base_needs_sib(&self) -> bool {
+        matches!(&self.operand, Operand::Memory(a) if a.base.is_none_or(|n| n & 7 == 4))
+    }
+
     /// What R and R' extend: nothing where the register field belongs to the opcode.
     fn reg_bits(&self) -> u8 {
         if self.row.extension.is_some() { 0 } else { self.reg }

@@ -13,7 +13,7 @@ fn same(f: Format, host: u64, ours: u64) -> bool {
 }
 
 fn nearest() -> Environment {
-    Environment { mode: Mode::Nearest, daz: false, fz: false, flags: 0 }
+    Environment { mode: Mode::Nearest, daz: false, fz: false, flags: 0, open: 0 }
 }
 
 const PLUS: Signs = Signs { product: false, addend: false };

@@ -107,6 +107,8 @@ pub(crate) struct Environment {
     pub(crate) daz: bool,
     pub(crate) fz: bool,
     pub(crate) flags: u32,
+    /// Flags of which it is not known whether they are raised.
+    pub(crate) open: u32,
 }
 
 impl Environment {
@@ -116,6 +118,7 @@ impl Environment {
             daz: vxcsr & DAZ != 0,
             fz: vxcsr & FZ != 0,
             flags: 0,
+            open: 0,
         }
     }
 

@@ -86,15 +86,15 @@ pub(crate) fn vector(row: &Row, r: &mut Registers, m: &mut Arena, random: &mut R
         row: row.clone(),
     };
     fill_operands(&c, r, random);
-    let fault = fault(&mut c, random);
+    let mut fault = fault(&mut c, random);
     let short = !random.once_in(4);
     if memory {
         address(&mut c, r, m, random);
     }
-    c.bytes = encode(&c, fault, short);
-    if fault == Fault::NoSib {
-        c.reserved = true;
+    if fault == Fault::NoSib && c.base_needs_sib() {
+        (fault, c.reserved) = (Fault::None, false);
     }
+    c.bytes = encode(&c, fault, short);
     if memory && !is_indexed(row.form) {
         settle_relative(&mut c, r, fault, short);
     }
@@ -250,7 +250,7 @@ fn address(c: &mut Vector, r: &mut Registers, m: &mut Arena, random: &mut Random
     if random.once_in(40) && c.row.form != Form::Line && !a.narrow {
         target = target & 0xffff_ffff | 0x8000_1000_0000_0000;
         target -= target % 64;
-        a.base = a.base.or(Some(3));
+        a.base = a.base.or(Some(a.index.unwrap_or(0) ^ 1));
         a.relative = false;
     }
     if a.relative {

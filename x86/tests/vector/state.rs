@@ -17,7 +17,7 @@ pub(crate) enum Access {
 
 /// What may be done with the page of the arena that holds a linear address.
 pub(crate) fn access(address: u64) -> Access {
-    match (address - ARENA) / PAGE {
+    match address.wrapping_sub(ARENA) / PAGE {
         3 => Access::ReadOnly,
         5 => Access::Absent,
         _ => Access::Writable,

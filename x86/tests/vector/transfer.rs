@@ -87,6 +87,7 @@ fn to_half(e: &mut Environment, x: u64) -> u64 {
         return quiet >> 13 & (F16.hidden() - 1) | F16.infinity() | sign;
     }
     let x = e.operand(F32, x);
+    e.note_denormals(F32, &[x]);
     if F32.is_infinite(x) {
         return F16.infinity() | sign;
     }
