@@ -5,7 +5,7 @@
 
 use crate::{
     exact::{Fraction, Mode, Sum},
-    float::{DE, Environment, F32, F64, Format, IE, PE},
+    float::{Environment, F32, F64, Format, IE, PE},
 };
 
 /// The sign of a sum that is exactly zero: that of both terms if they agree, else minus when rounding down.
@@ -174,10 +174,6 @@ pub(crate) fn extreme(e: &mut Environment, f: Format, a: u64, b: u64, which: Ext
             if first { da } else { db }
         }
     };
-    // Whether a denormal is noticed beside a NaN is not known.
-    if (f.is_nan(a) || f.is_nan(b)) && f.is_denormal(result) {
-        e.open |= DE;
-    }
     if e.fz && f.is_denormal(result) { result & f.sign() } else { result }
 }
 

@@ -1,14 +1,14 @@
-//! Random vector instructions and what they find: registers, memory, and an address for their operand.
+//! Random vector instructions and what they find in registers.
 
 use crate::{
-    case::{Address, Operand, Vector},
+    case::{Operand, Vector},
     catalogue::{Element, Form, Row, What},
     encode::{Fault, encode, is_indexed},
     float::{DAZ, DUE, F32, F64, FZ, RC_SHIFT},
     machine::{CODE, CODE_PAGES},
+    place::{address, settle_relative},
     random::Random,
-    state::{ARENA, Arena, PAGE, PAGES, Registers},
-    transfer::{memory_size, memory_span},
+    state::{Arena, PAGE, Registers},
 };
 
 /// Registers with random values.
@@ -22,6 +22,9 @@ pub(crate) fn registers(random: &mut Random) -> Registers {
     // Sticky flags, and masks, which mean nothing as long as DUE is set.
     if random.once_in(4) {
         vxcsr |= random.next() as u32 & 0x1fbf;
+    }
+    if random.once_in(200) {
+        vxcsr &= !DUE;
     }
     let mut r = Registers {
         zmm: std::array::from_fn(|_| [0; 64]),
@@ -43,6 +46,32 @@ pub(crate) fn registers(random: &mut Random) -> Registers {
 /// in the arena, and fills the memory there.
 pub(crate) fn vector(row: &Row, r: &mut Registers, m: &mut Arena, random: &mut Random) -> Vector {
     let memory = !row.takes_register() || random.once_in(2);
+    let mut c = fields(row, memory, random);
+    fill_operands(&c, r, random);
+    let mut fault = fault(&mut c, random);
+    let short = !random.once_in(4);
+    if memory {
+        address(&mut c, r, m, random);
+    }
+    if fault == Fault::NoSib && c.base_needs_sib() {
+        (fault, c.reserved) = (Fault::None, false);
+    }
+    c.bytes = encode(&c, fault, short);
+    if memory && !is_indexed(row.form) {
+        settle_relative(&mut c, r, fault, short);
+    }
+    c
+}
+
+/// The same with registers alone, as they are. Not all of these are valid.
+pub(crate) fn of_registers(row: &Row, random: &mut Random) -> Vector {
+    let mut c = fields(row, false, random);
+    c.bytes = encode(&c, Fault::None, true);
+    c
+}
+
+/// Random fields of an instruction, which has a register operand until it gets an address.
+fn fields(row: &Row, memory: bool, random: &mut Random) -> Vector {
     let code = random.below(8) as u8;
     let mut sss = code;
     if memory && !random.once_in(16) {
@@ -73,7 +102,7 @@ pub(crate) fn vector(row: &Row, r: &mut Registers, m: &mut Arena, random: &mut R
     }
     let small = random.once_in(2);
     let vector = |random: &mut Random| random.below(if small { 4 } else { 32 }) as u8;
-    let mut c = Vector {
+    Vector {
         reg: if row.form == Form::ToMask { random.below(8) as u8 } else { vector(random) },
         v: if row.form == Form::Carry { random.below(8) as u8 } else { vector(random) },
         operand: Operand::Register(vector(random)),
@@ -84,31 +113,17 @@ pub(crate) fn vector(row: &Row, r: &mut Registers, m: &mut Arena, random: &mut R
         bytes: Vec::new(),
         reserved: false,
         row: row.clone(),
-    };
-    fill_operands(&c, r, random);
-    let mut fault = fault(&mut c, random);
-    let short = !random.once_in(4);
-    if memory {
-        address(&mut c, r, m, random);
     }
-    if fault == Fault::NoSib && c.base_needs_sib() {
-        (fault, c.reserved) = (Fault::None, false);
-    }
-    c.bytes = encode(&c, fault, short);
-    if memory && !is_indexed(row.form) {
-        settle_relative(&mut c, r, fault, short);
-    }
-    c
 }
 
-/// Fixed-point instructions use three fields and leave the rest zero.
+/// Fixed-point instructions use two fields and a bit, and leave the rest zero.
 fn immediate(row: &Row, random: &mut Random) -> u8 {
     let any = random.next() as u8;
     match row.what {
         What::RoundFixed
         | What::SingleToInteger { .. }
         | What::DoubleToInteger { .. }
-        | What::IntegerToSingle { .. } => any & 0x73,
+        | What::IntegerToSingle { .. } => any & if random.once_in(4) { 0x77 } else { 0x73 },
         What::ShiftImmediate(_) if random.once_in(2) => any & 31,
         What::Mantissa => any & 15,
         _ => any,
@@ -122,11 +137,7 @@ fn fill_operands(c: &Vector, r: &mut Registers, random: &mut Random) {
     let Operand::Register(last) = c.operand else { return };
     let first = if c.row.form == Form::Carry { c.reg } else { c.v };
     let integer = matches!(c.row.what, What::FixUp | What::Scale);
-    let float = match c.row.what {
-        What::FixUp | What::Scale => c.row.element.size() == 4,
-        _ => true,
-    };
-    let f = if c.row.element.size() == 4 || !float { F32 } else { F64 };
+    let f = if c.row.element.size() == 4 { F32 } else { F64 };
     for (n, is_last) in [(c.reg, false), (first, false), (last, true)] {
         let element = match (c.row.element, integer && !is_last) {
             (Element::I32, true) => Element::F32,
@@ -199,153 +210,4 @@ fn fault(c: &mut Vector, random: &mut Random) -> Fault {
     };
     c.reserved = true;
     fault
-}
-
-/// Makes up an address in the arena and sets the registers that it needs.
-fn address(c: &mut Vector, r: &mut Registers, m: &mut Arena, random: &mut Random) {
-    let indexed = is_indexed(c.row.form);
-    let stream = matches!(c.row.what, What::Unpack { .. } | What::Pack { .. });
-    let span = memory_span(&c.row, c.sss) as u64;
-    // Away from the arena's ends, so that whatever is near the operand is in it too.
-    let page = random.pick(&[0, 1, 2, 2, 3, 4, 5, 6, 6]);
-    let offset = if random.once_in(4) { random.pick(&[0, PAGE - 64]) } else { random.below(PAGE) };
-    let mut target = ARENA + page * PAGE + offset;
-    target = target.clamp(ARENA + 0x100, ARENA + PAGES * PAGE - 0x100);
-    if !random.once_in(8) || stream && !random.once_in(4) {
-        target -= target % span;
-    }
-    if stream && random.once_in(4) {
-        target -= target % 64;
-    }
-    let around = (target - ARENA) as usize;
-    random.fill_for(&mut m.bytes[around - 128..around + 192], c.row.element, c.sss);
-    m.written.push((target - 128, 320));
-    let distinct = |random: &mut Random, not: Option<u8>| loop {
-        let n = random.below(16) as u8;
-        if Some(n) != not {
-            return n;
-        }
-    };
-    let mut a = Address {
-        base: (!random.once_in(16)).then(|| random.below(16) as u8),
-        index: None,
-        scale: 1 << random.below(4),
-        displacement: match random.below(4) {
-            0 => 0,
-            1 => (random.below(256) as i32 - 128) * span as i32,
-            2 => random.below(256) as i32 - 128,
-            _ => random.next() as i32 >> random.below(16),
-        },
-        segment: random.once_in(12).then(|| random.below(2) as usize),
-        narrow: random.once_in(16),
-        relative: !indexed && random.once_in(24),
-    };
-    if !indexed && random.once_in(2) {
-        a.index = Some(distinct(random, Some(4))).filter(|&n| Some(n) != a.base);
-    }
-    if a.narrow {
-        // The segment's base is added to what is left of the address.
-        r.bases = r.bases.map(|base| base % ARENA);
-    }
-    if random.once_in(40) && c.row.form != Form::Line && !a.narrow {
-        target = target & 0xffff_ffff | 0x8000_1000_0000_0000;
-        target -= target % 64;
-        a.base = a.base.or(Some(a.index.unwrap_or(0) ^ 1));
-        a.relative = false;
-    }
-    if a.relative {
-        (a.base, a.index, a.segment, a.narrow) = (None, None, None, false);
-    }
-    if a.index.is_none() && !indexed {
-        a.scale = 1;
-    }
-    if indexed {
-        indices(c, &mut a, target, r, random);
-        c.operand = Operand::Memory(a);
-        return;
-    }
-    let index = a.index.map_or(0, |n| {
-        let any = random.below(1 << 40);
-        r.gpr[usize::from(n)] = random.pick(&[0, 1, 0xffff_ffff_ffff_fff0, any]);
-        r.gpr[usize::from(n)]
-    });
-    let segment = a.segment.map_or(0, |n| r.bases[n]);
-    let rest = target.wrapping_sub(segment);
-    match a.base {
-        Some(n) => {
-            let value = rest
-                .wrapping_sub(index.wrapping_mul(a.scale))
-                .wrapping_sub(i64::from(a.displacement) as u64);
-            let junk = if a.narrow { random.next() << 32 } else { 0 };
-            r.gpr[usize::from(n)] = value.wrapping_add(junk);
-        }
-        // The displacement has to do it alone.
-        None if a.relative => a.displacement = rest as i32,
-        None => {
-            if let Some(n) = a.index {
-                r.gpr[usize::from(n)] = 16;
-            }
-            let index = a.index.map_or(0, |_| 16 * a.scale);
-            if a.segment.is_some() {
-                r.bases = r.bases.map(|base| base % ARENA);
-            }
-            let segment = a.segment.map_or(0, |n| r.bases[n]);
-            a.displacement = target.wrapping_sub(segment).wrapping_sub(index) as i32;
-        }
-    }
-    c.operand = Operand::Memory(a);
-}
-
-/// A vector of indices, most of which lead to one or two cache lines near `target`.
-fn indices(c: &mut Vector, a: &mut Address, target: u64, r: &mut Registers, random: &mut Random) {
-    let base = a.base.get_or_insert(3);
-    let size = memory_size(c.row.element, c.sss) as u64;
-    let index = loop {
-        let n = random.below(32) as u8;
-        if n != c.reg || c.row.form != Form::Gather || random.once_in(64) {
-            break n;
-        }
-    };
-    a.index = Some(index);
-    let spread = random.pick(&[1, 16, 64, 256, 4096]);
-    // Below the arena's end, and above its beginning.
-    let target = if target < 1 << 47 {
-        target.clamp(ARENA + 0x1800, ARENA + PAGES * PAGE - 0x1800)
-    } else {
-        target
-    };
-    let target = target - target % 64;
-    let middle = random.pick(&[0i64, 5, -100, 1 << 20]);
-    let displacement = i64::from(a.displacement) as u64;
-    let segment = a.segment.map_or(0, |n| r.bases[n]);
-    let origin = target
-        .wrapping_sub(segment)
-        .wrapping_sub(displacement)
-        .wrapping_sub((middle as u64).wrapping_mul(a.scale));
-    let junk = if a.narrow { random.next() << 32 } else { 0 };
-    r.gpr[usize::from(*base)] = origin.wrapping_add(junk);
-    let mut values: Vec<i64> = Vec::new();
-    for n in 0..16 {
-        let mut distance = random.below(2 * spread) as i64 - spread as i64;
-        if !random.once_in(64) {
-            distance -= distance.rem_euclid(size as i64);
-        }
-        let exact = distance.div_euclid(a.scale as i64);
-        let mut value = middle + exact;
-        if n > 0 && random.once_in(4) {
-            value = values[random.below(n) as usize];
-        }
-        values.push(value);
-        r.set_lane(index, 4, n as usize, value as u64);
-    }
-}
-
-/// An address relative to RIP depends on where the instruction ends, and so on its own length.
-fn settle_relative(c: &mut Vector, r: &Registers, fault: Fault, short: bool) {
-    let next = r.rip + c.bytes.len() as u64;
-    let Operand::Memory(a) = &mut c.operand else { return };
-    if a.relative {
-        a.displacement = a.displacement.wrapping_sub(next as i32);
-        c.bytes = encode(c, fault, short);
-    }
 }

@@ -8,6 +8,7 @@ use x86_cpu::{
     features::Features,
     handover::Attempt,
     observe::{Counting, Cx},
+    run::Exit,
     timing::Budget,
 };
 
@@ -200,6 +201,18 @@ impl Machine {
             rip: self.cpu.rip,
             task_switched: self.task_switched,
         }
+    }
+
+    /// Executes instructions up to the HLT at an address.
+    pub(crate) fn run_to(&mut self, halt: u64) -> Registers {
+        let observer = Counting::default();
+        let mut cx = Cx { bus: &mut self.outside, ram: &self.memory.ram, observer };
+        self.cpu.halted = false;
+        let budget = Budget { until: u64::MAX, steps: 1000 };
+        let exit = self.cpu.run(&mut cx, &mut self.translations, budget);
+        assert_eq!((exit, self.cpu.rip), (Exit::Halt, halt + 1));
+        self.cpu.halted = false;
+        Registers { rip: halt, ..self.store() }
     }
 
     /// Executes one instruction. A fault leaves RIP and the flags at the instruction: it is not delivered,

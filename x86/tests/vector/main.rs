@@ -7,7 +7,7 @@
 //! arithmetic. Whether it is right is asked of the host's processor ([`silicon`]) and of what programs use
 //! the instructions for ([`idioms`]).
 //!
-//! `VPMU_VECTOR_CASES` sets the number of cases (one million by default), `VPMU_VECTOR_SEED` the seed, and
+//! `VPMU_VECTOR_CASES` sets the number of cases (two million by default), `VPMU_VECTOR_SEED` the seed, and
 //! `VPMU_VECTOR_CASE` runs one of them only.
 
 mod approximation;
@@ -26,9 +26,11 @@ mod machine;
 mod masks;
 #[path = "../system/memory.rs"]
 mod memory;
+mod place;
 mod random;
 mod reference;
 mod rows;
+mod sequences;
 mod silicon;
 mod state;
 mod stream;
@@ -168,7 +170,7 @@ impl Test {
 
 #[test]
 fn random_instructions_do_what_their_definitions_say() {
-    let cases = setting("VPMU_VECTOR_CASES").unwrap_or(1_000_000);
+    let cases = setting("VPMU_VECTOR_CASES").unwrap_or(2_000_000);
     let first = setting("VPMU_VECTOR_SEED").unwrap_or(1) << 32;
     let only = setting("VPMU_VECTOR_CASE");
     let mut test = Test::new();

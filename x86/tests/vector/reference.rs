@@ -6,7 +6,7 @@ use crate::{
     case::{Address, End, Expected, Operand, Vector},
     catalogue::{Element, Form, What},
     exact::Mode,
-    float::{DE, Environment, F32, F64, OE, PE, UE},
+    float::{DE, DUE, Environment, F32, F64, OE, PE, UE},
     indexed,
     state::{Arena, Fault, GP0, NM, Registers, SS0, UD},
     stream,
@@ -19,9 +19,10 @@ pub(crate) fn execute(c: &Vector, r: &mut Registers, m: &mut Arena, next: u64) -
         return Expected::new(End::Faults(UD));
     }
     if r.task_switched {
-        // Instructions with this prefix raise #NM, and prefetches never fault: which holds is not known.
-        let end = if c.row.form == Form::Line { End::Open } else { End::Faults(NM) };
-        return Expected::new(end);
+        return Expected::new(End::Faults(NM));
+    }
+    if r.vxcsr & DUE == 0 {
+        return Expected::new(End::Faults(GP0));
     }
     let mut expected = Expected::new(End::Retires);
     let mut e = environment(c, r.vxcsr);
@@ -50,14 +51,14 @@ pub(crate) fn execute(c: &Vector, r: &mut Registers, m: &mut Arena, next: u64) -
     expected
 }
 
-/// The rounding mode is that of the immediate, of the encoding, or of VXCSR.
+/// The rounding mode is that of the immediate where it has one, of the encoding, or of VXCSR.
 fn environment(c: &Vector, vxcsr: u32) -> Environment {
     let mut e = Environment::new(vxcsr);
-    if matches!(c.operand, Operand::Register(_)) && c.e && c.row.rounding {
-        e.mode = Mode::from_code(u32::from(c.sss));
-    }
-    if c.row.rounding && c.row.immediate {
+    let has_code = c.row.rounding && c.row.immediate;
+    if has_code && c.immediate & 4 == 0 {
         e.mode = Mode::from_code(u32::from(c.immediate));
+    } else if !has_code && matches!(c.operand, Operand::Register(_)) && c.e && c.row.rounding {
+        e.mode = Mode::from_code(u32::from(c.sss));
     }
     e
 }
