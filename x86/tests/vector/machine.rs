@@ -28,6 +28,9 @@ const STACK: u64 = 0xb000;
 pub(crate) const CODE: u64 = 0x1_0000;
 pub(crate) const CODE_PAGES: u64 = 4;
 const RAM: usize = 0x6_0000;
+/// A page whose physical address has no memory behind it.
+pub(crate) const DEVICE: u64 = 0x5_0000;
+const BEYOND: u64 = 0x10_0000;
 const CS: u8 = 1;
 const FS: u8 = 4;
 const GS: u8 = 5;
@@ -133,6 +136,7 @@ impl Machine {
             };
             self.write(TABLE + 8 * page, &(address | rights).to_le_bytes());
         }
+        self.write(TABLE + DEVICE / PAGE * 8, &(BEYOND | 3).to_le_bytes());
         // A 64-bit interrupt gate to a handler of its own for each vector, on the first stack of the table.
         for vector in 0..32 {
             let handler = HANDLERS + 16 * vector;
@@ -162,6 +166,11 @@ impl Machine {
 
     pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) {
         assert!(self.memory.ram.read_bytes(address, bytes));
+    }
+
+    /// Virtual time.
+    pub(crate) fn time(&self) -> u64 {
+        self.cpu.time
     }
 
     /// What SPFLT asked for since this was last called.

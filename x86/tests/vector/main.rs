@@ -20,6 +20,7 @@ mod exact;
 mod exact_tests;
 mod float;
 mod generate;
+mod hostile;
 mod idioms;
 mod indexed;
 mod machine;
