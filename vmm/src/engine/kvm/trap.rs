@@ -1,7 +1,8 @@
 //! Spurious exceptions: those that KVM raises and the guest's processor would not.
 //!
-//! KVM raises #GP for RDPMC where it has no PMU of its own to offer, #UD for SPFLT and DELAY, which no
-//! other processor has, and for whatever else its host does not do. None of these comes out of
+//! KVM raises #GP for RDPMC where it has no PMU of its own to offer, #UD for what only Knights Corner has, SPFLT,
+//! DELAY and its vector unit,
+//! and for whatever else its host does not do. None of these comes out of
 //! `KVM_RUN`. So a breakpoint of ours is on the first instruction of the guest's own #GP and #UD
 //! handlers, found through its interrupt table. When a vCPU stops there, the frame on its stack leads
 //! back to the instruction that faulted. If the software CPU does not fault on it in the same state,
@@ -45,7 +46,7 @@
 //! and at every stop; until then its own breakpoints do not work.
 //! Handlers behind task gates are not found.
 
-use iced_x86::{Code, Decoder, DecoderOptions};
+use iced_x86::{Code, CpuidFeature, Decoder, DecoderOptions};
 use kvm_bindings::{
     KVM_GUESTDBG_ENABLE, KVM_GUESTDBG_USE_HW_BP, kvm_dtable, kvm_guest_debug, kvm_guest_debug_arch,
     kvm_segment, kvm_sregs,
@@ -238,14 +239,7 @@ fn is_unknown_to_kvm(cpu: &Cpu, memory: &Linear<'_>) -> bool {
         CodeSize::Bits64 => 64,
     };
     let instruction = Decoder::new(bits, &code[..len], DecoderOptions::KNC).decode();
-    matches!(
-        instruction.code(),
-        Code::Rdpmc
-            | Code::VEX_KNC_Spflt_r32
-            | Code::VEX_KNC_Spflt_r64
-            | Code::VEX_KNC_Delay_r32
-            | Code::VEX_KNC_Delay_r64
-    )
+    instruction.code() == Code::Rdpmc || instruction.cpuid_features().contains(&CpuidFeature::KNC)
 }
 
 /// What KVM is to be told for breakpoints on these addresses.
