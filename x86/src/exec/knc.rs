@@ -23,6 +23,9 @@ use crate::{
 /// In [`Insn::aux`] of CLEVICT: it has an MVEX prefix, and with that the exceptions of the vector unit.
 const MVEX: u8 = 1;
 
+/// The latest time that a delay ends at: time that goes on behind it does not overflow.
+const LATEST: u64 = u64::MAX >> 1;
+
 /// Decodes SPFLT and DELAY in 16- and 32-bit code, for which the decoder has no row. `bytes` begin
 /// with the instruction, at `ip`.
 ///
@@ -108,7 +111,7 @@ fn delay<O: Observer>(cpu: &mut Cpu, _: &mut Cx<'_, O>, insn: &Insn) -> Exec<()>
         Size::B8 => cpu.reg::<u64>(insn.src),
         _ => u64::from(cpu.reg::<u32>(insn.src)),
     };
-    cpu.delayed_until = cpu.ends(insn).saturating_add(clocks);
+    cpu.delayed_until = cpu.ends(insn).saturating_add(clocks).min(LATEST);
     cpu.note_pause();
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! VEX.L0.F3.0F AE /6 (DELAY), VEX.L0.F2/F3.0F AE /7 with a memory operand (CLEVICT0, CLEVICT1), as
 //! the binutils and XED tests have them.
 
-use x86_cpu::{descriptor::Segment, features::Features, run::Exit};
+use x86_cpu::{descriptor::Segment, features::Features, handover::Attempt, run::Exit};
 
 use crate::machine::*;
 
@@ -293,4 +293,18 @@ fn across_a_page() {
             }
         }
     }
+}
+
+/// A delay of 2^64 - 1 clocks, which an owner lets pass at once: time goes on behind it, and does not begin
+/// anew.
+#[test]
+fn the_longest_delay_leaves_time() {
+    let mut m = on_knc(Machine::long());
+    m.cpu.set_gpr(RCX, u64::MAX);
+    m.write(CODE, &[0xc4, 0xe1, 0xfa, 0xae, 0xf1, 0x90]); // delay rcx; nop
+    m.cpu.rip = CODE;
+    assert_eq!(m.attempt(), Attempt::Done);
+    let after = m.cpu.time;
+    assert_eq!(m.attempt(), Attempt::Done);
+    assert_eq!((m.cpu.rip, m.cpu.time), (CODE + 6, after + 1));
 }
