@@ -77,6 +77,7 @@ files!(
     transfers,
     truth,
     truth_calls,
+    vector_unit,
 );
 
 /// Why a test on KVM is ignored that applies.

@@ -37,6 +37,8 @@ impl Ending {
             Operation::Jmp => Self::Jump,
             Operation::Jcc
             | Operation::Jcxz
+            | Operation::Jkzd
+            | Operation::Jknzd
             | Operation::Loop
             | Operation::Loope
             | Operation::Loopne => Self::Conditional,

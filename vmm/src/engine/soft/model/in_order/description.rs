@@ -235,7 +235,9 @@ fn predicts_stack_pointer(insn: &Insn, encoding: &Encoding) -> bool {
 /// How it transfers control.
 fn branch(operation: O) -> Branch {
     match operation {
-        O::Jcc | O::Jcxz | O::Loop | O::Loope | O::Loopne | O::Into => Branch::Conditional,
+        O::Jcc | O::Jcxz | O::Jkzd | O::Jknzd | O::Loop | O::Loope | O::Loopne | O::Into => {
+            Branch::Conditional
+        }
         O::Jmp
         | O::JmpFar
         | O::Call
