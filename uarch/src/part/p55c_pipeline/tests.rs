@@ -22,6 +22,8 @@ const LATER: &[&str] = &[
     "Cmpxchg16b",
     "Cqo",
     "Delay",
+    "Jknzd",
+    "Jkzd",
     "Lfence",
     "Mfence",
     "Movsxd",
