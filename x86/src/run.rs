@@ -83,8 +83,8 @@ impl Cpu {
             match result {
                 Ok(()) | Err(Stop::RESTART | Stop::LEAVE) => {}
                 Err(Stop::ALONE) => {
-                    // What it has asked for until then, it asks for again when it is executed; a walk of
-                    // the page tables that has overwritten code is taken notice of before that.
+                    // What the instruction has asked for until then, it asks for again when it is executed.
+                    // If the run ended here, the next would begin with it in the middle of a block again.
                     self.leave = Leave::default();
                     self.overwrote = false;
                     alone = true;

@@ -63,6 +63,23 @@ fn what_does_not_fit_is_missed_again(part: &'static Part) -> Result {
     Ok(())
 }
 
+/// Adds up the words of a matrix: so many times so many, and bytes between two of each.
+pub(crate) fn add_up(g: &mut Guest, outer: (u32, u32), inner: (u32, u32)) -> Result {
+    g.mov(edi, 4 << 20)?;
+    g.mov(edx, outer.0)?;
+    let again = g.here()?;
+    g.mov(esi, edi)?;
+    g.mov(ecx, inner.0)?;
+    let next = g.here()?;
+    g.add(eax, dword_ptr(esi))?;
+    g.add(esi, inner.1 as i32)?;
+    g.dec(ecx)?;
+    g.jnz(next)?;
+    g.add(edi, outer.1 as i32)?;
+    g.dec(edx)?;
+    g.jnz(again)
+}
+
 /// A matrix of 256 rows of 4 KiB: by rows each line is missed once. The lines of a column are 4 KiB apart, so that
 /// they are in no more than 8 sets, each with 4 ways at most of a cache of lines of 32 bytes, or 8 of 64: of 256
 /// lines none is there any more when the next column begins, and each of its words is missed.
@@ -70,21 +87,6 @@ fn a_matrix_by_rows_and_by_columns(part: &'static Part) -> Result {
     const ROWS: u32 = 256;
     const ROW: u32 = 4096;
     let (misses, line) = misses(part);
-    let add_up = |g: &mut Guest, outer: (u32, u32), inner: (u32, u32)| -> Result {
-        g.mov(edi, 4 << 20)?;
-        g.mov(edx, outer.0)?;
-        let again = g.here()?;
-        g.mov(esi, edi)?;
-        g.mov(ecx, inner.0)?;
-        let next = g.here()?;
-        g.add(eax, dword_ptr(esi))?;
-        g.add(esi, inner.1 as i32)?;
-        g.dec(ecx)?;
-        g.jnz(next)?;
-        g.add(edi, outer.1 as i32)?;
-        g.dec(edx)?;
-        g.jnz(again)
-    };
     let (rows, columns) = ((ROWS, ROW), (ROW / 4, 4));
     let image = Guest::assemble(part, |g| {
         g.count("by rows", misses, OS, |g| add_up(g, rows, columns))?;

@@ -5,15 +5,14 @@
 use guest_tests::msr::{CLOCKS, OS};
 use guest_tests::part::{Event, Registers, event};
 use guest_tests::{Guest, Part, Result, SCRATCH, run};
-use iced_x86::code_asm::{al, byte_ptr, dword_ptr, eax, ebp, ebx, ecx, edi, edx, esi};
+use iced_x86::code_asm::{al, byte_ptr, eax, ebx, ecx, edi, edx, esi};
 
-use crate::misses::misses;
+use crate::misses::{add_up, misses};
 
 topics!(a_branch_on_random_and_on_sorted_bytes, a_matrix_keeps_waiting_by_columns);
 
 /// As many as [examples/textbook.c] has.
 const BYTES: u32 = 65_536;
-const MATRIX: i32 = 4 << 20;
 const ROWS: u32 = 256;
 const ROW: u32 = 4096;
 
@@ -90,23 +89,6 @@ fn a_branch_on_random_and_on_sorted_bytes(part: &'static Part) -> Result {
     assert!(sorted <= 16, "sorted: {sorted}");
     println!("{}: {unsorted} mispredicted unsorted, {sorted} sorted", part.name);
     Ok(())
-}
-
-/// Adds up the matrix: so many times so many words, and bytes between two of each.
-fn add_up(g: &mut Guest, outer: (u32, u32), inner: (u32, u32)) -> Result {
-    g.mov(edi, MATRIX)?;
-    g.mov(edx, outer.0)?;
-    let again = g.here()?;
-    g.mov(esi, edi)?;
-    g.mov(ecx, inner.0)?;
-    let next = g.here()?;
-    g.add(ebp, dword_ptr(esi))?;
-    g.add(esi, inner.1 as i32)?;
-    g.dec(ecx)?;
-    g.jnz(next)?;
-    g.add(edi, outer.1 as i32)?;
-    g.dec(edx)?;
-    g.jnz(again)
 }
 
 fn a_matrix_keeps_waiting_by_columns(part: &'static Part) -> Result {

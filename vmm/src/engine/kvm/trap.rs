@@ -1,8 +1,7 @@
 //! Spurious exceptions: those that KVM raises and the guest's processor would not.
 //!
-//! KVM raises #GP for RDPMC where it has no PMU of its own to offer, #UD for what only Knights Corner has, SPFLT,
-//! DELAY and its vector unit,
-//! and for whatever else its host does not do. None of these comes out of
+//! KVM raises #GP for RDPMC where it has no PMU of its own to offer, #UD for what only Knights Corner has
+//! (SPFLT, DELAY, the vector unit) and for whatever else its host does not do. None of these comes out of
 //! `KVM_RUN`. So a breakpoint of ours is on the first instruction of the guest's own #GP and #UD
 //! handlers, found through its interrupt table. When a vCPU stops there, the frame on its stack leads
 //! back to the instruction that faulted. If the software CPU does not fault on it in the same state,
