@@ -123,6 +123,8 @@ pub trait Code {
     fn is_empty(&self) -> bool;
     /// Bytes of code.
     fn bytes(&self) -> u64;
+    /// Cycles that it takes as a whole, but for those that depend on what it does.
+    fn cycles(&self) -> u64;
     /// Guest-physical address of the byte at an offset from its first.
     fn physical(&self, offset: u16) -> u64;
     /// Guest-physical address of the page that its only instruction reaches into, if it does.
@@ -168,6 +170,11 @@ impl<O> Code for Block<O> {
 
     fn bytes(&self) -> u64 {
         self.bytes.into()
+    }
+
+    #[inline(always)]
+    fn cycles(&self) -> u64 {
+        u64::from(self.cycles)
     }
 
     fn physical(&self, offset: u16) -> u64 {

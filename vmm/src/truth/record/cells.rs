@@ -32,17 +32,18 @@ pub(super) struct Rest {
 
 /// In the accesses that are added to a cell, and in no [`x86_cpu::observe::Mark::packed`]: the instruction did
 /// more than that, which is counted elsewhere.
-const MORE: u64 = 1 << 63;
+pub(super) const MORE: u64 = 1 << 63;
 /// A cell is looked at when a field of it has this bit, of which a mark keeps clear as well, or when there
 /// is [`MORE`].
 const LOOK: u64 = MORE | 1 << 62 | 1 << 41 | 1 << 20;
 
 impl Rest {
-    fn add(&mut self, accesses: u64) {
+    /// Adds the accesses of so many executions, packed as a [`x86_cpu::observe::Mark`] has them.
+    pub(super) fn add(&mut self, accesses: u64, times: u64) {
         const FIELD: u64 = (1 << 21) - 1;
-        self.loads += accesses & FIELD;
-        self.stores += accesses >> 21 & FIELD;
-        self.misaligned += accesses >> 42 & FIELD;
+        self.loads += (accesses & FIELD) * times;
+        self.stores += (accesses >> 21 & FIELD) * times;
+        self.misaligned += (accesses >> 42 & FIELD) * times;
     }
 }
 
@@ -82,7 +83,7 @@ impl Cells {
     #[cold]
     pub(super) fn make_room(&mut self, cell: usize) -> bool {
         let recent = std::mem::take(&mut self.cells[cell].recent);
-        self.rest(cell).add(recent);
+        self.rest(cell).add(recent, 1);
         recent & MORE != 0
     }
 
@@ -91,7 +92,7 @@ impl Cells {
         let Cell { recent, rest } = self.cells[cell];
         let rest = (rest as usize).checked_sub(1).map(|at| self.rests[at]);
         let mut all = rest.unwrap_or_default();
-        all.add(recent);
+        all.add(recent, 1);
         all
     }
 }

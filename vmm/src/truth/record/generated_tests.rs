@@ -23,7 +23,6 @@ const ARRAY_BYTES: u32 = 0x1000;
 /// Writing to this port ends the machine.
 const DEBUG_EXIT: u32 = 0xF4;
 const FUNCTIONS: usize = 6;
-const ROUNDS: u32 = 8;
 
 const DIVIDE_ERROR: u8 = 0;
 const TIMER: u8 = 0x50;
@@ -51,14 +50,15 @@ impl Random {
         [eax, ecx, edx, esi][self.below(4) as usize]
     }
 
-    /// Somewhere in the array, seldom aligned and sometimes across the boundary of a page.
+    /// Somewhere in the array, seldom aligned and sometimes across the boundary of a page; or elsewhere in
+    /// each round (EDI), so that it is aligned in some.
     fn place(&mut self) -> AsmMemoryOperand {
         let offset = match self.below(4) {
             0 => ARRAY_BYTES - 3,
             1 => self.below(ARRAY_BYTES),
             _ => self.below(ARRAY_BYTES / 4) * 4,
         };
-        dword_ptr(ebx + offset)
+        if self.below(3) == 0 { dword_ptr(ebx + edi + offset) } else { dword_ptr(ebx + offset) }
     }
 }
 
@@ -167,7 +167,7 @@ fn function(
     }
 }
 
-fn program(seed: u64) -> Result<Image, IcedError> {
+fn program(seed: u64, rounds: u32) -> Result<Image, IcedError> {
     let mut random = Random(seed);
     let mut p = Program::new()?;
     let mut main = p.create_label();
@@ -204,7 +204,7 @@ fn program(seed: u64) -> Result<Image, IcedError> {
     p.write_lapic(LVT_TIMER, u32::from(TIMER) | PERIODIC)?;
     p.write_lapic(INITIAL_COUNT, 4 + random.below(20))?;
     p.sti()?;
-    p.mov(edi, ROUNDS)?;
+    p.mov(edi, rounds)?;
     let again = p.here()?;
     for _ in 0..3 {
         p.call(labels.functions[random.below(3) as usize])?;
@@ -227,17 +227,61 @@ fn record(image: &Image, no_cache: bool) -> Truth {
     let mut machine = Machine::new(&config).unwrap();
     machine.record(Recorder::new(config.personality, EVENTS).unwrap()).unwrap();
     let mut console = Console::to("nowhere".into(), Box::new(io::sink()));
-    let limits = Limits { instructions: Some(10_000_000), ..Limits::default() };
+    let limits = Limits { instructions: Some(1_000_000_000), ..Limits::default() };
     let end = machine.run(limits, &mut console).unwrap();
     assert!(matches!(end, End::Exit(_)), "{end:?}");
     machine.recorded().unwrap().unwrap()
+}
+
+/// A function that is called so often, and whose accesses are misaligned at times.
+fn calls(times: u32) -> Result<Image, IcedError> {
+    let mut p = Program::new()?;
+    let mut function = p.create_label();
+    p.mov(ebx, ARRAY)?;
+    p.mov(ecx, times)?;
+    let again = p.here()?;
+    p.push(eax)?;
+    p.call(function)?;
+    p.pop(eax)?;
+    p.dec(ecx)?;
+    p.jnz(again)?;
+    p.mov(edx, DEBUG_EXIT)?;
+    p.xor(eax, eax)?;
+    p.out(dx, al)?;
+    p.place(&mut function)?;
+    p.mov(eax, dword_ptr(ebx + ecx))?;
+    p.mov(dword_ptr(ebx + ecx), eax)?;
+    p.ret()?;
+    p.finish()
+}
+
+/// More accesses and transfers than packed sums have room for: 2^20 and more of each kind.
+#[test]
+fn sums_that_do_not_fit_where_they_are_packed_are_the_same() {
+    const CALLS: u32 = 400_000;
+    let [few, many] = [1, 1 + CALLS].map(|times| {
+        let image = calls(times).unwrap();
+        let truth = record(&image, false);
+        assert_eq!(truth, record(&image, true), "{times} calls");
+        truth.totals()
+    });
+    let counted: Vec<_> = many.iter().zip(few).map(|(many, few)| many - few).collect();
+    let [instructions, _, branches, taken, loads, stores, ..] = counted[..] else {
+        unreachable!("12 events")
+    };
+    let calls = u64::from(CALLS);
+    assert_eq!(instructions, 8 * calls);
+    // CALL, RET and JNZ.
+    assert_eq!((branches, taken), (3 * calls, 3 * calls));
+    // POP, RET and MOV load; PUSH, CALL and MOV store.
+    assert_eq!((loads, stores), (3 * calls, 3 * calls));
 }
 
 #[test]
 fn a_block_at_once_is_recorded_as_one_instruction_after_the_other() {
     let mut sums = vec![0; EVENTS.split(',').count()];
     for seed in 0..1000 {
-        let image = program(seed).unwrap();
+        let image = program(seed, 8).unwrap();
         let truth = record(&image, false);
         assert_eq!(truth, record(&image, true), "seed {seed}");
         crate::truth::add(&mut sums, &truth.totals());

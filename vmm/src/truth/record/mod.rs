@@ -110,7 +110,8 @@ struct Running {
     found: Found,
     /// See [`Known::is_quiet`].
     is_quiet: bool,
-    accessing: u8,
+    /// See [`Known::usual`].
+    usual: u64,
     /// The recent accesses up to the last instruction, packed, plus [`Self::time`]. None of both
     /// ever becomes less without this being told, so that one comparison shows whether an instruction had
     /// accesses or took time.
@@ -127,7 +128,8 @@ struct Running {
     bits: u8,
     /// Linear address of the top of the stack before a far return.
     sp: u64,
-    /// 1 + the cell of the last instruction that retired, on this processor and in this run; else 0.
+    /// If [`Self::found`] is none, 1 + the cell of the last instruction that retired, on this processor and in
+    /// this run; else 0.
     last: usize,
     /// The number of the place that the processor is at, if that and its context are known: it made nothing
     /// but near transfers since they were. Else [`NO_PLACE`].
@@ -143,19 +145,13 @@ impl Running {
         self.found.first as usize + usize::from(insn.index)
     }
 
-    /// The cell of the only instruction of a quiet block that accesses memory, if any does.
-    #[inline(always)]
-    fn cell_with_accesses(&self) -> usize {
-        self.found.first as usize + usize::from(self.accessing)
-    }
-
     /// The running block is this one.
     #[inline(always)]
     fn enter(&mut self, cpu: &Cpu, known: &Known, linear: u64) {
         self.found = known.found;
         self.linear = linear;
         self.is_quiet = known.is_quiet;
-        self.accessing = known.accessing;
+        self.usual = known.usual;
         if known.is_far_return {
             self.sp = cpu.stack_linear();
         }
@@ -167,6 +163,17 @@ impl Running {
     fn see(&mut self, accesses: u64, time: u64) {
         self.seen = accesses.wrapping_add(time);
         self.time = time;
+    }
+
+    /// The last instruction that retired is the one before this cell, and no block is running.
+    fn retired_up_to(&mut self, cell: usize) {
+        self.found = Found::NONE;
+        self.last = cell;
+    }
+
+    /// Nothing is known to have retired last, and no block is running.
+    fn retired_nothing(&mut self) {
+        self.retired_up_to(0);
     }
 
     /// Time passes that is told of.
@@ -278,7 +285,7 @@ impl Recorder {
         }
         self.here.place.vcpu = vcpu as u32;
         self.here.number = NO_PLACE;
-        self.running.last = 0;
+        self.running.retired_nothing();
         self.running.place = NO_PLACE;
         self.running.see(self.totals.counting.recent().without_rare(), cpu.time);
         self.totals.begin(cpu);
@@ -303,11 +310,12 @@ impl Recorder {
 
     #[inline(never)]
     fn pass_last(&mut self, time: u64) {
-        match self.running.last {
+        let Running { found, last, .. } = self.running;
+        match self.records.end(found).unwrap_or(last) {
             0 => {
                 self.running.pass(time);
             }
-            last => self.pass_in(last - 1, time),
+            end => self.pass_in(end - 1, time),
         }
     }
 
@@ -325,7 +333,9 @@ impl Recorder {
             Some(share) => {
                 // Far transfers may not have been noticed yet.
                 self.totals.has_rest = true;
-                self.totals.give(share, time, instructions);
+                if self.totals.give(share, time, instructions) {
+                    share.make_room();
+                }
             }
             // It did not come to a block.
             None => self.totals.pass(time),

@@ -5,7 +5,7 @@ use x86_cpu::block::Code;
 use x86_cpu::class::ClassCount;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::insn::Insn;
-use x86_cpu::observe::{Accesses, Counting, Delivery, Facts, Observer, are_half_full};
+use x86_cpu::observe::{Accesses, Counting, Delivery, Facts, Observer};
 use x86_cpu::ram::Ram;
 
 use super::calls::Ending;
@@ -84,35 +84,40 @@ impl Observer for Box<Recorder> {
         self.instruction_retired(cpu.time + self.told, insn);
         self.count_rare(self.running.cell(insn));
         self.running.went_far = false;
+        if insn.index == 0 {
+            self.running.retired_nothing();
+        }
     }
 
     #[inline(always)]
     fn finished(&mut self, cpu: &Cpu, block: &impl Code, count: usize) {
-        let is_whole = count == block.len();
-        if self.running.is_quiet {
-            self.quiet_block_ended();
+        if count != block.len() {
+            return self.finished_part(cpu, count);
+        }
+        let seen = self.totals.counting.recent().packed().wrapping_add(cpu.time);
+        if seen == self.running.seen.wrapping_add(self.running.usual) {
+            self.running.seen = seen;
+            self.running.time = cpu.time;
+        } else {
+            self.finished_unusually(cpu, block);
         }
         let Recorder { here, running, records, contexts, totals, .. } = &mut **self;
-        if are_half_full(totals.counting.recent(), totals.counting.transfers()) {
-            totals.complete();
-        }
-        let recent = totals.counting.recent();
-        debug_assert_eq!(recent.packed(), recent.without_rare(), "seen with its instruction");
-        running.see(recent.packed(), cpu.time);
-        running.last = running.found.first as usize + count;
-        if !is_whole {
-            return self.finished_part(count);
-        }
         let Some(record) = records.records.get_mut(running.found.record as usize) else {
             return;
         };
         record.runs += 1;
         match record.ending {
-            Ending::Conditional => record.taken += u64::from(cpu.has_branched()),
-            Ending::Jump => {}
+            Ending::Conditional => {
+                record.taken += u64::from(cpu.has_branched());
+                self.keep_room();
+            }
+            Ending::Jump => self.keep_room(),
             Ending::Call { start, end } => {
-                if let Some(share) = contexts.share() {
-                    totals.give(share, cpu.time, cpu.retired());
+                if let Some(share) = contexts.share()
+                    && totals.give(share, cpu.time, cpu.retired())
+                {
+                    totals.make_room(share);
+                    running.see(totals.counting.recent().packed(), cpu.time);
                 }
                 let entry = here.code.linear(cpu.rip);
                 let returns_to = running.linear.wrapping_add(u64::from(end));
@@ -126,8 +131,11 @@ impl Observer for Box<Recorder> {
                 }
             }
             Ending::Return { popped } => {
-                if let Some(share) = contexts.share() {
-                    totals.give(share, cpu.time, cpu.retired());
+                if let Some(share) = contexts.share()
+                    && totals.give(share, cpu.time, cpu.retired())
+                {
+                    totals.make_room(share);
+                    running.see(totals.counting.recent().packed(), cpu.time);
                 }
                 let to = here.code.linear(cpu.rip);
                 let address = cpu.stack_linear().wrapping_sub(popped);
@@ -136,7 +144,10 @@ impl Observer for Box<Recorder> {
                     self.ret(to, slot, false);
                 }
             }
-            Ending::FarReturn | Ending::Other => self.finished_far(cpu, block),
+            Ending::FarReturn | Ending::Other => {
+                self.keep_room();
+                self.finished_far(cpu, block);
+            }
         }
     }
 
@@ -216,13 +227,44 @@ impl Recorder {
         }
     }
 
-    /// A quiet block ended, somewhere: what it accessed, its only instruction with accesses did.
-    #[inline(always)]
+    /// A quiet block ended before its end: what it accessed, its only instruction with accesses did.
     fn quiet_block_ended(&mut self) {
         let seen = self.totals.counting.recent().packed().wrapping_add(self.running.time);
         if seen != self.running.seen {
-            self.count_accesses(self.running.cell_with_accesses(), seen);
+            self.count_accesses(self.records.accessing_cell(self.running.found), seen);
         }
+    }
+
+    /// The running block has retired, and had other accesses than it [usually](Running::usual) has, or did something
+    /// rare.
+    #[cold]
+    #[inline(never)]
+    fn finished_unusually(&mut self, cpu: &Cpu, block: &impl Code) {
+        if self.running.is_quiet {
+            let seen = self.totals.counting.recent().packed().wrapping_add(self.running.time);
+            let accesses = seen.wrapping_sub(self.running.seen);
+            if !self.records.is_usual(self.running.found, accesses, block) {
+                self.count_accesses(self.records.accessing_cell(self.running.found), seen);
+            }
+        }
+        let recent = self.totals.counting.recent();
+        debug_assert_eq!(recent.packed(), recent.without_rare(), "seen with its instruction");
+        self.running.see(recent.packed(), cpu.time);
+    }
+
+    /// Sees to it that what is counted next has room among the recent accesses and transfers.
+    #[inline(always)]
+    fn keep_room(&mut self) {
+        if self.totals.is_half_full() {
+            self.make_room();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self) {
+        self.totals.complete();
+        self.running.see(self.totals.counting.recent().packed(), self.running.time);
     }
 
     /// The accesses since [`Running::seen`], which is `seen` now, are those of a cell.
@@ -304,9 +346,16 @@ impl Recorder {
     /// Only the first `count` instructions of the running block have retired.
     #[cold]
     #[inline(never)]
-    fn finished_part(&mut self, count: usize) {
+    fn finished_part(&mut self, cpu: &Cpu, count: usize) {
+        if self.running.is_quiet {
+            self.quiet_block_ended();
+        }
+        self.running.see(self.totals.counting.recent().packed(), cpu.time);
+        self.keep_room();
         self.running.place = NO_PLACE;
-        self.records.retired_only(self.running.found.first as usize, count);
+        let first = self.running.found.first as usize;
+        self.records.retired_only(first, count);
+        self.running.retired_up_to(first + count);
     }
 
     /// The running block has retired, and its last instruction is not a near transfer.

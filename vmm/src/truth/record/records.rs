@@ -12,7 +12,7 @@ use x86_cpu::observe::Facts;
 use x86_cpu::ram::Ram;
 
 use super::calls::Ending;
-use super::cells::{Cells, Rest};
+use super::cells::{Cells, MORE, Rest};
 use super::contexts::{ContextId, NOWHERE};
 use super::modelled::Modelled;
 use super::quiet::Quiet;
@@ -40,8 +40,9 @@ struct Key {
     linear: u64,
     bits: u8,
     code: Box<[u8]>,
-    /// Its instructions take no time of their own.
-    timed: bool,
+    /// For whom it was translated, which decides what is counted instruction by instruction, and whether its
+    /// instructions take time of their own.
+    blocks: Blocks,
     /// Number of instructions: a block may end before its bytes would make it.
     len: u8,
 }
@@ -92,12 +93,23 @@ impl Callee {
 }
 
 /// The record of a block that is executed.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Found {
     /// Its index.
     pub(super) record: u32,
     /// Index of its first instruction's cell.
     pub(super) first: u32,
+}
+
+impl Found {
+    /// No block is.
+    pub(super) const NONE: Self = Self { record: u32::MAX, first: 0 };
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self::NONE
+    }
 }
 
 /// Most records: a guest that writes its code anew all the time would fill the host's memory.
@@ -108,6 +120,8 @@ const MOST_RECORDS: usize = 1 << 20;
 pub(super) struct Records {
     index: HashMap<Key, u32>,
     pub(super) records: Vec<Record>,
+    /// By record: of those that are of quiet blocks.
+    regular: Vec<Option<Regular>>,
     pub(super) cells: Cells,
     pub(super) statics: Vec<Static>,
     /// Facts that are in no cell, by cell.
@@ -125,7 +139,7 @@ pub(super) struct Records {
 }
 
 /// Translated for whom blocks are, each in a cache of their own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Blocks {
     /// The recorder alone.
     #[default]
@@ -150,9 +164,22 @@ pub(super) struct Known {
     pub(super) is_far_return: bool,
     /// Nothing need be told of its instructions one by one: see [`Quiet`].
     pub(super) is_quiet: bool,
-    /// Of a quiet one, the number of the only instruction that accesses memory.
-    pub(super) accessing: u8,
+    /// How much further the accesses (packed as a [`x86_cpu::observe::Mark`] has them) and the time, added up, are after a usual
+    /// execution of it: after one of a quiet block, that of [`Regular`]; of another one, whose accesses were
+    /// counted instruction by instruction, its cycles.
+    pub(super) usual: u64,
     pub(super) found: Found,
+}
+
+/// The executions of a quiet block: most have the same accesses, which need not be counted one by one.
+#[derive(Clone, Copy)]
+struct Regular {
+    /// The number of the only instruction that accesses memory, if any does.
+    accessing: u8,
+    /// The accesses of its first whole execution, packed as a [`x86_cpu::observe::Mark`] has them.
+    accesses: u64,
+    /// Whole executions that had others, which are counted in the cell.
+    others: u64,
 }
 
 impl Records {
@@ -191,14 +218,14 @@ impl Records {
             known.resize(block.place() + 1, Known::default());
         }
         let is_far_return = self.records[found.record as usize].ending == Ending::FarReturn;
-        let quiet = Quiet::of(cpu, block).filter(|_| self.blocks == Blocks::Alone);
+        let regular = self.regular[found.record as usize];
         let this = Known {
             serial: block.serial(),
             linear,
             place: number,
             is_far_return,
-            is_quiet: quiet.is_some(),
-            accessing: quiet.map_or(0, |quiet| quiet.accessing),
+            is_quiet: regular.is_some(),
+            usual: block.cycles() + regular.map_or(0, |regular| regular.accesses),
             found,
         };
         known[block.place()] = this;
@@ -216,14 +243,14 @@ impl Records {
     ) -> Found {
         let len = u8::try_from(block.len()).unwrap_or(u8::MAX);
         let code = if block.is_of_device() { Box::default() } else { code_of(ram, block) };
-        let timed = self.blocks == Blocks::Timed;
-        let key = Key { place, linear, bits: cpu.code_size().bits(), code, timed, len };
+        let (bits, blocks) = (cpu.code_size().bits(), self.blocks);
+        let key = Key { place, linear, bits, code, blocks, len };
         if let Some(&record) = self.index.get(&key) {
             return Found { record, first: self.records[record as usize].first };
         }
         if self.records.len() >= MOST_RECORDS {
             let overflow = self.overflow.unwrap_or_else(|| {
-                self.add(std::iter::repeat_n(Static::default(), MAX_INSNS), Ending::Other)
+                self.add(std::iter::repeat_n(Static::default(), MAX_INSNS), Ending::Other, None)
             });
             self.overflow = Some(overflow);
             return overflow;
@@ -235,13 +262,19 @@ impl Records {
             class: block.class(n),
         });
         let ending = block.instructions().last().map_or(Ending::Other, Ending::of);
-        let found = self.add(statics, ending);
+        let quiet = Quiet::of(cpu, block).filter(|_| self.blocks == Blocks::Alone);
+        let found = self.add(statics, ending, quiet);
         self.index.insert(key, found.record);
         found
     }
 
     /// Adds a record.
-    fn add(&mut self, statics: impl Iterator<Item = Static>, ending: Ending) -> Found {
+    fn add(
+        &mut self,
+        statics: impl Iterator<Item = Static>,
+        ending: Ending,
+        quiet: Option<Quiet>,
+    ) -> Found {
         let first = self.cells.len();
         self.statics.extend(statics);
         let len = self.statics.len() - first;
@@ -256,7 +289,45 @@ impl Records {
         };
         let found = Found { record: self.records.len() as u32, first: record.first };
         self.records.push(record);
+        let regular = |Quiet { accessing }| Regular { accessing, accesses: 0, others: 0 };
+        self.regular.push(quiet.map(regular));
         found
+    }
+
+    /// Of a record, 1 + the cell of its last instruction.
+    pub(super) fn end(&self, found: Found) -> Option<usize> {
+        let record = self.records.get(found.record as usize)?;
+        Some(record.first as usize + usize::from(record.len))
+    }
+
+    /// The cell of the only instruction of a quiet block that accesses memory; of the first if none does.
+    pub(super) fn accessing_cell(&self, found: Found) -> usize {
+        let regular = self.regular.get(found.record as usize).copied().flatten();
+        found.first as usize + usize::from(regular.map_or(0, |regular| regular.accessing))
+    }
+
+    /// Whether these accesses of a whole execution of a quiet block, packed as a [`x86_cpu::observe::Mark`] has them, are the usual
+    /// ones, which are not to be counted: those of its first execution are. If they are not, that is noted.
+    pub(super) fn is_usual(&mut self, found: Found, accesses: u64, block: &impl Code) -> bool {
+        let at = found.record as usize;
+        let (Some(record), Some(Some(regular))) = (self.records.get(at), self.regular.get_mut(at))
+        else {
+            return false;
+        };
+        // An instruction that did more than that is looked at.
+        let is_plain = accesses & MORE == 0;
+        if is_plain && record.runs == 0 {
+            regular.accesses = accesses;
+        }
+        let is_usual = is_plain && accesses == regular.accesses;
+        if is_usual {
+            if let Some(known) = self.known.get_mut(block.place()) {
+                known.usual = block.cycles() + accesses;
+            }
+        } else {
+            regular.others += 1;
+        }
+        is_usual
     }
 
     /// Of an execution of a block, only the first `count` instructions retired; its first has this cell.
@@ -280,11 +351,17 @@ impl Records {
     pub(super) fn instructions(&self) -> impl Iterator<Item = Counted<'_>> {
         let mut keys: Vec<(u32, &Key)> = self.index.iter().map(|(key, &at)| (at, key)).collect();
         keys.sort_unstable_by_key(|&(at, _)| at);
-        let Self { records, cells, statics, others, modelled, .. } = self;
-        keys.into_iter().zip(records).flat_map(move |((_, key), record)| {
+        let Self { records, regular, cells, statics, others, modelled, .. } = self;
+        let records = records.iter().zip(regular);
+        keys.into_iter().zip(records).flat_map(move |((_, key), (record, regular))| {
             (0..usize::from(record.len)).map(move |n| {
                 let at = record.first as usize + n;
-                let (known, rest) = (&statics[at], cells.get(at));
+                let (known, mut rest) = (&statics[at], cells.get(at));
+                if let Some(regular) = regular
+                    && usize::from(regular.accessing) == n
+                {
+                    rest.add(regular.accesses, record.runs - regular.others);
+                }
                 let start = usize::from(known.start);
                 let bytes = key.code.get(start..start + usize::from(known.len));
                 let is_last = n + 1 == usize::from(record.len);

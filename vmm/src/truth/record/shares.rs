@@ -36,21 +36,23 @@ pub(super) struct Executed {
 }
 
 impl Share {
-    /// Adds what was executed.
+    /// Adds what was executed, if there is [room](Self::is_half_full).
     #[inline(always)]
     pub(super) fn add(&mut self, executed: &Executed) {
         self.instructions += executed.instructions;
         self.cycles += executed.cycles;
         self.recent = Mark::of_packed(self.recent.packed().wrapping_add(executed.accesses));
         self.transfers = Transfers::of_packed(self.transfers.packed() + executed.transfers);
-        if are_half_full(self.recent, self.transfers) {
-            self.make_room();
-        }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn make_room(&mut self) {
+    /// Whether there may be no room for more accesses or transfers: see [`are_half_full`].
+    #[inline(always)]
+    pub(super) fn is_half_full(&self) -> bool {
+        are_half_full(self.recent, self.transfers)
+    }
+
+    /// Makes room for them.
+    pub(super) fn make_room(&mut self) {
         self.accesses = self.all_accesses();
         self.recent = Mark::default();
         let transfers = std::mem::take(&mut self.transfers);
@@ -226,6 +228,9 @@ mod tests {
         let mut share = Share::default();
         for _ in 0..5 {
             share.add(&executed(0, MOST, MOST, MOST));
+            if share.is_half_full() {
+                share.make_room();
+            }
         }
         share.add(&executed(0, 1, 2, 3));
         let shares = Shares::default();

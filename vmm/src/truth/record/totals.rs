@@ -2,7 +2,7 @@
 
 use pmu_model::Signal;
 use x86_cpu::cpu::Cpu;
-use x86_cpu::observe::{Accesses, Counting, Facts, Transfers};
+use x86_cpu::observe::{Accesses, Counting, Facts, Transfers, are_half_full};
 
 use super::columns::Column;
 use super::modelled::Modelled;
@@ -46,9 +46,11 @@ impl Totals {
         self.given.instructions = cpu.retired();
     }
 
-    /// Gives a context what has been executed up to a time and a number of instructions.
+    /// Gives a context what has been executed up to a time and a number of instructions. Whether
+    /// [`Self::make_room`] is to be called before anything else is counted.
     #[inline(always)]
-    pub(super) fn give(&mut self, share: &mut Share, time: u64, instructions: u64) {
+    #[must_use]
+    pub(super) fn give(&mut self, share: &mut Share, time: u64, instructions: u64) -> bool {
         let transfers = self.counting.transfers().packed();
         let accesses = self.counting.recent().packed();
         let given = &mut self.given;
@@ -65,6 +67,22 @@ impl Totals {
         if self.has_rest {
             self.give_rest(share);
         }
+        // Without a jump in between: it is one test.
+        share.is_half_full() | self.is_half_full()
+    }
+
+    /// Whether there is little room for what is counted next.
+    #[inline(always)]
+    pub(super) fn is_half_full(&self) -> bool {
+        are_half_full(self.counting.recent(), self.counting.transfers())
+    }
+
+    /// Makes room for more accesses and transfers, in all sums and in those of a context.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn make_room(&mut self, share: &mut Share) {
+        share.make_room();
+        self.complete();
     }
 
     #[cold]
