@@ -129,6 +129,8 @@ pub struct Options {
     pub timing: Option<Timing>,
     /// When the models are told of execution.
     pub warm: Warm,
+    /// Whether a PMI sets the mask bit of LVTPC; as the processor does if nothing is said.
+    pub lvtpc_auto_mask: Option<bool>,
 }
 
 impl Options {
@@ -143,6 +145,7 @@ impl Options {
         recorded: false,
         timing: None,
         warm: Warm::Counting,
+        lvtpc_auto_mask: None,
     };
 }
 
@@ -219,6 +222,7 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
     let config = Config {
         timing: if is_modelled { options.timing.unwrap_or(timing) } else { Timing::Auto },
         warm: options.warm,
+        lvtpc_auto_mask: options.lvtpc_auto_mask.unwrap_or(known.lvtpc_auto_mask),
         cpus: options.cpus,
         boot: options.boot,
         skid: options.skid,
