@@ -6,6 +6,7 @@
 //! ignored, and its line says why.
 
 mod conditions;
+mod examples;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod idle;
@@ -38,6 +39,7 @@ const HOST: i32 = 6;
 fn main() -> ExitCode {
     harness::run(&[
         ("conditions", conditions::TESTS),
+        ("examples", examples::TESTS),
         ("idle", idle::TESTS),
         ("limits", limits::TESTS),
         ("terminal", terminal::TESTS),

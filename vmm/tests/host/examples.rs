@@ -1,0 +1,52 @@
+//! The bare-metal programs of `examples/`, built as their first lines say.
+
+use super::*;
+
+tests!(threads_count_their_regions_on_soft, threads_count_their_regions_on_kvm);
+
+/// Builds an example by the command in its comment, for one test.
+fn build(name: &str, test: &str) -> PathBuf {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a project");
+    let source = format!("examples/{name}.S");
+    let text = std::fs::read_to_string(project.join(&source)).expect("an example");
+    let command =
+        text.lines().find_map(|line| line.trim_start_matches([' ', '*']).strip_prefix("gcc "));
+    let command = command.expect("how it is built");
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("{name}.{test}.{}", std::process::id()));
+    let words = command.split_whitespace();
+    let words = words.map(|word| if word == name { built.as_os_str() } else { word.as_ref() });
+    let gcc = std::env::var("CC").unwrap_or_else(|_| "gcc".into());
+    let run = finish(Command::new(gcc).current_dir(project).args(words));
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    built
+}
+
+/// Thread n executes 2 + 200 (n + 1) + 2 instructions in its region, and three more at CPL 3 besides.
+fn expect_regions(engine: &str) {
+    let example = build("spflt", engine);
+    let mut command = Command::new(VPMU);
+    command.args([
+        "run", "--cpu", "knc", "--smp", "4", "--engine", engine, "--stats", "none", "--kernel",
+    ]);
+    let run = finish(command.arg(&example));
+    let regions = [204, 404, 604, 804];
+    let core: u64 = regions.iter().map(|region| region + 3).sum();
+    let line = |(n, region)| format!("thread {n}: region {region}, core {core}\n");
+    let expected: String = regions.iter().enumerate().map(line).collect();
+    assert_eq!(String::from_utf8_lossy(&run.stdout).replace('\r', ""), expected);
+    // 0 at the debug-exit port.
+    assert_eq!(said(&run), (String::new(), Some(1)));
+    std::fs::remove_file(example).expect("what was built");
+}
+
+fn threads_count_their_regions_on_soft() -> Verdict {
+    expect_regions("soft");
+    Ok(())
+}
+
+fn threads_count_their_regions_on_kvm() -> Verdict {
+    kvm()?;
+    expect_regions("kvm");
+    Ok(())
+}
