@@ -127,6 +127,7 @@ const EXCEPTIONS: &[Exception] = &[
     not("timing", &["knc"], "its pipeline is not modelled yet"),
     not("timing::instructions_of_one_cycle", &["p55c"], NO_CMASK),
     not("threads::a_core_has_one_time_stamp_counter", NOT_KNC, "one thread a core"),
+    not("vector_kernels", NOT_KNC, "no vector unit"),
     not("vector_unit", NOT_KNC, "no vector unit"),
 ];
 

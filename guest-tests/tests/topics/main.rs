@@ -77,6 +77,7 @@ files!(
     transfers,
     truth,
     truth_calls,
+    vector_kernels,
     vector_unit,
 );
 
