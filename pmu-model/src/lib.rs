@@ -24,6 +24,7 @@ mod counts;
 mod event;
 pub mod evtsel;
 pub mod explain;
+mod metric;
 mod nearest;
 mod personality;
 mod pmi;
@@ -40,6 +41,7 @@ pub use event::{
     Aliases, Availability, EventDef, Fidelity, Route, Scope, Speculation, UmaskRule, Unit, UnitMask,
 };
 pub use evtsel::Evtsel;
+pub use metric::{Metric, Per, Term};
 pub use nearest::nearest;
 pub use personality::{
     CYCLE_DEPENDENT, EnableRule, InitRule, LiveSignals, MAX_COUNTERS, Northbridge, Personality,

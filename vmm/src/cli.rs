@@ -29,7 +29,7 @@ use crate::terminal::RawMode;
 use crate::truth::Truth;
 use crate::truth::command::TruthArgs;
 use crate::truth::record::{DEFAULT_EVENTS, Recorder};
-use crate::{config, demo, events, exec, explain};
+use crate::{config, demo, events, exec, explain, stat};
 
 /// Exit statuses, for `--help`.
 const STATUSES: &str = "\
@@ -63,6 +63,9 @@ enum Command {
     /// Run a guest.
     #[command(after_help = STATUSES)]
     Run(RunArgs),
+    /// Run a guest and count from outside what it does, whatever it programs itself.
+    #[command(after_help = STATUSES)]
+    Stat(StatArgs),
     /// List the events of a processor.
     Events(EventsArgs),
     /// Put a PMU register value into words, or words into an event-select value.
@@ -106,6 +109,24 @@ struct RunArgs {
     /// A guest that is built in; `list` lists them.
     #[arg(long, value_name = "NAME")]
     demo: Option<String>,
+}
+
+#[derive(Args)]
+struct StatArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// What is counted, as `--truth-events` takes it.
+    #[arg(short, long, value_name = "LIST")]
+    events: Option<String>,
+    /// Compute what users of the processor compute from its events, and count these.
+    #[arg(long)]
+    metrics: bool,
+    /// Show each processor besides all of them.
+    #[arg(long)]
+    per_cpu: bool,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -468,7 +489,16 @@ fn dispatch(command: Command) -> Result<u8> {
             Ok(status::POWER_OFF)
         }
         Command::Run(args) => {
-            supervised(&args.machine, Stats::Table, |ram| payload(&args, ram), End::status)
+            let payload = |ram: &RamLayout| payload(&args, ram);
+            supervised(&args.machine, Report::Statistics(Stats::Table), payload, End::status)
+        }
+        Command::Stat(args) => {
+            let StatArgs { run, events, metrics, per_cpu, json } = &args;
+            let (events, (metrics, per_cpu, json)) =
+                (events.as_deref(), (*metrics, *per_cpu, *json));
+            let asked = stat::Asked { events, metrics, per_cpu, json };
+            let payload = |ram: &RamLayout| payload(run, ram);
+            supervised(&run.machine, Report::Counted(asked), payload, End::status)
         }
         Command::Events(args) => {
             let personalities = events::personalities(&args.cpu)?;
@@ -497,7 +527,7 @@ fn dispatch(command: Command) -> Result<u8> {
             let payload = |ram: &RamLayout| {
                 exec::payload(args.kernel.as_deref(), &args.append, &args.command, ram)
             };
-            supervised(&args.machine, Stats::None, payload, exec::status)
+            supervised(&args.machine, Report::Statistics(Stats::None), payload, exec::status)
         }
     }
 }
@@ -549,17 +579,26 @@ fn demo_payload(name: &str, cpu: &str) -> Result<Payload> {
     })
 }
 
+/// What is reported at the end.
+#[derive(Clone, Copy)]
+enum Report<'a> {
+    /// The counters that the guest programmed, in this form unless the command line says otherwise.
+    Statistics(Stats),
+    /// What was counted from outside.
+    Counted(stat::Asked<'a>),
+}
+
 /// Runs a machine, reports, and gives the status for the end. The time limit holds for all of it,
 /// from the reading of files to the last line.
 fn supervised(
     args: &MachineArgs,
-    default_stats: Stats,
+    report: Report<'_>,
     payload: impl FnOnce(&RamLayout) -> Result<Payload>,
     status: fn(End) -> u8,
 ) -> Result<u8> {
     let stop = Stop::new()?;
     let watch = Watch::process(&stop, args.timeout.map(Duration::from_secs))?;
-    Ok(match run(args, default_stats, payload, &stop, &watch) {
+    Ok(match run(args, report, payload, &stop, &watch) {
         Ok(end) => status(end),
         Err(error) => {
             say(&error.to_string(), &stop);
@@ -571,7 +610,7 @@ fn supervised(
 /// The same, but for what a failure means.
 fn run(
     args: &MachineArgs,
-    default_stats: Stats,
+    report: Report<'_>,
     payload: impl FnOnce(&RamLayout) -> Result<Payload>,
     stop: &Stop,
     watch: &Watch,
@@ -614,8 +653,14 @@ fn run(
     }
     let symbols = symbols::read_all(&args.symbols)?;
     let mut machine = Machine::new(&config)?;
-    if args.truth.is_some() {
-        machine.record(Recorder::new(personality, &args.truth_events)?)?;
+    let recorded = match report {
+        Report::Counted(asked) => Some(asked.recorded(personality)),
+        Report::Statistics(_) => None,
+    };
+    let truth_events = args.truth.is_some().then(|| args.truth_events.clone());
+    let events: Vec<_> = recorded.into_iter().chain(truth_events).collect();
+    if !events.is_empty() {
+        machine.record(Recorder::new(personality, &events.join(","))?)?;
     }
     if let Some(text) = config.isa.announcement(platform) {
         say(&text, stop);
@@ -634,16 +679,29 @@ fn run(
     if let Some(text) = end.message() {
         say(&text, stop);
     }
-    if let (Some(path), Some(truth)) = (&args.truth, machine.recorded()?) {
+    let truth = machine.recorded()?;
+    let counted = match (report, &truth) {
+        (Report::Counted(asked), Some(truth)) => {
+            let threads = config.platform.threads_per_core.min(config.cpus);
+            Some(asked.report(personality, threads.into(), truth))
+        }
+        _ => None,
+    };
+    if let (Some(path), Some(truth)) = (&args.truth, truth) {
         write_truth(path, truth, &symbols, &machine, &config)?;
     }
     let mut lost = console.lost();
     let summary = Summary::new(personality, &machine, end);
-    let text = match args.stats.unwrap_or(default_stats) {
+    let statistics = match (args.stats, report) {
+        (Some(chosen), _) | (None, Report::Statistics(chosen)) => chosen,
+        (None, Report::Counted(_)) => Stats::None,
+    };
+    let text = match statistics {
         Stats::Table => Some(summary.table()),
         Stats::Json => Some(summary.json()?),
         Stats::None => None,
     };
+    let text = counted.into_iter().chain(text).reduce(|all, more| all + "\n" + &more);
     if let Some(text) = text {
         let lost_last = match &args.stats_file {
             Some(path) if file::is_replaceable(path) => {
@@ -736,6 +794,7 @@ mod tests {
             &["truth", "t", "--folded", "f", "--by", "cpl"],
             &["truth", "t", "--function", "f", "--by", "cpl"],
             &["exec"],
+            &["stat", "--metrics"],
             &["dance"],
         ] {
             let text = line(arguments);
@@ -780,6 +839,8 @@ mod tests {
             "run --cpu p6 --isa strict --lvtpc-automask off --flat f@0",
             "run --cpu p55c --boot firmware --smp 2 --demo sampling",
             "run --boot direct --kernel k",
+            "stat --cpu knc --smp 4 --metrics --per-cpu --json --kernel k",
+            "stat -e RETIRED_INSTRUCTIONS,cycles --demo sampling",
             "events --cpu k8 BRANCH --json",
             "events --cpu all BRANCH --json",
             "reference events",

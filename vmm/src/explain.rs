@@ -37,6 +37,10 @@ pub fn decode(personality: &'static Personality, register: &str, value: &str) ->
         };
         if let Some(event) = selection.event {
             let _ = writeln!(text, "  {of}event {}: {}", event.name, event.description);
+            let metrics = personality.metrics.iter();
+            for metric in metrics.filter(|metric| metric.events().any(|name| name == event.name)) {
+                let _ = writeln!(text, "  {of}metric {} = {metric}", metric.name);
+            }
         }
         let _ = writeln!(text, "  {of}in words: {}", selection.encoding);
     }
@@ -71,6 +75,17 @@ mod tests {
         let text = decode(k8(), "C0010000", "0x1100C2").unwrap();
         assert!(text.contains(&format!("in words: {words}\n")), "{text}");
         assert!(text.starts_with("PerfEvtSel0 (MSR C0010000h) = 0x1100c2\n"), "{text}");
+    }
+
+    /// An event is explained with what its users compute from it.
+    #[test]
+    fn an_event_comes_with_its_metrics() {
+        let knc = Personality::by_name("knc").unwrap();
+        let text = decode(knc, "28", "522018").unwrap();
+        let metric =
+            "metric vectorization intensity = VPU_ELEMENTS_ACTIVE / VPU_INSTRUCTIONS_EXECUTED\n";
+        assert!(text.contains(metric), "{text}");
+        assert!(!text.contains("metric CPI"), "{text}");
     }
 
     /// CESR programs both counters of a Pentium, counter 1 by bits 25:16.

@@ -21,6 +21,7 @@ mod output;
 pub mod platform;
 pub mod program;
 pub mod reference;
+mod stat;
 pub mod stop;
 pub mod summary;
 pub mod symbols;

@@ -334,7 +334,9 @@ impl Machine {
     /// If KVM has them: what the host's processor executes is not seen.
     pub fn record(&mut self, recorder: Recorder) -> Result<()> {
         if self.kvm.is_some() {
-            return Err(Error::Usage("--truth needs --engine soft".into()));
+            return Err(Error::Usage(
+                "what is executed is only recorded with --engine soft".into(),
+            ));
         }
         self.soft.record(recorder);
         Ok(())

@@ -9,7 +9,7 @@ use super::k8_events::EVENTS;
 use super::live::{MODELS, OUT_OF_ORDER_PIPELINE};
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Northbridge, Personality, PmiRule, Programming,
-    amd, index_by_code,
+    amd, index_by_code, metrics,
 };
 use crate::register::PerfctrWrite;
 
@@ -35,6 +35,7 @@ pub(super) static K8: Personality = Personality {
     mask_must_be_named: &[],
     live: LiveSignals::with_models(MODELS).and(OUT_OF_ORDER_PIPELINE).selected_by(EVENTS),
     events: EVENTS,
+    metrics: metrics::K8,
     by_code: &BY_CODE,
 };
 

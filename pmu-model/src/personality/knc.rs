@@ -8,6 +8,7 @@
 use super::knc_events::EVENTS;
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, index_by_code,
+    metrics,
 };
 use crate::evtsel::{ALL_THREADS, CNT_MASK, EDGE, EN, EVENT_SELECT, INT, INV, OS, UNIT_MASK, USR};
 use crate::register::{Access, Field, PerfctrWrite, Register, RegisterKind};
@@ -37,6 +38,7 @@ pub(super) static KNC: Personality = Personality {
     mask_must_be_named: &[],
     live: LiveSignals::with_models(&[]),
     events: EVENTS,
+    metrics: metrics::KNC,
     by_code: &BY_CODE,
 };
 

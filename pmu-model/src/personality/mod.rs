@@ -10,6 +10,7 @@ mod k8_events;
 mod knc;
 mod knc_events;
 mod live;
+mod metrics;
 mod p55c;
 mod p55c_events;
 mod p6;
@@ -21,6 +22,7 @@ mod rows;
 pub(crate) use self::live::NEVER;
 pub use self::live::{CYCLE_DEPENDENT, LiveSignals, Tier};
 use crate::event::EventDef;
+use crate::metric::Metric;
 use crate::register::{PerfctrWrite, Register, RegisterKind};
 
 /// Most counters that a personality can have.
@@ -135,6 +137,8 @@ pub struct Personality {
     pub live: LiveSignals,
     /// The event table, in the manual's order.
     pub events: &'static [EventDef],
+    /// What its users compute from their counts.
+    pub metrics: &'static [Metric],
     /// Positions in `events` of the rows with a code, by code.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) by_code: &'static CodeIndex,

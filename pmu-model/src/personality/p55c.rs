@@ -9,6 +9,7 @@ use super::live::{IN_ORDER_PIPELINE, MODELS};
 use super::p55c_events::EVENTS;
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, index_by_code,
+    metrics,
 };
 use crate::cesr::{HALF, HALF_MASK};
 use crate::register::{Access, Field, PerfctrWrite, Register, RegisterKind};
@@ -35,6 +36,7 @@ pub(super) static P55C: Personality = Personality {
     mask_must_be_named: &[],
     live: LiveSignals::with_models(MODELS).and(IN_ORDER_PIPELINE).selected_by(EVENTS),
     events: EVENTS,
+    metrics: metrics::P55C,
     by_code: &BY_CODE,
 };
 

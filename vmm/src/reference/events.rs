@@ -119,6 +119,19 @@ fn section(text: &mut String, personality: &'static Personality) {
         rows.iter().for_each(|event| write_event(text, personality, event));
         events = others;
     }
+    write_metrics(text, personality);
+}
+
+/// What users of the processor compute from its events.
+fn write_metrics(text: &mut String, personality: &Personality) {
+    line(text, format_args!("\n### {}: metrics\n", personality.name));
+    line(text, format_args!("`vpmu stat --cpu {} --metrics` computes them.\n", personality.name));
+    line(text, format_args!("| Metric | Formula | What | Source |"));
+    line(text, format_args!("|---|---|---|---|"));
+    for metric in personality.metrics {
+        let (name, what, source) = (metric.name, cell(metric.description), cell(metric.source));
+        line(text, format_args!("| {name} | `{metric}` | {what} | {source} |"));
+    }
 }
 
 fn write_event(text: &mut String, personality: &Personality, event: &'static EventDef) {

@@ -2,7 +2,11 @@
 
 use super::*;
 
-tests!(threads_count_their_regions_on_soft, threads_count_their_regions_on_kvm);
+tests!(
+    threads_count_their_regions_on_soft,
+    threads_count_their_regions_on_kvm,
+    counting_from_outside,
+);
 
 /// Builds an example by the command in its comment, for one test.
 fn build(name: &str, test: &str) -> PathBuf {
@@ -48,5 +52,32 @@ fn threads_count_their_regions_on_soft() -> Verdict {
 fn threads_count_their_regions_on_kvm() -> Verdict {
     kvm()?;
     expect_regions("kvm");
+    Ok(())
+}
+
+/// CLI and HLT are two instructions, and as many cycles; what is no event is said in one line.
+fn counting_from_outside() -> Verdict {
+    let flat = format!("{}@0x7c00", payload("stat", HALT).display());
+    let stat = |options: &[&str]| {
+        let mut command = Command::new(VPMU);
+        command.args(["stat", "--cpu", "p6", "--mem", "4M", "--flat", &flat]).args(options);
+        finish(&mut command)
+    };
+    let expect = |options: &[&str], rows: &[&str]| {
+        let run = stat(options);
+        assert_eq!(said(&run), (HALTED.0.to_owned(), Some(HALTED.1)));
+        let text = String::from_utf8_lossy(&run.stdout).into_owned();
+        let all =
+            rows.iter().all(|row| text.lines().any(|line| line.trim().ends_with(row.trim_start())));
+        assert!(all, "{rows:?}: {text}");
+    };
+    expect(&["-e", "INST_RETIRED,cycles"], &[" 2  INST_RETIRED", " 2  cycles"]);
+    // What the metrics need is counted too, and then the pipeline has its say in the cycles.
+    let rows = [" 2  INST_RETIRED", " CPI = CPU_CLK_UNHALTED / INST_RETIRED"];
+    expect(&["-e", "cycles", "--metrics"], &rows);
+    let run = stat(&["-e", "NOPE"]);
+    let (text, status) = said(&run);
+    assert_eq!(status, Some(2), "{text}");
+    assert!(text.starts_with("vpmu: event NOPE: ") && text.lines().count() == 1, "{text}");
     Ok(())
 }

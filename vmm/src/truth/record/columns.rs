@@ -54,7 +54,7 @@ pub(super) fn parse(list: &str, personality: &'static Personality) -> Result<Vec
         }
     }
     if columns.is_empty() {
-        return Err(Error::Usage("--truth-events: expected names separated by commas".into()));
+        return Err(Error::Usage("events: expected names separated by commas".into()));
     }
     Ok(columns)
 }
@@ -63,7 +63,7 @@ fn signals_of(name: &str, personality: &'static Personality) -> Result<Vec<Signa
     if let Some((_, signal)) = COMMON.iter().find(|(common, _)| *common == name) {
         return Ok(vec![*signal]);
     }
-    let refused = |why: &str| Error::Usage(format!("--truth-events: {name}: {why}"));
+    let refused = |why: &str| Error::Usage(format!("event {name}: {why}"));
     if let Some(signal) = Signal::by_name(name) {
         return if is_recorded(personality, signal) {
             Ok(vec![signal])
