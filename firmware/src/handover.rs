@@ -51,7 +51,7 @@ pub struct PmuRegister<'a> {
 pub struct Handover<'a> {
     /// The machine's name on the console, ASCII.
     pub title: &'a str,
-    /// Processors, 1 to 16. Their local APIC identifiers are 0, 1 and so on.
+    /// Processors, 1 to 254. Their local APIC identifiers are 0, 1 and so on.
     pub processors: u32,
     /// What the self-test reads on each processor.
     pub registers: Vec<PmuRegister<'a>>,

@@ -124,7 +124,7 @@ start_processor:
     mov eax, offset text_fail
     call print
     mov eax, ebx
-    call print_digit
+    call print_number
     mov eax, offset text_does_not_start
     jmp print
 2:  pause
@@ -182,7 +182,7 @@ report:
     mov eax, offset text_fail
 3:  call print
     mov eax, ebp
-    call print_digit
+    call print_number
     call space
     mov eax, [esi + ROW_INDEX]
     call print_hex
@@ -245,6 +245,15 @@ print:
 2:  pop ecx
     ret
 
+# Prints EAX, up to FFh, in hexadecimal, with as many digits as it has.
+print_number:
+    cmp eax, 16
+    jb print_digit
+    push eax
+    shr eax, 4
+    call print_digit
+    pop eax
+    and eax, 15
 # Prints the hexadecimal digit EAX.
 print_digit:
     mov al, [digits + eax]

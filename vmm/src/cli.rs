@@ -183,10 +183,9 @@ struct MachineArgs {
     /// Where the interrupt controllers are on KVM.
     #[arg(long, value_enum, default_value = "user")]
     irqchip: Irqchip,
-    /// Number of processors.
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u8).range(1..=i64::from(config::MAX_CPUS)))]
-    smp: u8,
+    /// Number of processors: 244 of knc at most, 254 of the others.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    smp: u64,
     /// Memory, in bytes or with K, M or G.
     #[arg(long, value_name = "SIZE", default_value = "512M")]
     mem: String,
@@ -616,6 +615,7 @@ fn run(
     watch: &Watch,
 ) -> Result<End> {
     let (personality, platform) = config::personality(&args.cpu)?;
+    let cpus = config::processors(args.smp, platform)?;
     let clock_hz = args.clock.unwrap_or(platform.clock_hz);
     let ram = config::memory(&args.mem)?;
     let config = Config {
@@ -625,7 +625,7 @@ fn run(
         lvtpc_auto_mask: args
             .lvtpc_automask
             .map_or(personality.lvtpc_auto_mask, |switch| switch == Switch::On),
-        cpus: args.smp,
+        cpus,
         payload: payload(&ram)?,
         ram,
         boot: args.boot.into(),
@@ -777,8 +777,8 @@ mod tests {
         for arguments in [
             &["run"][..],
             &["run", "--kernel", "k", "--flat", "f@0"],
-            &["run", "--kernel", "k", "--smp", "0"],
-            &["run", "--kernel", "k", "--smp", "9"],
+            &["run", "--kernel", "k", "--smp", "-1"],
+            &["run", "--kernel", "k", "--smp", "many"],
             &["run", "--kernel", "k", "--frobnicate"],
             &["run", "--kernel", "k", "--isa", "avx"],
             &["run", "--kernel", "k", "--engine", "xen"],
@@ -828,7 +828,7 @@ mod tests {
             "run --cpu k8 --kernel k --initrd i --append console=ttyS0 --smp 4 --mem 1G",
             "run --flat f@0x7c00 --serial log --input in --stats json --stats-file s",
             "run --demo sampling --timeout 5 --max-instructions 100 --skid 3 --clock 1000000000",
-            "run --cpu knc --isa distro --lvtpc-automask on --smp 8 --kernel k",
+            "run --cpu knc --isa distro --lvtpc-automask on --smp 244 --kernel k",
             "run --engine kvm --smp 2 --flat f@0x100000",
             "run --engine auto --kernel k",
             "run --count off --hypervisor-bit --flat f@0",

@@ -15,9 +15,6 @@ use crate::error::{Error, Result};
 use crate::input::Script;
 use crate::platform::{Isa, Platform};
 
-/// Most processors of a machine.
-pub const MAX_CPUS: u8 = 8;
-
 /// Bytes of the longest script of `--input`: 16 MiB.
 pub const MAX_SCRIPT: u64 = 16 << 20;
 
@@ -44,7 +41,7 @@ pub struct Config {
     /// Whether delivering a PMI sets the mask bit of LVTPC; the personality says what its processor
     /// does.
     pub lvtpc_auto_mask: bool,
-    /// Processors, 1 to [`MAX_CPUS`].
+    /// Processors, 1 to [`Platform::max_processors`].
     pub cpus: u8,
     /// Memory.
     pub ram: RamLayout,
@@ -144,6 +141,18 @@ pub fn personality(name: &str) -> Result<(&'static Personality, &'static Platfor
     })
 }
 
+/// The number of processors that `--smp` asks for.
+///
+/// # Errors
+/// None, or more than there can be of this part.
+pub fn processors(count: u64, platform: &Platform) -> Result<u8> {
+    let most = platform.max_processors;
+    u8::try_from(count).ok().filter(|count| (1..=most).contains(count)).ok_or_else(|| {
+        let name = platform.name;
+        Error::Usage(format!("--smp {count}: a machine has 1 to {most} processors of {name}"))
+    })
+}
+
 /// The known processors, a line each.
 #[must_use]
 pub fn known_cpus() -> String {
@@ -215,6 +224,24 @@ mod tests {
         let text = known_cpus();
         assert_eq!(text.lines().count(), Personality::ALL.len());
         assert!(text.lines().any(|line| line == "k8      AMD Opteron 846 (revision E4), 2.0 GHz"));
+    }
+
+    /// An SE10P has 61 cores of four threads; elsewhere there are the identifiers of local APICs, without
+    /// FFh and one for the I/O APIC.
+    #[test]
+    fn each_part_has_its_most_processors() {
+        for platform in Platform::ALL {
+            let most = if platform.name == "knc" { 244 } else { 254 };
+            for count in [1, 2, 8, 9, most] {
+                assert_eq!(processors(count, platform).unwrap(), count as u8);
+            }
+            for count in [0, most + 1, 255, 256, 257, u64::MAX] {
+                let error = processors(count, platform).unwrap_err();
+                let name = platform.name;
+                let text = format!("--smp {count}: a machine has 1 to {most} processors of {name}");
+                assert_eq!((error.status(), error.to_string()), (2, text));
+            }
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod memory;
 pub mod msr;
 mod output;
 pub mod platform;
+mod processor_set;
 pub mod program;
 pub mod reference;
 mod stat;

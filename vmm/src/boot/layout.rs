@@ -12,8 +12,9 @@
 //! | `0009_E000h` | `0009_EFFFh` | stack on entry |
 //! | `0009_FC00h` | `0009_FFFFh` | EBDA |
 //! | `000E_0000h` | `000E_FFFFh` | ACPI tables |
-//! | `000F_0000h` | `000F_0FFFh` | RSDP, MP floating pointer and MP configuration table |
+//! | `000F_0000h` | `000F_0FFFh` | RSDP and MP floating pointer |
 //! | `000F_1000h` | `000F_3FFFh` | the boot ROM's copy, handover block, variables and stacks |
+//! | `000F_4000h` | `000F_5FFFh` | MP configuration table |
 //! | `0010_0000h` | end of low RAM | payload; the initrd at the top |
 //! | `C000_0000h` | `FFFF_FFFFh` | hole for I/O APIC, local APIC and ROM |
 //! | `FFFF_F000h` | `FFFF_FFFFh` | the boot ROM, if that starts the payload |
@@ -102,7 +103,9 @@ pub const RSDP: u64 = 0xF_0000;
 /// MP floating pointer; 16-byte aligned inside F0000h-FFFFFh (MP specification 1.4 section 4.1).
 pub const MP_POINTER: u64 = 0xF_0040;
 /// MP configuration table.
-pub const MP_TABLE: u64 = 0xF_0050;
+pub const MP_TABLE: u64 = 0xF_4000;
+/// Bytes available for the MP configuration table: 20 for each processor, less than 300 for all else.
+pub const MP_TABLE_SIZE: u64 = 0x2000;
 
 /// I/O APIC, one page.
 pub const IO_APIC: u32 = 0xFEC0_0000;
@@ -141,6 +144,9 @@ pub const RTC_PORT: u16 = 0x70;
 pub const RTC_IRQ: u8 = 8;
 
 /// APIC identifier of the I/O APIC: the first one behind the processors'.
+///
+/// Where local APICs and I/O APIC share a bus, no two may have the same, and kernels of such processors
+/// look for one that is free. Where they do not, it does not matter.
 pub const fn io_apic_id(cpus: u8) -> u8 {
     cpus
 }

@@ -109,7 +109,7 @@ mod tests {
     fn the_pointer_leads_to_the_table() {
         let pointer = pointer();
         assert_eq!((pointer.len(), sum(&pointer)), (16, 0));
-        assert_eq!(pointer[..10], *b"_MP_\x50\x00\x0F\x00\x01\x04");
+        assert_eq!(pointer[..10], *b"_MP_\x00\x40\x0F\x00\x01\x04");
     }
 
     /// Header of section 4.2, then 20 bytes a processor and 8 for every other entry.
@@ -134,5 +134,20 @@ mod tests {
         assert_eq!(table[164..172], [3, 0, 0x0D, 0, 0, 9, 2, 9]);
         assert_eq!(table[220..228], [4, 3, 0, 0, 0, 0, 0, 0]);
         assert_eq!(table[228..236], [4, 1, 0, 0, 0, 0, 0xFF, 1]);
+    }
+
+    /// Length and count of entries are words of their own; the I/O APIC follows the last processor.
+    #[test]
+    fn the_table_of_as_many_as_there_can_be() {
+        let table = table(&K8, 254);
+        assert_eq!(sum(&table), 0);
+        assert_eq!(table.len(), 44 + 254 * 20 + 19 * 8);
+        assert!(table.len() as u64 <= layout::MP_TABLE_SIZE);
+        assert_eq!(table[4..6], (table.len() as u16).to_le_bytes());
+        assert_eq!(table[34..36], [273_u16 as u8, (273_u16 >> 8) as u8]);
+        let last = 44 + 253 * 20;
+        assert_eq!(table[last..last + 4], [0, 253, 0x10, 1]);
+        assert_eq!(table[last + 28..last + 32], [2, 254, 0x11, 1]);
+        assert_eq!(table[last + 36..last + 44], [3, 0, 0, 0, 0, 0, 254, 2]);
     }
 }

@@ -13,6 +13,9 @@ const VERSION: u32 = 0x0017_0011;
 const IOREGSEL: u64 = 0x00;
 const IOWIN: u64 = 0x10;
 
+/// The bits of the 82093AA's ID.
+const FOUR_BITS: u8 = 0xF;
+
 const REMOTE_IRR: u64 = 1 << 14;
 const MASKED: u64 = 1 << 16;
 /// Vector, delivery mode, destination mode, polarity, trigger mode, mask, destination. Delivery
@@ -26,8 +29,10 @@ const WRITABLE: u64 = 0xFF00_0000_0001_AFFF;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoApic {
     select: u8,
-    /// Bits 27:24 of register 0.
+    /// Bits 31:24 of register 0, as far as they can be set.
     id: u8,
+    /// The bits of the ID that there are.
+    id_bits: u8,
     entries: [u64; PINS],
     asserted: u32,
 }
@@ -37,7 +42,7 @@ pub struct IoApic {
 pub struct IoApicRegisters {
     /// IOREGSEL.
     pub select: u8,
-    /// Bits 27:24 of register 0.
+    /// Bits 31:24 of register 0.
     pub id: u8,
     /// The redirection table.
     pub entries: [u64; PINS],
@@ -47,14 +52,19 @@ pub struct IoApicRegisters {
 
 impl IoApic {
     /// An I/O APIC as reset leaves it, all entries masked, with the ID that the firmware gave it.
+    ///
+    /// The 82093AA has bits 27:24 for it. Where these do not reach beyond the processors' IDs, the field
+    /// has the width of the local APICs' own, as that of later chips has.
     pub fn new(id: u8) -> Self {
-        Self { select: 0, id: id & 0xF, entries: [MASKED; PINS], asserted: 0 }
+        let id_bits = if id > FOUR_BITS { 0xFF } else { FOUR_BITS };
+        Self { select: 0, id, id_bits, entries: [MASKED; PINS], asserted: 0 }
     }
 
     /// Reset; the pins keep the level that drives them.
     pub fn reset(&mut self) {
         let asserted = self.asserted;
-        *self = Self { asserted, ..Self::new(self.id) };
+        let id_bits = self.id_bits;
+        *self = Self { asserted, id_bits, ..Self::new(self.id) };
     }
 
     /// The registers, to be moved to another implementation.
@@ -73,7 +83,7 @@ impl IoApic {
     /// Takes over the registers of another. The pins have these levels already: nothing comes of them.
     pub fn set_registers(&mut self, registers: &IoApicRegisters, asserted: u32) {
         self.select = registers.select;
-        self.id = registers.id & 0xF;
+        self.id = registers.id & self.id_bits;
         self.entries = registers.entries.map(|entry| entry & (WRITABLE | REMOTE_IRR));
         self.asserted = asserted;
     }
@@ -99,7 +109,7 @@ impl IoApic {
     pub fn write(&mut self, offset: u64, value: u32, deliver: impl FnMut(Message) -> bool) {
         match offset {
             IOREGSEL => self.select = value as u8,
-            IOWIN if self.select == 0 => self.id = (value >> 24 & 0xF) as u8,
+            IOWIN if self.select == 0 => self.id = (value >> 24) as u8 & self.id_bits,
             IOWIN => {
                 if let Some((pin, high)) = self.selected_entry() {
                     self.write_entry(pin, high, value);

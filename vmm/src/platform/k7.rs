@@ -15,12 +15,12 @@ use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::control_registers::cr4;
 use x86_cpu::features::{DoubleShift, EncodingRules, Features};
 
-use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, authentic_amd, leaf, text};
 use super::descriptors::{first_level, second_level};
 use super::msr::{Check, MsrRow};
 use super::mtrr;
 use super::rows::{bank_status, lenient, pat, plain, read_only, strict, write_only};
+use super::{MAX_PROCESSORS, Platform};
 
 /// The personality `k7`.
 pub static K7: Platform = Platform {
@@ -67,6 +67,7 @@ pub static K7: Platform = Platform {
     },
     models: Some(&uarch::part::K7),
     threads_per_core: 1,
+    max_processors: MAX_PROCESSORS,
     alignment: AlignmentRule::Quadword,
     apic_version: 0x10,
     max_lvt: 4,

@@ -10,7 +10,6 @@ use uarch::part::{caches, tlbs};
 use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::features::Features;
 
-use super::Platform;
 use super::cpuid::{CpuidLeaf, CpuidOverride, OutOfRange, authentic_amd, leaf, text};
 use super::descriptors::{first_level, second_level};
 use super::msr::{Check, MsrRow};
@@ -18,6 +17,7 @@ use super::mtrr;
 use super::rows::{
     ALL, bank_status, cpuid_features, lenient, pat, plain, read_only, strict, write_only,
 };
+use super::{MAX_PROCESSORS, Platform};
 
 /// The personality `k8`.
 pub static K8: Platform = Platform {
@@ -27,6 +27,7 @@ pub static K8: Platform = Platform {
     features: Features::K8,
     models: Some(&uarch::part::K8),
     threads_per_core: 1,
+    max_processors: MAX_PROCESSORS,
     alignment: AlignmentRule::Quadword,
     apic_version: 0x10,
     max_lvt: 4,

@@ -48,6 +48,8 @@ pub static KNC: Platform = Platform {
     },
     models: None,
     threads_per_core: 4,
+    // Of 61 cores: those that the dump of the SE10P is of.
+    max_processors: 244,
     alignment: AlignmentRule::Quadword,
     // No document or boot log that says more than that it is an integrated one.
     apic_version: 0x10,

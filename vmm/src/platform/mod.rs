@@ -56,6 +56,9 @@ pub struct Platform {
     pub models: Option<&'static uarch::part::Part>,
     /// Hardware threads that share a core; processors fill the cores in the order of their numbers.
     pub threads_per_core: u8,
+    /// Most processors of a machine, hardware threads all of them. Where it is not the part that sets the
+    /// limit, it is [`MAX_PROCESSORS`].
+    pub max_processors: u8,
     /// The version field of the local APIC's version register (SDM volume 3, "Local APIC Version
     /// Register": 1xh for an integrated one). Which it is of these, and the next field, is what Linux's
     /// boot logs of these processors show ("Getting VERSION"): 30010 for Pentium MMX, 40011 for Pentium
@@ -89,6 +92,10 @@ pub struct Platform {
     /// Registers that come with [`Isa::Distro`].
     pub distro_msrs: &'static [MsrRow],
 }
+
+/// Most processors of a machine of any part: FFh addresses every local APIC, and of the 255 identifiers
+/// that are left, the I/O APIC has one. Real ones up to P6 and K7 have identifiers of four bits.
+pub const MAX_PROCESSORS: u8 = 254;
 
 const FUNCTION_1: u32 = 1;
 const EXTENDED_0: u32 = 0x8000_0000;

@@ -13,10 +13,10 @@ use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::control_registers::cr4;
 use x86_cpu::features::Features;
 
-use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
 use super::msr::MsrRow;
 use super::rows::lenient;
+use super::{MAX_PROCESSORS, Platform};
 
 /// The personality `p55c`.
 pub static P55C: Platform = Platform {
@@ -35,6 +35,7 @@ pub static P55C: Platform = Platform {
     },
     models: Some(&uarch::part::P55C),
     threads_per_core: 1,
+    max_processors: MAX_PROCESSORS,
     alignment: AlignmentRule::Pentium,
     apic_version: 0x10,
     max_lvt: 3,

@@ -15,12 +15,12 @@ use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::control_registers::cr4;
 use x86_cpu::features::Features;
 
-use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
 use super::descriptors::{Byte, descriptors};
 use super::msr::{Check, MsrRow};
 use super::mtrr;
 use super::rows::{ALL, bank_status, lenient, pat, plain, read_only, strict, write_only};
+use super::{MAX_PROCESSORS, Platform};
 
 /// The personality `p6`.
 pub static P6: Platform = Platform {
@@ -37,6 +37,7 @@ pub static P6: Platform = Platform {
     },
     models: Some(&uarch::part::P6),
     threads_per_core: 1,
+    max_processors: MAX_PROCESSORS,
     alignment: AlignmentRule::Quadword,
     apic_version: 0x11,
     max_lvt: 4,

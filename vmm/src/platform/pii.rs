@@ -9,10 +9,10 @@ use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::control_registers::cr4;
 use x86_cpu::features::Features;
 
-use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
 use super::descriptors::descriptors;
 use super::p6;
+use super::{MAX_PROCESSORS, Platform};
 
 /// The personality `pii`.
 pub static PII: Platform = Platform {
@@ -28,6 +28,7 @@ pub static PII: Platform = Platform {
     },
     models: Some(&uarch::part::PII),
     threads_per_core: 1,
+    max_processors: MAX_PROCESSORS,
     alignment: AlignmentRule::Quadword,
     apic_version: 0x11,
     max_lvt: 4,

@@ -11,12 +11,12 @@ use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::control_registers::cr4;
 use x86_cpu::features::Features;
 
-use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf, text};
 use super::descriptors::{Byte, descriptors};
 use super::msr::MsrRow;
 use super::p6;
 use super::rows::lenient;
+use super::{MAX_PROCESSORS, Platform};
 
 /// The personality `pm`.
 pub static PM: Platform = Platform {
@@ -35,6 +35,7 @@ pub static PM: Platform = Platform {
     },
     models: Some(&uarch::part::PM),
     threads_per_core: 1,
+    max_processors: MAX_PROCESSORS,
     alignment: AlignmentRule::Quadword,
     apic_version: 0x14,
     max_lvt: 5,

@@ -11,10 +11,10 @@ use std::borrow::Cow;
 use uarch::part::{caches, tlbs};
 use x86_cpu::alignment::AlignmentRule;
 
-use super::Platform;
 use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
 use super::descriptors::{Byte, descriptors};
 use super::p6;
+use super::{MAX_PROCESSORS, Platform};
 
 /// The personality `ppro`.
 pub static PPRO: Platform = Platform {
@@ -24,6 +24,7 @@ pub static PPRO: Platform = Platform {
     features: p6::FAMILY_FEATURES,
     models: Some(&uarch::part::PPRO),
     threads_per_core: 1,
+    max_processors: MAX_PROCESSORS,
     alignment: AlignmentRule::Quadword,
     apic_version: 0x11,
     max_lvt: 4,

@@ -19,6 +19,7 @@ use super::kick::Kicker;
 use crate::error::{Error, Result};
 use crate::irq::{Pending, Wire};
 use crate::machine::{End, Machine};
+use crate::processor_set::ProcessorSet;
 
 /// The longest delay until the main thread prints what the guest has written, as the part of a second
 /// that it is: 5 ms.
@@ -58,8 +59,8 @@ pub(super) struct World<'m> {
     pub(super) main_until: u64,
     /// Somebody may still type.
     pub(super) has_input: bool,
-    /// Processors, a bit each, whose threads wait and are to be woken as soon as the lock is free.
-    wake: u32,
+    /// Processors whose threads wait and are to be woken as soon as the lock is free.
+    wake: ProcessorSet,
     /// What has been said about `--count host`.
     pub(super) told: Told,
 }
@@ -158,12 +159,8 @@ impl<'m> Shared<'m> {
         world
     }
 
-    fn wake(&self, processors: u32) {
-        for (_, changed) in
-            self.changed.iter().enumerate().filter(|(id, _)| processors >> id & 1 != 0)
-        {
-            changed.notify_one();
-        }
+    fn wake(&self, processors: ProcessorSet) {
+        processors.iter().for_each(|id| _ = self.changed[id].notify_one());
     }
 }
 
@@ -212,7 +209,7 @@ impl<'m> World<'m> {
             main,
             main_until: 0,
             has_input: false,
-            wake: 0,
+            wake: ProcessorSet::default(),
             told: Told::default(),
         }
     }
@@ -226,7 +223,7 @@ impl<'m> World<'m> {
     /// Wakes those who wait: they are to look again.
     pub(super) fn wake_all(&mut self) {
         for (id, _) in self.vcpu_slots.iter().enumerate().filter(|(_, slot)| slot.waiting) {
-            self.wake |= 1 << id;
+            self.wake.insert(id);
         }
     }
 
@@ -278,7 +275,7 @@ impl<'m> World<'m> {
             if slot.waiting
                 && slot.halted.is_some_and(|enabled| pending.nmi || pending.interrupt && enabled)
             {
-                self.wake |= 1 << id;
+                self.wake.insert(id);
             }
         }
     }

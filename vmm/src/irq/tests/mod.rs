@@ -4,6 +4,7 @@ mod in_kernel;
 mod in_transit;
 mod ioapic;
 mod lapic;
+mod many;
 mod pic;
 
 use super::Interrupts;
