@@ -92,7 +92,7 @@ fn state(machine: &mut Machine, id: usize) -> Vec<(String, String)> {
         0x380, 0x390, 0x3E0,
     ];
     let now = machine.now;
-    let lapic = machine.board.chipset.irq.lapic_mut(id);
+    let mut lapic = machine.board.chipset.irq.lapic_mut(id);
     let mut all: Vec<(String, String)> = LAPIC
         .map(|offset| (format!("lapic {offset:x}"), format!("{:x}", lapic.read(offset, now))))
         .into();

@@ -3,7 +3,7 @@
 use pmu_model::{MsrAccess, Pmu};
 use x86_cpu::bus::Refused;
 
-use crate::irq::lapic::Lapic;
+use crate::irq::Change;
 use crate::platform::MsrBank;
 
 /// Time-stamp counter.
@@ -15,7 +15,7 @@ pub const APIC_BASE: u32 = 0x1B;
 /// PMU, the platform's bank. A register that none of them has is #GP.
 pub struct MsrSpace<'a> {
     /// Has `APIC_BASE`.
-    pub lapic: &'a mut Lapic,
+    pub lapic: Change<'a>,
     /// Has the event selects and counters.
     pub pmu: &'a mut Pmu,
     /// Has the rest.

@@ -8,6 +8,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::message::Message;
+use super::schedule::Schedule;
+use crate::processor_set::ProcessorSet;
 
 /// What a processor has sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,16 +27,39 @@ pub(super) struct Delivery {
     pub(super) kind: InterruptKind,
 }
 
-/// Deliveries in the order in which they were sent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// One that has departed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Departed {
+    /// When it arrives.
+    due: u64,
+    /// How many departed before it.
+    nth: u64,
+    kind: InterruptKind,
+}
+
+/// Deliveries, those to each processor in the order in which they were sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct InTransit {
     /// Sent at a time that is not known yet.
     posted: Vec<Delivery>,
-    /// With their times of arrival.
-    departed: Vec<(u64, Delivery)>,
+    /// For each processor.
+    departed: Vec<Vec<Departed>>,
+    /// When the first of them arrives at each.
+    arrivals: Schedule,
+    departures: u64,
 }
 
 impl InTransit {
+    /// Nothing is in transit between so many processors.
+    pub(super) fn new(processors: usize) -> Self {
+        Self {
+            posted: Vec::new(),
+            departed: vec![Vec::new(); processors],
+            arrivals: Schedule::new(processors),
+            departures: 0,
+        }
+    }
+
     /// An interrupt is sent to `vcpu`.
     pub(super) fn post(&mut self, vcpu: usize, kind: InterruptKind) {
         self.posted.push(Delivery { vcpu, kind });
@@ -42,46 +67,71 @@ impl InTransit {
 
     /// All that was posted departs at `time`; an IPI takes `ipi_latency` cycles, a PMI none. Whether
     /// there was anything.
+    #[inline]
     pub(super) fn depart(&mut self, time: u64, ipi_latency: u64) -> bool {
-        if self.posted.is_empty() {
-            return false;
+        let any = !self.posted.is_empty();
+        if any {
+            self.send_off(time, ipi_latency);
         }
-        for delivery in self.posted.drain(..) {
-            let takes = match delivery.kind {
+        any
+    }
+
+    fn send_off(&mut self, time: u64, ipi_latency: u64) {
+        for Delivery { vcpu, kind } in self.posted.drain(..) {
+            let takes = match kind {
                 InterruptKind::Ipi(_) => ipi_latency,
                 InterruptKind::Pmi => 0,
             };
-            self.departed.push((time.saturating_add(takes), delivery));
+            let due = time.saturating_add(takes);
+            self.departed[vcpu].push(Departed { due, nth: self.departures, kind });
+            self.departures += 1;
+            let first = self.arrivals.at(vcpu).map_or(due, |first| first.min(due));
+            self.arrivals.set(vcpu, Some(first));
         }
-        true
     }
 
     /// Takes out, in order, what has arrived at `vcpu` by `time`.
-    pub(super) fn arrived(&mut self, vcpu: usize, time: u64) -> Vec<Delivery> {
-        let is_there =
-            |&mut (due, delivery): &mut (u64, Delivery)| delivery.vcpu == vcpu && due <= time;
-        self.departed.extract_if(.., is_there).map(|(_, delivery)| delivery).collect()
+    pub(super) fn arrived(&mut self, vcpu: usize, time: u64) -> Vec<InterruptKind> {
+        if self.arrivals.at(vcpu).is_none_or(|first| first > time) {
+            return Vec::new();
+        }
+        let of = &mut self.departed[vcpu];
+        let arrived = of.extract_if(.., |departed| departed.due <= time);
+        let arrived = arrived.map(|departed| departed.kind).collect();
+        self.arrivals.set(vcpu, of.iter().map(|departed| departed.due).min());
+        arrived
     }
 
-    /// Takes out everything.
+    /// Takes out everything, in the order in which it was sent.
     pub(super) fn all(&mut self) -> Vec<Delivery> {
-        let departed = self.departed.drain(..).map(|(_, delivery)| delivery);
+        let mut departed = Vec::new();
+        for (vcpu, of) in self.departed.iter_mut().enumerate() {
+            departed.extend(of.drain(..).map(|Departed { nth, kind, .. }| (nth, vcpu, kind)));
+            self.arrivals.set(vcpu, None);
+        }
+        departed.sort_unstable_by_key(|&(nth, ..)| nth);
+        let departed = departed.into_iter().map(|(_, vcpu, kind)| Delivery { vcpu, kind });
         departed.chain(self.posted.drain(..)).collect()
     }
 
-    /// When the next interrupt arrives at `vcpu` or, with `None`, at any processor.
-    pub(super) fn next(&self, vcpu: Option<usize>) -> Option<u64> {
-        let is_meant = |delivery: &Delivery| vcpu.is_none_or(|only| delivery.vcpu == only);
-        self.departed.iter().filter(|(_, delivery)| is_meant(delivery)).map(|&(due, _)| due).min()
+    /// When the next interrupt arrives at `vcpu`.
+    #[inline]
+    pub(super) fn next(&self, vcpu: usize) -> Option<u64> {
+        self.arrivals.at(vcpu)
     }
 
-    /// Whether all that has departed has arrived.
+    /// When the next interrupt arrives at any processor.
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.departed.is_empty()
+    pub(super) fn first(&self) -> Option<u64> {
+        self.arrivals.first()
+    }
+
+    /// The processors at which one arrives by `time`.
+    pub(super) fn receivers(&self, time: u64) -> ProcessorSet {
+        self.arrivals.due(time)
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self::new(self.departed.len());
     }
 }

@@ -506,6 +506,12 @@ impl Lapic {
         self.nmi
     }
 
+    /// Whether there is an NMI or a maskable interrupt that the processor would take.
+    #[inline]
+    pub fn has_pending(&self) -> bool {
+        self.nmi || self.deliverable.is_some() || self.extint()
+    }
+
     /// The processor takes the NMI.
     pub fn take_nmi(&mut self) -> bool {
         std::mem::take(&mut self.nmi)

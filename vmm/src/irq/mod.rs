@@ -5,16 +5,21 @@ use serde::{Deserialize, Serialize};
 use self::in_transit::{Delivery, InTransit, InterruptKind};
 use self::ioapic::{IoApic, IoApicRegisters};
 use self::lapic::{Lapic, LapicConfig, LapicOutput, PmiOutcome};
-use self::message::{DeliveryMode, Destination, Message};
+pub use self::lapics::Change;
+use self::lapics::Lapics;
+use self::message::Message;
 use self::pic::{Chip, PicPair, PicRegisters};
+use crate::processor_set::ProcessorSet;
 
 mod in_transit;
 pub mod ioapic;
 pub mod lapic;
 pub(crate) mod lapic_registers;
 mod lapic_timer;
+mod lapics;
 pub mod message;
 pub mod pic;
+mod schedule;
 mod vectors;
 
 #[cfg(test)]
@@ -90,11 +95,10 @@ pub enum Wire {
 /// processor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupts {
-    lapics: Vec<Lapic>,
+    lapics: Lapics,
     ioapic: IoApic,
     pic: PicPair,
     intr: bool,
-    signals: Vec<(usize, VcpuSignal)>,
     /// The levels of the lines.
     lines: u32,
     /// Those that the devices drive.
@@ -116,27 +120,26 @@ impl Interrupts {
         let ioapic_id =
             lapics.iter().map(|config| config.id).max().map_or(0, |id| id.wrapping_add(1));
         Self {
-            lapics: lapics.iter().copied().map(Lapic::new).collect(),
+            lapics: Lapics::new(lapics),
             ioapic: IoApic::new(ioapic_id),
             pic: PicPair::new(),
             intr: false,
-            signals: Vec::new(),
             lines: 0,
             driven: 0,
             held: 0,
             in_kernel: false,
             wires: Vec::new(),
             delayed: false,
-            in_transit: InTransit::default(),
+            in_transit: InTransit::new(lapics.len()),
         }
     }
 
     /// Reset of the whole machine.
     pub fn reset(&mut self) {
-        self.lapics.iter_mut().for_each(Lapic::reset);
+        self.lapics.change_all(Lapic::reset);
         self.ioapic.reset();
         self.pic.reset();
-        self.signals.clear();
+        self.lapics.signals.clear();
         self.in_transit.clear();
         self.update_intr();
     }
@@ -144,16 +147,14 @@ impl Interrupts {
     /// Leaves the bootstrap processor's local APIC in virtual wire mode, as firmware does
     /// (MultiProcessor Specification 1.4, section 3.6.2.2): enabled, LINT0 ExtINT, LINT1 NMI.
     pub fn set_virtual_wire(&mut self) {
-        if let Some(bsp) = self.lapics.first_mut() {
-            for (offset, value) in [(0x0F0, 0x1FF), (0x350, 0x700), (0x360, 0x400)] {
-                bsp.write(offset, value, 0);
-            }
+        for (offset, value) in [(0x0F0, 0x1FF), (0x350, 0x700), (0x360, 0x400)] {
+            self.lapics.change(0).write(offset, value, 0);
         }
     }
 
     /// The number of processors.
     pub fn vcpus(&self) -> usize {
-        self.lapics.len()
+        self.lapics.count()
     }
 
     /// The local APIC of `vcpu`. Its writes may produce messages; use [`Self::lapic_write`] for
@@ -162,30 +163,30 @@ impl Interrupts {
     /// # Panics
     /// If there is no such processor.
     pub fn lapic(&self, vcpu: usize) -> &Lapic {
-        &self.lapics[vcpu]
+        self.lapics.get(vcpu)
     }
 
     /// As [`Self::lapic`], to change it: IA32_APIC_BASE, CR8.
     ///
     /// # Panics
     /// If there is no such processor.
-    pub fn lapic_mut(&mut self, vcpu: usize) -> &mut Lapic {
-        &mut self.lapics[vcpu]
+    pub fn lapic_mut(&mut self, vcpu: usize) -> Change<'_> {
+        self.lapics.change(vcpu)
     }
 
     /// Reads the register page of `vcpu`'s local APIC.
     pub fn lapic_read(&mut self, vcpu: usize, offset: u32, now: u64) -> u32 {
-        self.lapics[vcpu].read(offset, now)
+        self.lapics.change(vcpu).read(offset, now)
     }
 
     /// Writes the register page of `vcpu`'s local APIC, and sends the IPI or the end of interrupt that
     /// the write asks for.
     pub fn lapic_write(&mut self, vcpu: usize, offset: u32, value: u32, now: u64) {
-        match self.lapics[vcpu].write(offset, value, now) {
+        let output = self.lapics.change(vcpu).write(offset, value, now);
+        match output {
             Some(LapicOutput::Ipi(message)) => self.send(message, vcpu),
             Some(LapicOutput::EndOfInterrupt(vector)) => {
-                let mut bus = ApicBus { lapics: &mut self.lapics, signals: &mut self.signals };
-                self.ioapic.eoi(vector, |message| bus.deliver(message, None));
+                self.ioapic.eoi(vector, |message| self.lapics.deliver(message, None));
             }
             None => {}
         }
@@ -193,14 +194,13 @@ impl Interrupts {
 
     /// The local APIC of `sender` sends a message. A message to itself arrives at once.
     fn send(&mut self, message: Message, sender: usize) {
-        let mut bus = ApicBus { lapics: &mut self.lapics, signals: &mut self.signals };
         if !self.delayed {
-            bus.deliver(message, Some(sender));
+            self.lapics.deliver(message, Some(sender));
             return;
         }
-        for vcpu in bus.receivers(message, Some(sender)) {
+        for vcpu in self.lapics.receivers(message, Some(sender)).iter() {
             if vcpu == sender {
-                bus.deliver_to(vcpu, message);
+                self.lapics.deliver_to(vcpu, message);
             } else {
                 self.in_transit.post(vcpu, InterruptKind::Ipi(message));
             }
@@ -213,8 +213,9 @@ impl Interrupts {
     pub fn delay(&mut self, delayed: bool) {
         self.delayed = delayed;
         if !delayed {
-            let deliveries = self.in_transit.all();
-            self.deliver_all(deliveries);
+            for Delivery { vcpu, kind } in self.in_transit.all() {
+                self.deliver(vcpu, kind);
+            }
         }
     }
 
@@ -228,32 +229,44 @@ impl Interrupts {
     /// `vcpu` is at `time`: delivers the interrupts in transit that have arrived at it by then.
     #[inline]
     pub fn arrive(&mut self, vcpu: usize, time: u64) {
-        if !self.in_transit.is_empty() {
-            let arrived = self.in_transit.arrived(vcpu, time);
-            self.deliver_all(arrived);
+        if self.in_transit.next(vcpu).is_some_and(|first| first <= time) {
+            for kind in self.in_transit.arrived(vcpu, time) {
+                self.deliver(vcpu, kind);
+            }
         }
     }
 
     /// When the next interrupt in transit arrives at `vcpu`.
     #[inline]
     pub fn next_arrival(&self, vcpu: usize) -> Option<u64> {
-        if self.in_transit.is_empty() { None } else { self.in_transit.next(Some(vcpu)) }
+        self.in_transit.next(vcpu)
     }
 
     /// When the next interrupt in transit arrives at any processor.
     pub fn first_arrival(&self) -> Option<u64> {
-        self.in_transit.next(None)
+        self.in_transit.first()
     }
 
-    fn deliver_all(&mut self, deliveries: Vec<Delivery>) {
-        for Delivery { vcpu, kind } in deliveries {
-            match kind {
-                InterruptKind::Ipi(message) => {
-                    let mut bus = ApicBus { lapics: &mut self.lapics, signals: &mut self.signals };
-                    bus.deliver_to(vcpu, message);
-                }
-                InterruptKind::Pmi => _ = self.pmi(vcpu),
-            }
+    /// The processors at which an interrupt in transit arrives by `time`.
+    pub(crate) fn receivers(&self, time: u64) -> ProcessorSet {
+        self.in_transit.receivers(time)
+    }
+
+    /// The processors that may have something pending that they did not have at the last call of
+    /// [`Self::take_stirred`].
+    pub(crate) fn stirred(&self) -> ProcessorSet {
+        self.lapics.stirred()
+    }
+
+    /// The same, and forgets them.
+    pub(crate) fn take_stirred(&mut self) -> ProcessorSet {
+        self.lapics.take_stirred()
+    }
+
+    fn deliver(&mut self, vcpu: usize, kind: InterruptKind) {
+        match kind {
+            InterruptKind::Ipi(message) => _ = self.lapics.deliver_to(vcpu, message),
+            InterruptKind::Pmi => _ = self.pmi(vcpu),
         }
     }
 
@@ -272,10 +285,9 @@ impl Interrupts {
             self.wires.push(Wire::Pmi(vcpu));
             return PmiOutcome::InKernel;
         }
-        let outcome = self.lapics[vcpu].pmi();
+        let outcome = self.lapics.change(vcpu).pmi();
         if outcome == PmiOutcome::Init {
-            self.lapics[vcpu].init();
-            self.signals.push((vcpu, VcpuSignal::Init));
+            self.lapics.init(vcpu);
         }
         outcome
     }
@@ -287,8 +299,7 @@ impl Interrupts {
 
     /// Writes a register of the I/O APIC.
     pub fn ioapic_write(&mut self, offset: u64, value: u32) {
-        let mut bus = ApicBus { lapics: &mut self.lapics, signals: &mut self.signals };
-        self.ioapic.write(offset, value, |message| bus.deliver(message, None));
+        self.ioapic.write(offset, value, |message| self.lapics.deliver(message, None));
     }
 
     /// Reads a port of the 8259A pair.
@@ -355,15 +366,14 @@ impl Interrupts {
     }
 
     fn set_pin(&mut self, pin: usize, asserted: bool) {
-        let mut bus = ApicBus { lapics: &mut self.lapics, signals: &mut self.signals };
-        self.ioapic.set_pin(pin, asserted, |message| bus.deliver(message, None));
+        self.ioapic.set_pin(pin, asserted, |message| self.lapics.deliver(message, None));
     }
 
     fn set_lint(&mut self, pin: usize, level: bool) {
-        for (vcpu, lapic) in self.lapics.iter_mut().enumerate() {
-            if lapic.set_lint(pin, level) {
-                lapic.init();
-                self.signals.push((vcpu, VcpuSignal::Init));
+        for vcpu in 0..self.lapics.count() {
+            let asks_for_init = self.lapics.change(vcpu).set_lint(pin, level);
+            if asks_for_init {
+                self.lapics.init(vcpu);
             }
         }
     }
@@ -383,21 +393,22 @@ impl Interrupts {
         if self.in_kernel {
             return Pending::default();
         }
-        let lapic = &self.lapics[vcpu];
+        let lapic = self.lapics.get(vcpu);
         Pending { nmi: lapic.nmi(), interrupt: lapic.pending_vector().is_some() || lapic.extint() }
     }
 
     /// `vcpu` takes the latched NMI; whether there was one.
     pub fn take_nmi(&mut self, vcpu: usize) -> bool {
-        self.lapics[vcpu].take_nmi()
+        self.lapics.change(vcpu).take_nmi()
     }
 
     /// `vcpu` takes the maskable interrupt: its vector. A request to the 8259A goes first, since it
     /// does not take part in the APIC's priorities. Without a request: the spurious vector.
     pub fn acknowledge(&mut self, vcpu: usize) -> u8 {
-        let lapic = &mut self.lapics[vcpu];
+        let mut lapic = self.lapics.change(vcpu);
         if lapic.extint() {
             lapic.acknowledge_extint();
+            drop(lapic);
             let vector = self.pic.acknowledge();
             // INT is deasserted by the acknowledge even if another request follows.
             self.intr = false;
@@ -414,9 +425,7 @@ impl Interrupts {
         if self.in_kernel {
             return;
         }
-        for lapic in &mut self.lapics {
-            lapic.advance(now);
-        }
+        self.lapics.advance(now);
     }
 
     /// The next time at which a local APIC timer expires.
@@ -424,7 +433,7 @@ impl Interrupts {
         if self.in_kernel {
             return None;
         }
-        self.lapics.iter().filter_map(Lapic::next_deadline).min()
+        self.lapics.next_deadline()
     }
 
     /// Whether the in-kernel irqchip has the controllers' state.
@@ -457,19 +466,17 @@ impl Interrupts {
         self.intr = self.pic.intr();
         let intr = u32::from(self.intr) << IOAPIC_PIN_INTR;
         self.ioapic.set_registers(&shared.ioapic, self.lines & !(1 << IOAPIC_PIN_INTR) | intr);
-        for lapic in &mut self.lapics {
-            lapic.assume_lint0(self.intr);
-        }
+        self.lapics.change_all(|lapic| lapic.assume_lint0(self.intr));
     }
 
     /// Whether [`Self::take_signals`] has anything to give.
     pub fn has_signals(&self) -> bool {
-        !self.signals.is_empty()
+        !self.lapics.signals.is_empty()
     }
 
     /// INIT and start-up signals since the last call, each with its processor, in order.
     pub fn take_signals(&mut self) -> Vec<(usize, VcpuSignal)> {
-        std::mem::take(&mut self.signals)
+        std::mem::take(&mut self.lapics.signals)
     }
 }
 
@@ -485,64 +492,4 @@ pub struct SharedRegisters {
     pub ioapic: IoApicRegisters,
     /// Master and slave.
     pub pic: [PicRegisters; 2],
-}
-
-/// The bus over which messages reach the local APICs.
-struct ApicBus<'a> {
-    lapics: &'a mut [Lapic],
-    signals: &'a mut Vec<(usize, VcpuSignal)>,
-}
-
-impl ApicBus<'_> {
-    /// Delivers `message`, sent by the local APIC of `source` or, if `None`, by the I/O APIC; whether
-    /// any local APIC accepted it.
-    fn deliver(&mut self, message: Message, source: Option<usize>) -> bool {
-        let mut accepted = false;
-        for vcpu in self.receivers(message, source) {
-            accepted |= self.deliver_to(vcpu, message);
-        }
-        accepted
-    }
-
-    /// The processors that receive `message`. In the lowest-priority mode it is one; of several with
-    /// the same priority the lowest-numbered, so that every run is the same.
-    fn receivers(&self, message: Message, source: Option<usize>) -> Vec<usize> {
-        let addressed = (0..self.lapics.len())
-            .filter(|&vcpu| self.addressed(vcpu, message.destination, source));
-        if message.mode != DeliveryMode::LowestPriority {
-            return addressed.collect();
-        }
-        let winner = addressed
-            .filter(|&vcpu| self.lapics[vcpu].accepts_vectors())
-            .min_by_key(|&vcpu| self.lapics[vcpu].arbitration_priority());
-        winner.into_iter().collect()
-    }
-
-    fn addressed(&self, vcpu: usize, destination: Destination, source: Option<usize>) -> bool {
-        match destination {
-            Destination::Itself => source == Some(vcpu),
-            Destination::AllButSender => {
-                source != Some(vcpu) && self.lapics[vcpu].hardware_enabled()
-            }
-            _ => self.lapics[vcpu].matches(destination),
-        }
-    }
-
-    fn deliver_to(&mut self, vcpu: usize, message: Message) -> bool {
-        let lapic = &mut self.lapics[vcpu];
-        match message.mode {
-            DeliveryMode::Fixed | DeliveryMode::LowestPriority => {
-                return lapic.accept(message.vector, message.trigger);
-            }
-            DeliveryMode::Nmi => lapic.accept_nmi(),
-            DeliveryMode::ExtInt => lapic.accept_extint(),
-            DeliveryMode::Init => {
-                lapic.init();
-                self.signals.push((vcpu, VcpuSignal::Init));
-            }
-            DeliveryMode::StartUp => self.signals.push((vcpu, VcpuSignal::Sipi(message.vector))),
-            DeliveryMode::Smi | DeliveryMode::Reserved => return false,
-        }
-        true
-    }
 }

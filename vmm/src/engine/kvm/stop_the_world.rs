@@ -164,8 +164,11 @@ impl<'s, 'm> Thread<'s, 'm> {
         self.load(world)?;
         // The registers first: they have the task priority and the APIC base among them.
         irqchip::complete_exit(self.fd)?;
-        let (id, machine) = (self.id, &*world.machine);
-        irqchip::set_lapic(self.fd, machine.board.chipset.irq.lapic(id), machine.now)?;
+        let (id, machine) = (self.id, &mut *world.machine);
+        let mut lapic = machine.board.chipset.irq.lapic_mut(id);
+        lapic.advance(machine.now);
+        irqchip::set_lapic(self.fd, &lapic, machine.now)?;
+        drop(lapic);
         let vcpu = &machine.vcpus[id];
         let activity = if vcpu.waits_for_startup {
             Activity::WaitsForStartup

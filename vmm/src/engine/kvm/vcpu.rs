@@ -388,7 +388,7 @@ impl<'s, 'm> Thread<'s, 'm> {
         state.set_tsc = tsc_is_stale.then(|| cpu.time.wrapping_add(vcpu.tsc_offset));
         state.set_from_cpu(cpu);
         if world.irqchip.is_some() {
-            let lapic = world.machine.board.chipset.irq.lapic_mut(self.id);
+            let mut lapic = world.machine.board.chipset.irq.lapic_mut(self.id);
             (state.sregs.cr8, state.sregs.apic_base) = (lapic.cr8().into(), lapic.base());
             state.events.nmi.pending = lapic.take_nmi().into();
         }

@@ -330,7 +330,7 @@ fn illegal_ipi_vector() {
 fn apic_base() {
     let mut irq = enabled(1);
     irq.lapic_write(0, LVTPC, 0x400, 0);
-    let lapic = irq.lapic_mut(0);
+    let mut lapic = irq.lapic_mut(0);
     assert_eq!(lapic.set_base(0xFEE0_0C00), Err(Refused));
     assert_eq!(lapic.set_base(1 << 40 | 0xFEE0_0800), Err(Refused));
     assert_eq!(lapic.set_base(0xFEE0_0000), Ok(()));
@@ -338,6 +338,7 @@ fn apic_base() {
     assert_eq!(lapic.page(), None);
     assert_eq!(lapic.set_base(0xFED0_0800), Ok(()));
     assert_eq!(lapic.page(), Some(0xFED0_0000));
+    drop(lapic);
     assert_eq!(irq.lapic_read(0, SVR, 0), 0xFF);
     assert_eq!(irq.lapic_read(0, LVTPC, 0), 0x1_0000);
 }

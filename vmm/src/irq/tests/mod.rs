@@ -1,5 +1,6 @@
 //! The interrupt controllers, driven through their registers.
 
+mod all_asked;
 mod in_kernel;
 mod in_transit;
 mod ioapic;
