@@ -22,6 +22,7 @@ pub mod platform;
 mod processor_set;
 pub mod program;
 pub mod reference;
+mod roster;
 mod stat;
 pub mod stop;
 pub mod summary;

@@ -33,6 +33,7 @@ use crate::irq::VcpuSignal;
 use crate::irq::lapic::LapicConfig;
 use crate::memory::{Memory, Rom};
 use crate::platform::{MsrBank, Platform};
+use crate::roster::Roster;
 use crate::stop::{Cause, Stop, Watch};
 use crate::truth::Truth;
 use crate::truth::record::Recorder;
@@ -172,8 +173,8 @@ pub struct Machine {
     typed: VecDeque<u8>,
     /// Since when no processor can be woken by an interrupt.
     dead_since: Option<u64>,
-    /// The order of the running turn.
-    pub(crate) order: Vec<usize>,
+    /// Which processors execute something.
+    pub(crate) roster: Roster,
     /// Virtual time up to which turns are short: see `turns.rs`.
     pub(crate) short_turns_until: u64,
 }
@@ -281,7 +282,7 @@ impl Machine {
             script: config.script.clone(),
             typed: VecDeque::new(),
             dead_since: None,
-            order: Vec::new(),
+            roster: Roster::default(),
             short_turns_until: 0,
         })
     }
@@ -385,7 +386,13 @@ impl Machine {
                 self.kvm = Some(kvm);
                 end?
             }
-            None => self.run_soft(stop, instructions, console)?,
+            None => {
+                let left = instructions.map(|limit| limit.saturating_sub(self.retired()));
+                self.look_at_all();
+                let end = self.run_soft(stop, left.unwrap_or(u64::MAX), console);
+                self.settle();
+                end?
+            }
         };
         let output = self.board.chipset.serial.take_output();
         console.write(&output)?;
@@ -393,23 +400,14 @@ impl Machine {
         Ok(end)
     }
 
-    /// As [`Self::run`], on the software engine.
-    fn run_soft(
-        &mut self,
-        stop: &Stop,
-        instructions: Option<u64>,
-        console: &mut Console,
-    ) -> Result<End> {
+    /// As [`Self::run`], on the software engine, until `left` instructions have retired.
+    fn run_soft(&mut self, stop: &Stop, mut left: u64, console: &mut Console) -> Result<End> {
         self.board.chipset.irq.delay(true);
         loop {
             self.exchange(console)?;
             if let Some(cause) = stop.cause() {
                 return Ok(cause.into());
             }
-            let left = match instructions {
-                Some(limit) => limit.saturating_sub(self.retired()),
-                None => u64::MAX,
-            };
             let asleep = self.is_asleep();
             if self.is_dead(asleep) {
                 return Ok(End::Halted);
@@ -431,15 +429,10 @@ impl Machine {
                     continue;
                 }
             };
-            if let Slice::Ended(end) = self.slice(until, left, false) {
+            if let Slice::Ended(end) = self.slice(until, &mut left, false) {
                 return Ok(end);
             }
         }
-    }
-
-    /// Whether no processor executes anything until an interrupt or a start-up IPI arrives.
-    pub(crate) fn is_asleep(&self) -> bool {
-        self.vcpus.iter().all(|vcpu| vcpu.asleep(&self.board))
     }
 
     /// Where the next slice ends, all processors being asleep or not; `None` if they sleep for good.
@@ -516,12 +509,6 @@ impl Machine {
         self.is_dead_at(self.now, dead)
     }
 
-    /// Whether no processor takes maskable interrupts.
-    pub(crate) fn is_masked(&self) -> bool {
-        let masked = |v: &Vcpu| v.waits_for_startup || !v.cpu.interrupts_enabled();
-        self.vcpus.iter().all(masked)
-    }
-
     /// Whether it has long been so at time `now` that all processors are beyond reach.
     pub(crate) fn is_dead_at(&mut self, now: u64, dead: bool) -> bool {
         if !dead {
@@ -557,11 +544,13 @@ impl Machine {
         let mut initialised = Vec::new();
         for (id, signal) in self.board.chipset.irq.take_signals() {
             let Some(vcpu) = self.vcpus.get_mut(id) else { continue };
+            self.roster.stir(id);
             match signal {
                 VcpuSignal::Init => {
                     vcpu.cpu.reset(self.signature);
                     vcpu.pmu.reset(Reset::Init);
                     vcpu.waits_for_startup = id != 0;
+                    self.soft.look_at(vcpu);
                     initialised.push(id);
                 }
                 VcpuSignal::Sipi(page) if vcpu.waits_for_startup => {

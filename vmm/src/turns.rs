@@ -15,10 +15,13 @@
 //! IPI ([`crate::platform::Platform::ipi_latency`]): an interrupt that is sent in such a turn does not
 //! arrive before its end.
 //!
+//! Who sleeps and is not stirred takes no part: [`crate::roster`] knows without asking it.
+//!
 //! Nothing in this depends on the host.
 
 use crate::engine::{Limit, Outcome};
 use crate::machine::{End, Machine};
+use crate::processor_set::ProcessorSet;
 
 /// Longest slice, in cycles: 25 microseconds at 2 GHz.
 pub(crate) const QUANTUM: u64 = 50_000;
@@ -40,12 +43,22 @@ pub(crate) enum Slice {
     Ended(End),
 }
 
+/// The running turn.
+struct Turn {
+    /// When it ends.
+    until: u64,
+    /// It is no longer than the latency of an IPI.
+    short: bool,
+    /// It ends early when the last counter is disabled.
+    counted: bool,
+}
+
 impl Machine {
-    /// Runs every processor until `until`; at most `left` instructions in all. If it is `counted`, it
-    /// ends early when the last counter is disabled.
-    pub(crate) fn slice(&mut self, until: u64, mut left: u64, counted: bool) -> Slice {
+    /// Runs every processor until `until`; at most `left` instructions in all, of which those that retire
+    /// are taken. If it is `counted`, it ends early when the last counter is disabled.
+    pub(crate) fn slice(&mut self, until: u64, left: &mut u64, counted: bool) -> Slice {
         while self.now < until {
-            match self.turn(until, &mut left, counted) {
+            match self.turn(until, left, counted) {
                 Slice::Whole => {}
                 other => return other,
             }
@@ -55,79 +68,118 @@ impl Machine {
 
     /// A turn of every processor, until `until` or earlier.
     fn turn(&mut self, until: u64, left: &mut u64, counted: bool) -> Slice {
-        let mut until = until;
-        let awake = self.set_order();
-        let short = self.now < self.short_turns_until;
-        if awake > 1 {
-            until = until.min(self.now.saturating_add(TURN));
+        let awake = self.rouse();
+        let mut turn = Turn { until, short: self.now < self.short_turns_until, counted };
+        if awake.len() > 1 {
+            turn.until = turn.until.min(self.now.saturating_add(TURN));
         }
-        if short {
-            until = until.min(self.now.saturating_add(self.board.platform.ipi_latency));
+        if turn.short {
+            let latency = self.board.platform.ipi_latency;
+            turn.until = turn.until.min(self.now.saturating_add(latency));
         }
-        for nth in 0..self.order.len() {
-            let id = self.order[nth];
-            let before = self.vcpus[id].cpu.retired();
-            let mut counted = counted;
-            loop {
-                let used = self.vcpus[id].cpu.retired() - before;
-                let instructions = left.saturating_sub(used);
-                let at_pause = !short && nth + 1 < awake;
-                let limit = Limit { time: until, instructions, counted, at_send: !short, at_pause };
-                let (vcpus, board) = (&mut self.vcpus, &mut self.board);
-                match self.soft.run(vcpus, id, board, self.memory.ram(), limit) {
-                    Outcome::Complete => break,
-                    Outcome::Stopped => return Slice::Stopped,
-                    Outcome::Yielded => {
-                        until = until.min(self.vcpus[id].cpu.time);
-                        self.short_turns_until = until.saturating_add(SHORT_TURNS);
-                    }
-                    Outcome::Signals => _ = self.distribute_signals(),
-                    Outcome::Event => {
-                        if let Some(end) = self.take_event() {
-                            return Slice::Ended(end);
-                        }
-                    }
-                    Outcome::InstructionLimit => return Slice::Ended(End::Instructions),
-                    Outcome::Shutdown => return Slice::Ended(End::TripleFault(id)),
-                    Outcome::Uncounted if self.is_counting() => counted = false,
-                    Outcome::Uncounted => {
-                        self.now = self.now.max(self.time().min(until));
-                        return Slice::Uncounted;
-                    }
-                }
+        let ended = match self.run_awake(awake, &mut turn, left) {
+            None => self.run_stirred(awake, &mut turn, left),
+            ended => ended,
+        };
+        if let Some(ended) = ended {
+            if ended == Slice::Uncounted {
+                self.now = self.now.max(self.time().min(turn.until));
             }
-            *left = left.saturating_sub(self.vcpus[id].cpu.retired() - before);
+            return ended;
         }
         if self.board.chipset.irq.first_arrival().is_some() {
-            self.short_turns_until = until.saturating_add(SHORT_TURNS);
-            self.receive();
+            self.short_turns_until = turn.until.saturating_add(SHORT_TURNS);
+            self.receive(turn.until);
         }
-        self.now = until;
-        self.board.catch_up(until);
+        self.now = turn.until;
+        self.board.catch_up(turn.until);
         Slice::Whole
     }
 
-    /// Gives each processor what has arrived by now.
-    fn receive(&mut self) {
-        for (id, vcpu) in self.vcpus.iter().enumerate() {
-            self.board.chipset.irq.arrive(id, vcpu.cpu.time);
+    /// The part of a turn of those that execute something; `None` if the slice goes on.
+    fn run_awake(&mut self, awake: ProcessorSet, turn: &mut Turn, left: &mut u64) -> Option<Slice> {
+        let last = awake.last();
+        awake.iter().find_map(|id| self.run_one(id, turn, Some(id) != last, left))
+    }
+
+    /// The part of a turn of those that slept when it began; `None` if the slice goes on. They all sleep
+    /// until its end, but for those that something stirs.
+    fn run_stirred(
+        &mut self,
+        awake: ProcessorSet,
+        turn: &mut Turn,
+        left: &mut u64,
+    ) -> Option<Slice> {
+        let mut from = 0;
+        while let Some(id) = self.next_stirred(awake, from, turn.until, turn.counted) {
+            let until = turn.until;
+            self.vcpus[id].sleep_until(self.now);
+            let ended = self.run_one(id, turn, false, left);
+            self.roster.stir(id);
+            if ended.is_some() || turn.until < until {
+                // Those before it were ahead when the end came.
+                self.have_slept(awake, id, until);
+            }
+            if ended.is_some() {
+                return ended;
+            }
+            from = id + 1;
+        }
+        None
+    }
+
+    /// Runs a processor until the turn's end, which may come nearer by that; `None` if the slice goes on.
+    /// PAUSE ends the turn if others have yet to run.
+    fn run_one(
+        &mut self,
+        id: usize,
+        turn: &mut Turn,
+        at_pause: bool,
+        left: &mut u64,
+    ) -> Option<Slice> {
+        let before = self.vcpus[id].cpu.retired();
+        let mut counted = turn.counted;
+        let at_pause = at_pause && !turn.short;
+        let ended = loop {
+            let used = self.vcpus[id].cpu.retired() - before;
+            let instructions = left.saturating_sub(used);
+            let limit =
+                Limit { time: turn.until, instructions, counted, at_send: !turn.short, at_pause };
+            let (vcpus, board) = (&mut self.vcpus, &mut self.board);
+            match self.soft.run(vcpus, id, board, self.memory.ram(), limit) {
+                Outcome::Complete => break None,
+                Outcome::Stopped => break Some(Slice::Stopped),
+                Outcome::Yielded => {
+                    turn.until = turn.until.min(self.vcpus[id].cpu.time);
+                    self.short_turns_until = turn.until.saturating_add(SHORT_TURNS);
+                }
+                Outcome::Signals => _ = self.distribute_signals(),
+                Outcome::Event => {
+                    if let Some(end) = self.take_event() {
+                        break Some(Slice::Ended(end));
+                    }
+                }
+                Outcome::InstructionLimit => break Some(Slice::Ended(End::Instructions)),
+                Outcome::Shutdown => break Some(Slice::Ended(End::TripleFault(id))),
+                Outcome::Uncounted if self.soft.is_counting() => counted = false,
+                Outcome::Uncounted => break Some(Slice::Uncounted),
+            }
+        };
+        *left = left.saturating_sub(self.vcpus[id].cpu.retired() - before);
+        ended
+    }
+
+    /// Gives each processor what has arrived by the end of the turn, `until`, or by its own time if that
+    /// is later.
+    fn receive(&mut self, until: u64) {
+        for id in self.board.chipset.irq.receivers(u64::MAX).iter() {
+            let time = self.vcpus[id].cpu.time.max(until);
+            self.board.chipset.irq.arrive(id, time);
         }
         self.distribute_signals();
     }
-
-    /// Sets the order in which processors run: those that execute something, which are so many, and
-    /// then the others.
-    fn set_order(&mut self) -> usize {
-        self.order.clear();
-        let mut awake = 0;
-        for (id, vcpu) in self.vcpus.iter().enumerate() {
-            if vcpu.asleep(&self.board) {
-                self.order.push(id);
-            } else {
-                self.order.insert(awake, id);
-                awake += 1;
-            }
-        }
-        awake
-    }
 }
+
+#[cfg(test)]
+#[path = "turns_tests.rs"]
+mod tests;

@@ -113,6 +113,12 @@ impl Board {
         self.device_time
     }
 
+    /// Whether a device event is due before `until`, or has been since a device was last accessed.
+    pub(crate) fn is_due(&self, until: u64) -> bool {
+        let deadline = self.chipset.next_deadline();
+        deadline.is_some_and(|deadline| deadline < until || deadline <= self.device_time)
+    }
+
     /// Delivers the device events that are due at `time`; says when the next one is.
     pub fn catch_up(&mut self, time: u64) -> u64 {
         let now = self.device_time(time);

@@ -440,6 +440,8 @@ impl<'s, 'm> Thread<'s, 'm> {
         world.machine.now = now;
         world.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(now));
         world.machine.board.chipset.irq.delay(true);
+        world.machine.look_at_all();
+        let mut unlimited = u64::MAX;
         while world.end.is_none() {
             let machine = &mut *world.machine;
             if machine.is_at_end_of_time(machine.now) {
@@ -467,7 +469,7 @@ impl<'s, 'm> Thread<'s, 'm> {
             // KVM gives all processors the same memory.
             let held = held && !machine.hides_memory();
             let lost = asleep && machine.is_masked();
-            match machine.slice(until, u64::MAX, held && !lost) {
+            match machine.slice(until, &mut unlimited, held && !lost) {
                 // Of the stop, the main thread makes the end.
                 Slice::Whole | Slice::Stopped => {}
                 Slice::Uncounted => break,
@@ -475,6 +477,7 @@ impl<'s, 'm> Thread<'s, 'm> {
             }
             self.shared.give_way(&mut world);
         }
+        world.machine.settle();
         world.machine.board.chipset.irq.delay(false);
         world.machine.distribute_signals();
         let now = world.machine.now;

@@ -17,6 +17,7 @@
 //!   interrupt takes cycles: one with [`CycleCosts::FLAT`]; where a pipeline keeps the time ([`Timing`]),
 //!   those until it has retired. Cycles in which the processor is halted are not counted.
 
+mod asking;
 mod cycles;
 mod model;
 mod outside;
@@ -35,6 +36,7 @@ use x86_cpu::ram::Ram;
 use x86_cpu::run::Exit;
 use x86_cpu::timing::{Budget, CycleCosts};
 
+use self::asking::Asking;
 use self::model::{Cache, Detail, Modelling};
 use self::outside::Outside;
 use self::recorded::Recorded;
@@ -70,6 +72,8 @@ pub struct Soft {
     /// What the processors that do not run ask for of the models, and whether one of them counts.
     others: Detail,
     others_count: bool,
+    /// What every processor's counters ask for.
+    asking: Asking,
     /// The recorder of everything that is executed, and the code translated for it; `None` while
     /// nothing is recorded.
     recording: Option<Recording>,
@@ -103,6 +107,7 @@ impl Soft {
             warm: Warm::Counting,
             others: Detail::default(),
             others_count: false,
+            asking: Asking::default(),
             recording: None,
             translated_for_recordings: Translated::default(),
             stop: None,
@@ -199,6 +204,18 @@ impl Soft {
         }
     }
 
+    /// Takes notice of what the counters of a processor ask for. Of the processors of the core that it
+    /// runs, the engine does so by itself; else whoever changes a PMU has it do so.
+    pub(crate) fn look_at(&mut self, vcpu: &Vcpu) {
+        let asked = self.modelling.as_ref().map(|modelling| modelling.asked_by(&vcpu.pmu));
+        self.asking.note(vcpu, asked.unwrap_or_default());
+    }
+
+    /// Whether a counter of any processor is enabled, or a PMI is on its way to a local APIC.
+    pub(crate) fn is_counting(&self) -> bool {
+        self.asking.is_counting()
+    }
+
     /// Runs processor `id` until `limit`, or until one of the other reasons in [`Outcome`].
     pub fn run(
         &mut self,
@@ -210,16 +227,25 @@ impl Soft {
     ) -> Outcome {
         let threads_per_core = usize::from(board.platform.threads_per_core);
         // What one processor does moves lines in the caches of all.
-        let others = || vcpus.iter().filter(|vcpu| vcpu.id != id);
-        self.others = self.modelling.as_ref().map_or(Detail::default(), |modelling| {
-            let asked = others().map(|vcpu| modelling.asked_by(&vcpu.pmu));
-            asked.fold(Detail::default(), Detail::with)
-        });
-        self.others_count = others().any(Vcpu::has_counters_enabled);
+        (self.others, self.others_count) = self.asking.by_others(id);
         let Some((vcpu, mut siblings)) = Siblings::split(vcpus, id, threads_per_core) else {
             return Outcome::Complete;
         };
-        let siblings = &mut siblings;
+        let outcome = self.run_thread(vcpu, &mut siblings, board, ram, limit);
+        self.look_at(vcpu);
+        siblings.iter().for_each(|sibling| self.look_at(sibling));
+        outcome
+    }
+
+    /// As [`Self::run`], the processor and its siblings being found.
+    fn run_thread(
+        &mut self,
+        vcpu: &mut Vcpu,
+        siblings: &mut Siblings<'_>,
+        board: &mut Board,
+        ram: &Ram,
+        limit: Limit,
+    ) -> Outcome {
         let stop_at = vcpu.cpu.retired().saturating_add(limit.instructions);
         while vcpu.cpu.time < limit.time {
             if self.stop.as_ref().is_some_and(Stop::is_requested) {
@@ -240,7 +266,7 @@ impl Soft {
             let arrival = board.chipset.irq.next_arrival(vcpu.id).unwrap_or(u64::MAX);
             let until = limit.time.min(arrival).min(deadline.max(vcpu.cpu.time + 1));
             if vcpu.waits_for_startup {
-                vcpu.pass_until(until);
+                vcpu.sleep_until(until);
                 continue;
             }
             let pending = board.chipset.irq.pending(vcpu.id);
@@ -251,7 +277,7 @@ impl Soft {
                 return Outcome::Shutdown;
             }
             if vcpu.cpu.halted {
-                vcpu.pass_until(until);
+                vcpu.sleep_until(until);
                 continue;
             }
             let left = stop_at.saturating_sub(vcpu.cpu.retired());

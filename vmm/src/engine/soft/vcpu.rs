@@ -102,8 +102,8 @@ impl Vcpu {
         pending.nmi && !self.cpu.nmi_blocked()
     }
 
-    /// Lets time pass until `time` without an instruction.
-    pub(super) fn pass_until(&mut self, time: u64) {
+    /// Lets time pass until `time` without an instruction. It may be there already.
+    pub(crate) fn sleep_until(&mut self, time: u64) {
         let cycles = time.saturating_sub(self.cpu.time);
         self.cpu.pass(cycles);
         self.halted_cycles += cycles;

@@ -1,0 +1,342 @@
+//! The order in which processors run, against the same by asking every one of them at every turn, in
+//! generated guests whose processors wait for, send and take interrupts of all kinds.
+
+use std::collections::BTreeMap;
+
+use iced_x86::IcedError;
+use iced_x86::code_asm::{CodeLabel, al, dword_ptr, dx, eax, ebp, ecx, edi, edx, esi};
+
+use super::*;
+use crate::boot::memory::RamLayout;
+use crate::boot::{self, Payload};
+use crate::config::Config;
+use crate::program::{DATA, LAPIC, LAPIC_ID, Program, TRAMPOLINE, TRAMPOLINE_BYTES};
+
+type Made = Result<(), IcedError>;
+
+// Offsets in the local APIC's page; fields of its interrupt command register.
+const ICR: i32 = 0x300;
+const ICR_HIGH: i32 = 0x310;
+const LVT_TIMER: i32 = 0x320;
+const LVTPC: i32 = 0x340;
+const INITIAL: i32 = 0x380;
+const EOI: i32 = 0xB0;
+const ASSERT: u32 = 1 << 14;
+const ALL_BUT_SELF: u32 = 3 << 18;
+const INIT: u32 = 5 << 8;
+const START_UP: u32 = 6 << 8 | 8;
+const NMI: u32 = 4 << 8;
+
+const TIMER_VECTOR: u8 = 0x40;
+const PIT_VECTOR: u8 = 0x41;
+const IPI_VECTOR: u8 = 0x42;
+const PMI_VECTOR: u8 = 0x43;
+/// That of NMI, and these.
+const VECTORS: [u8; 5] = [2, TIMER_VECTOR, PIT_VECTOR, IPI_VECTOR, PMI_VECTOR];
+const IO_APIC: u32 = 0xFEC0_0000;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u32) -> u32 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % u64::from(n)) as u32
+    }
+}
+
+/// Rounds of DEC and JNZ.
+fn spin(p: &mut Program, rounds: u32) -> Made {
+    p.mov(ecx, rounds)?;
+    let next = p.here()?;
+    p.dec(ecx)?;
+    p.jnz(next)
+}
+
+/// OUT of a byte.
+fn out(p: &mut Program, port: u32, value: u32) -> Made {
+    p.mov(edx, port)?;
+    p.mov(eax, value)?;
+    p.out(dx, al)
+}
+
+/// What one of the others is sent, or all of them.
+fn send(p: &mut Program, random: &mut Random, cpus: u32) -> Made {
+    let to = random.below(cpus) << 24;
+    p.write_lapic(ICR_HIGH, to)?;
+    match random.below(12) {
+        0 => p.write_lapic(ICR, ASSERT | NMI),
+        1 => p.write_lapic(ICR, ALL_BUT_SELF | ASSERT | u32::from(IPI_VECTOR)),
+        2 => p.write_lapic(ICR, 1 << 18 | ASSERT | u32::from(IPI_VECTOR)),
+        3 if to != 0 => {
+            // Whoever it is begins anew.
+            p.write_lapic(ICR, ASSERT | INIT)?;
+            spin(p, 1 + random.below(600))?;
+            p.write_lapic(ICR, ASSERT | START_UP)
+        }
+        _ => p.write_lapic(ICR, ASSERT | u32::from(IPI_VECTOR)),
+    }
+}
+
+/// A few things of many that a processor may do.
+fn script(p: &mut Program, random: &mut Random, cpus: u32, knc: bool) -> Made {
+    for _ in 0..6 + random.below(10) {
+        match random.below(13) {
+            0..=2 => spin(p, 1 + random.below(3000))?,
+            3 => send(p, random, cpus)?,
+            // Halted until the timer comes, or anything else.
+            4 | 5 => {
+                p.write_lapic(INITIAL, 1 + random.below(4000))?;
+                p.sti()?;
+                p.hlt()?;
+                p.cli()?;
+            }
+            // Halted until another one does something about it.
+            6 if random.below(3) == 0 => {
+                p.sti()?;
+                p.hlt()?;
+                p.cli()?;
+            }
+            // A timer expires while it runs, and while others do.
+            7 => {
+                p.write_lapic(INITIAL, 1 + random.below(3000))?;
+                p.sti()?;
+                spin(p, 1 + random.below(2000))?;
+                p.cli()?;
+            }
+            8 => p.pause()?,
+            // The PIT once, by way of the I/O APIC, to one of them.
+            9 => {
+                for (register, value) in
+                    [(0x15, random.below(cpus) << 24), (0x14, u32::from(PIT_VECTOR))]
+                {
+                    p.mov(dword_ptr(IO_APIC), register)?;
+                    p.mov(dword_ptr(IO_APIC + 0x10), value)?;
+                }
+                out(p, 0x43, 0x30)?;
+                out(p, 0x40, random.below(40))?;
+                out(p, 0x40, 0)?;
+            }
+            10 => out(p, 0x3F8, 0x41 + random.below(26))?,
+            // A counter that overflows; on Knights Corner by what the others of the core do, too.
+            11 if knc => {
+                p.write_msr(0x2E, 3)?;
+                p.write_msr(
+                    0x20,
+                    u64::from(1 + random.below(3000)).wrapping_neg() & 0xFF_FFFF_FFFF,
+                )?;
+                let any = random.below(2) << 21;
+                p.write_msr(0x28, u64::from(0x16 | 3 << 16 | 1 << 20 | 1 << 22 | any))?;
+            }
+            12 if knc => p.write_msr(0x28, 0)?,
+            _ => p.mov(eax, dword_ptr(DATA))?,
+        }
+    }
+    Ok(())
+}
+
+/// A handler that counts and, but for an NMI, ends.
+fn handler(p: &mut Program, vector: u8, knc: bool) -> Made {
+    let mut over = p.create_label();
+    p.jmp(over)?;
+    let entry: CodeLabel = p.here()?;
+    p.gate(vector, entry, 0);
+    p.pushad()?;
+    p.lock().inc(dword_ptr(DATA + 0x100 + 4 * u32::from(vector)))?;
+    if vector == PMI_VECTOR && knc {
+        p.write_msr(0x2E, 3)?;
+    }
+    if vector != 2 {
+        p.write_lapic(EOI, 0)?;
+    }
+    p.popad()?;
+    p.iretd()?;
+    p.place(&mut over)
+}
+
+/// Each processor does a script of its own, again and again.
+fn guest(random: &mut Random, cpus: u32, knc: bool) -> Result<Vec<u8>, IcedError> {
+    let mut program = Program::new()?;
+    let p = &mut program;
+    for vector in VECTORS {
+        handler(p, vector, knc)?;
+    }
+    let mut first = p.create_label();
+    p.jmp(first)?;
+    let entry = p.here()?;
+    p.set_start_up(entry);
+    p.set_up_processor()?;
+    let work = p.here()?;
+    p.write_lapic(LVT_TIMER, u32::from(TIMER_VECTOR))?;
+    p.write_lapic(LVTPC, u32::from(PMI_VECTOR))?;
+    if knc {
+        p.write_msr(0x2F, 3)?;
+    }
+    p.mov(ebp, dword_ptr(LAPIC + LAPIC_ID as u32))?;
+    p.shr(ebp, 24)?;
+    for n in 0..cpus {
+        let mut over = p.create_label();
+        p.cmp(ebp, n as i32)?;
+        p.jne(over)?;
+        let again = p.here()?;
+        script(p, random, cpus, knc)?;
+        p.jmp(again)?;
+        p.place(&mut over)?;
+    }
+    p.hlt()?;
+    p.place(&mut first)?;
+    p.mov(esi, TRAMPOLINE)?;
+    p.mov(edi, 8 << 12)?;
+    p.mov(ecx, TRAMPOLINE_BYTES)?;
+    p.rep().movsb()?;
+    p.write_lapic(ICR, ALL_BUT_SELF | ASSERT | INIT)?;
+    p.write_lapic(ICR, ALL_BUT_SELF | ASSERT | START_UP)?;
+    p.jmp(work)?;
+    Ok(program.finish()?.bytes)
+}
+
+fn machine(cpu: &str, cpus: u32, bytes: &[u8]) -> Machine {
+    let image = boot::Image { name: "generated".into(), bytes: bytes.into() };
+    let payload = Payload::Flat { image, address: crate::program::LOAD_ADDRESS.into() };
+    let ram = RamLayout::new(4 << 20, None).unwrap();
+    let config = Config { cpus: cpus as u8, ..Config::new(cpu, ram, payload).unwrap() };
+    let mut machine = Machine::new(&config).unwrap();
+    machine.board.chipset.irq.delay(true);
+    machine.look_at_all();
+    machine
+}
+
+/// The same by asking: who sleeps is found at every turn, and takes its part of each.
+impl Machine {
+    fn all_asleep(&self) -> bool {
+        self.vcpus.iter().all(|vcpu| vcpu.asleep(&self.board))
+    }
+
+    fn slice_of_all(&mut self, until: u64) -> Option<End> {
+        while self.now < until {
+            if let Some(end) = self.turn_of_all(until) {
+                return Some(end);
+            }
+        }
+        None
+    }
+
+    fn turn_of_all(&mut self, until: u64) -> Option<End> {
+        let mut until = until;
+        let (sleeping, executing): (Vec<_>, Vec<_>) =
+            (0..self.vcpus.len()).partition(|&id| self.vcpus[id].asleep(&self.board));
+        let awake = executing.len();
+        let short = self.now < self.short_turns_until;
+        if awake > 1 {
+            until = until.min(self.now + TURN);
+        }
+        if short {
+            until = until.min(self.now + self.board.platform.ipi_latency);
+        }
+        for (nth, id) in executing.into_iter().chain(sleeping).enumerate() {
+            loop {
+                self.vcpus.iter().for_each(|vcpu| self.soft.look_at(vcpu));
+                let at_pause = !short && nth + 1 < awake;
+                let limit = Limit {
+                    time: until,
+                    instructions: u64::MAX,
+                    counted: false,
+                    at_send: !short,
+                    at_pause,
+                };
+                let (vcpus, board) = (&mut self.vcpus, &mut self.board);
+                match self.soft.run(vcpus, id, board, self.memory.ram(), limit) {
+                    Outcome::Complete => break,
+                    Outcome::Yielded => {
+                        until = until.min(self.vcpus[id].cpu.time);
+                        self.short_turns_until = until + SHORT_TURNS;
+                    }
+                    Outcome::Signals => _ = self.distribute_signals(),
+                    Outcome::Shutdown => return Some(End::TripleFault(id)),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        if self.board.chipset.irq.first_arrival().is_some() {
+            self.short_turns_until = until + SHORT_TURNS;
+            for id in 0..self.vcpus.len() {
+                self.board.chipset.irq.arrive(id, self.vcpus[id].cpu.time);
+            }
+            self.distribute_signals();
+        }
+        self.now = until;
+        self.board.catch_up(until);
+        None
+    }
+}
+
+/// Where each processor is, and what the guest has done.
+fn state(machine: &Machine) -> (u64, Vec<String>, Vec<u8>) {
+    let of = |vcpu: &crate::engine::soft::Vcpu| {
+        let cpu = &vcpu.cpu;
+        let registers: Vec<_> = (0..8).map(|n| cpu.gpr(n)).collect();
+        let (retired, time, slept) = (cpu.retired(), cpu.time, vcpu.halted_cycles);
+        format!("{retired} retired, {time} time, {slept} slept, rip {:x}, {registers:x?}", cpu.rip)
+    };
+    let mut data = vec![0; 0x400];
+    assert!(machine.read_physical(DATA.into(), &mut data));
+    (machine.now, machine.vcpus.iter().map(of).collect(), data)
+}
+
+/// What has happened in runs of generated guests.
+#[derive(Debug, Default)]
+struct Seen {
+    slices: u32,
+    asleep: u32,
+    interrupts: BTreeMap<u8, u32>,
+}
+
+/// Runs generated guests on both machines, slice by slice.
+fn compare(cpu: &str, cpus: u32, seeds: std::ops::Range<u64>, seen: &mut Seen) {
+    for seed in seeds {
+        let random = &mut Random(seed);
+        let bytes = guest(random, cpus, cpu == "knc").unwrap();
+        let [mut one, mut other] = [0; 2].map(|_| machine(cpu, cpus, &bytes));
+        let mut left = u64::MAX;
+        for slice in 0..150 {
+            let asleep = one.is_asleep();
+            assert_eq!(asleep, other.all_asleep(), "{cpu} {cpus} seed {seed} slice {slice}");
+            let (until, expected) = (one.horizon(asleep), other.horizon(asleep));
+            assert_eq!(until, expected, "{cpu} {cpus} seed {seed} slice {slice}");
+            let Some(until) = until else { break };
+            let ended = match one.slice(until, &mut left, false) {
+                Slice::Whole => None,
+                Slice::Ended(end) => Some(end),
+                slice => panic!("{slice:?}"),
+            };
+            assert_eq!(ended, other.slice_of_all(until), "{cpu} {cpus} seed {seed}");
+            seen.slices += 1;
+            seen.asleep += u32::from(asleep);
+            // Most of the time those that sleep stay behind.
+            if slice % 5 == 4 || ended.is_some() {
+                one.settle();
+                let (found, expected) = (state(&one), state(&other));
+                assert_eq!(found, expected, "{cpu} {cpus} seed {seed} slice {slice}");
+            }
+            if ended.is_some() {
+                break;
+            }
+        }
+        for vector in VECTORS {
+            let address = u64::from(DATA) + 0x100 + 4 * u64::from(vector);
+            *seen.interrupts.entry(vector).or_default() +=
+                other.memory.ram().read_u32(address).unwrap();
+        }
+    }
+}
+
+#[test]
+fn generated_guests_run_as_if_all_were_asked() {
+    let mut seen = Seen::default();
+    for cpus in [1, 2, 3, 5, 8] {
+        compare("p6", cpus, 0..12, &mut seen);
+        compare("knc", cpus, 100..112, &mut seen);
+    }
+    assert!(seen.slices > 4000 && seen.asleep > 200, "{} {}", seen.slices, seen.asleep);
+    assert!(VECTORS.iter().all(|vector| seen.interrupts[vector] > 20), "{seen:?}");
+}
