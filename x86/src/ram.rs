@@ -38,6 +38,8 @@ pub struct HostPage(*mut u8);
 
 // SAFETY: as for `Region`: pages are found in regions only.
 unsafe impl Send for HostPage {}
+// SAFETY: it is an address, which many may know; who follows it is `Region`'s matter.
+unsafe impl Sync for HostPage {}
 
 impl HostPage {
     /// No page; must not be accessed.

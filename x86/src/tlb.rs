@@ -6,7 +6,10 @@
 
 use std::{
     num::NonZeroU64,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use crate::ram::{HostPage, PAGE, Ram};
@@ -34,6 +37,7 @@ const WRITABLE: u64 = 1 << 1;
 
 /// A translation for one privilege, in half a cache line.
 #[derive(Clone, Copy)]
+#[repr(align(32))]
 pub(crate) struct Entry {
     /// The linear page, with [`SLOW`] if reads do not reach it on the fast path; or [`NO_PAGE`].
     pub(crate) read: u64,
@@ -79,10 +83,23 @@ struct CodeEntry {
 const EMPTY_CODE: CodeEntry = CodeEntry { page: NO_PAGE, gpa: 0, global: false };
 const CODE_ENTRIES: usize = 256;
 
+/// The translations for one privilege, data and code. Those of a processor that has had none yet are
+/// everybody's: most of many processors have little to do, and none in user mode.
+type DataSide = Arc<[Entry; ENTRIES]>;
+type CodeSide = Arc<[CodeEntry; CODE_ENTRIES]>;
+
+static NO_DATA: LazyLock<DataSide> = LazyLock::new(|| Arc::new([EMPTY; ENTRIES]));
+static NO_CODE: LazyLock<CodeSide> = LazyLock::new(|| Arc::new([EMPTY_CODE; CODE_ENTRIES]));
+
+/// The entries of those sides that are the processor's own.
+fn own<T, const N: usize>(sides: &mut [Arc<[T; N]>; 2]) -> impl Iterator<Item = &mut [T; N]> {
+    sides.iter_mut().filter_map(Arc::get_mut)
+}
+
 /// The TLBs of one processor: data and code, each for supervisor and user accesses.
 pub(crate) struct Tlb {
-    data: Box<[[Entry; ENTRIES]; 2]>,
-    code: Box<[[CodeEntry; CODE_ENTRIES]; 2]>,
+    data: [DataSide; 2],
+    code: [CodeSide; 2],
     /// Changes whenever a translation may have gone. The first counts all such events, the second
     /// only those that reach global pages as well.
     pub(crate) epochs: [u64; 2],
@@ -108,8 +125,8 @@ impl Tlb {
         static PROCESSORS: AtomicU64 = AtomicU64::new(1);
         let first = PROCESSORS.fetch_add(1, Ordering::Relaxed) << EPOCH_BITS;
         Self {
-            data: Box::new([[EMPTY; ENTRIES]; 2]),
-            code: Box::new([[EMPTY_CODE; CODE_ENTRIES]; 2]),
+            data: [0; 2].map(|_| NO_DATA.clone()),
+            code: [0; 2].map(|_| NO_CODE.clone()),
             epochs: [first; 2],
             user_closed: false,
             closed_seen: 0,
@@ -148,7 +165,7 @@ impl Tlb {
         let closed = mmu == USER && self.user_closed;
         let fast = host.is_some() && !closed;
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
-        self.data[mmu & 1][slot(linear)] = Entry {
+        Arc::make_mut(&mut self.data[mmu & 1])[slot(linear)] = Entry {
             read: page | flag(!(fast && access.fast_read), SLOW),
             write: if fast && access.fast_write { page } else { NO_PAGE },
             host: host.unwrap_or(HostPage::NONE),
@@ -167,30 +184,26 @@ impl Tlb {
 
     /// Enters a translation for instruction fetch.
     pub(crate) fn insert_code(&mut self, mmu: usize, linear: u64, gpa: u64, global: bool) {
-        self.code[mmu & 1][code_slot(linear)] =
+        Arc::make_mut(&mut self.code[mmu & 1])[code_slot(linear)] =
             CodeEntry { page: linear & !(PAGE - 1), gpa: gpa & !(PAGE - 1), global };
     }
 
     /// Drops everything.
     pub(crate) fn flush_all(&mut self) {
-        for side in &mut *self.data {
-            side.fill(EMPTY);
-        }
-        for side in &mut *self.code {
-            side.fill(EMPTY_CODE);
-        }
+        own(&mut self.data).for_each(|side| side.fill(EMPTY));
+        own(&mut self.code).for_each(|side| side.fill(EMPTY_CODE));
         self.epochs[0] += 1;
         self.epochs[1] += 1;
     }
 
     /// Drops what a load of CR3 drops: all but the global pages.
     pub(crate) fn flush_local(&mut self) {
-        for entry in self.data.iter_mut().flatten() {
+        for entry in own(&mut self.data).flatten() {
             if entry.target & GLOBAL == 0 {
                 *entry = EMPTY;
             }
         }
-        for entry in self.code.iter_mut().flatten() {
+        for entry in own(&mut self.code).flatten() {
             if !entry.global {
                 *entry = EMPTY_CODE;
             }
@@ -201,12 +214,12 @@ impl Tlb {
     /// INVLPG: drops one page, global or not.
     pub(crate) fn flush_page(&mut self, linear: u64) {
         let page = linear & !(PAGE - 1);
-        for side in &mut *self.data {
+        for side in own(&mut self.data) {
             if side[slot(linear)].is_of(page) {
                 side[slot(linear)] = EMPTY;
             }
         }
-        for side in &mut *self.code {
+        for side in own(&mut self.code) {
             if side[code_slot(linear)].page == page {
                 side[code_slot(linear)] = EMPTY_CODE;
             }
@@ -219,7 +232,9 @@ impl Tlb {
     pub(crate) fn close_user(&mut self, close: bool) {
         if self.user_closed != close {
             self.user_closed = close;
-            self.data[USER].fill(EMPTY);
+            if let Some(side) = Arc::get_mut(&mut self.data[USER]) {
+                side.fill(EMPTY);
+            }
         }
     }
 
@@ -233,7 +248,7 @@ impl Tlb {
 
     #[cold]
     fn close_writes(&mut self, ram: &Ram) {
-        let open = self.data.iter_mut().flatten().filter(|entry| entry.write != NO_PAGE);
+        let open = own(&mut self.data).flatten().filter(|entry| entry.write != NO_PAGE);
         match ram.closed.since(self.closed_seen) {
             Some(pages) => {
                 for entry in open {
