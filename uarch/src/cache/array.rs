@@ -3,12 +3,13 @@
 use super::geometry::{ArrayGeometry, Replacement};
 use super::state::LineState;
 
-/// An entry is a line's number, a mark and a state: bits 63 to 4, 3, and 2 to 0.
+/// An entry is a line's number plus one, a mark and a state: bits 63 to 4, 3, and 2 to 0.
 const LINE_SHIFT: u32 = 4;
 const MARK: u64 = 1 << 3;
 const STATE: u64 = MARK - 1;
-/// An entry without a line: a number that no address has, in the state Invalid.
-const EMPTY: u64 = u64::MAX << LINE_SHIFT;
+/// An entry without a line, in the state Invalid. It is zero so that the host need not have memory for an
+/// array that nothing has been put into, as those of many processors.
+const EMPTY: u64 = 0;
 /// The way used last, in the low bits of a set's order.
 const WAY: u64 = 0xF;
 
@@ -83,7 +84,7 @@ impl LineArray {
     pub fn find_recent(&self, number: u64) -> Option<usize> {
         let set = self.set(number);
         let recent = set << self.ways_log2 | (self.orders[set] & WAY) as usize;
-        (self.entries[recent] >> LINE_SHIFT == number).then_some(recent)
+        (self.entries[recent] >> LINE_SHIFT == number + 1).then_some(recent)
     }
 
     /// Where a line is.
@@ -99,8 +100,8 @@ impl LineArray {
         let ways = &self.entries[first..first + (1 << self.ways_log2)];
         let way = match ways {
             // Without branches: which way it is nobody can foresee.
-            [a, b, c, d] => way_of([a, b, c, d].map(|entry| entry >> LINE_SHIFT == number)),
-            _ => ways.iter().position(|entry| entry >> LINE_SHIFT == number),
+            [a, b, c, d] => way_of([a, b, c, d].map(|entry| entry >> LINE_SHIFT == number + 1)),
+            _ => ways.iter().position(|entry| entry >> LINE_SHIFT == number + 1),
         };
         way.map(|way| first | way)
     }
@@ -141,7 +142,11 @@ impl LineArray {
     #[must_use]
     pub fn line(&self, slot: usize) -> Line {
         let entry = self.entries[slot];
-        Line { number: entry >> LINE_SHIFT, state: self.state(slot), marked: entry & MARK != 0 }
+        Line {
+            number: (entry >> LINE_SHIFT).wrapping_sub(1),
+            state: self.state(slot),
+            marked: entry & MARK != 0,
+        }
     }
 
     /// Gives the line in a slot another state, which is not Invalid.
@@ -175,7 +180,7 @@ impl LineArray {
             _ => Displaced::Line(self.line(slot)),
         };
         let mark = if line.marked { MARK } else { 0 };
-        self.entries[slot] = line.number << LINE_SHIFT | mark | line.state as u64;
+        self.entries[slot] = (line.number + 1) << LINE_SHIFT | mark | line.state as u64;
         self.touch(slot);
         displaced
     }
