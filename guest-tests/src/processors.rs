@@ -1,6 +1,6 @@
 //! More than one processor.
 
-use iced_x86::code_asm::{dword_ptr, eax, ebp, ecx, edi, edx, esi};
+use iced_x86::code_asm::{dword_ptr, eax, ebp, ecx, edi, edx, esi, esp};
 use vpmu::program::{DATA, LAPIC, LAPIC_ID, TRAMPOLINE, TRAMPOLINE_BYTES};
 
 use crate::{Guest, Result};
@@ -10,6 +10,10 @@ const DONE: u32 = DATA + 0x10;
 /// How many have reached each barrier.
 const BARRIERS: u32 = DATA + 0x20;
 const BARRIERS_MAX: u32 = 16;
+
+/// Top of the stack of processor 0 of many: those of the others are [`STACK_OF_MANY`] further up each.
+const STACKS_OF_MANY: u32 = 0x40_0400;
+const STACK_OF_MANY: u32 = 0x400;
 
 /// Where started processors begin: the vector of a start-up IPI is the number of a page below 1 MiB.
 const START_UP_PAGE: u32 = 8;
@@ -33,12 +37,42 @@ impl Guest {
         processors: u32,
         body: impl FnOnce(&mut Self) -> Result,
     ) -> Result {
+        self.start_all(processors, |g| g.set_up_processor(), body)
+    }
+
+    /// As [`Self::on_every_processor`], for any number of them. Those behind processor 0 have a stack of
+    /// 1 KiB and no TSS: they stay at CPL 0.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn on_many_processors(
+        &mut self,
+        processors: u32,
+        body: impl FnOnce(&mut Self) -> Result,
+    ) -> Result {
+        let set_up = |g: &mut Self| {
+            g.set_up_segments()?;
+            g.mov(eax, dword_ptr(LAPIC + LAPIC_ID as u32))?;
+            g.shr(eax, 24)?;
+            g.imul_3(eax, eax, STACK_OF_MANY as i32)?;
+            g.lea(esp, dword_ptr(eax + STACKS_OF_MANY))?;
+            g.set_up_interrupts()
+        };
+        self.start_all(processors, set_up, body)
+    }
+
+    fn start_all(
+        &mut self,
+        processors: u32,
+        set_up: impl FnOnce(&mut Self) -> Result,
+        body: impl FnOnce(&mut Self) -> Result,
+    ) -> Result {
         let (mut work, mut over) = (self.create_label(), self.create_label());
         self.jmp(over)?;
 
         let entry = self.here()?;
         self.set_start_up(entry);
-        self.set_up_processor()?;
+        set_up(self)?;
         self.set_up_pmu()?;
         self.call(work)?;
         let stay = self.here()?;

@@ -188,6 +188,27 @@ impl Program {
     /// # Errors
     /// If an instruction cannot be encoded.
     pub fn set_up_processor(&mut self) -> Result<(), IcedError> {
+        self.set_up_segments()?;
+        self.mov(eax, dword_ptr(LAPIC + LAPIC_ID as u32))?;
+        self.shr(eax, 24)?;
+        self.mov(ecx, eax)?;
+        self.shl(ecx, STACKS_SIZE.trailing_zeros())?;
+        self.add(ecx, (STACKS + KERNEL_STACK) as i32)?;
+        self.mov(esp, ecx)?;
+        self.lidt(fword_ptr(IDT_POINTER))?;
+        self.shl(eax, 3)?;
+        self.add(eax, i32::from(TASK))?;
+        self.ltr(ax)?;
+        self.fninit()?;
+        self.write_lapic(LAPIC_SVR, 1 << 8 | SPURIOUS_VECTOR)
+    }
+
+    /// What a processor without a TSS of its own does instead of [`Self::set_up_processor`]: this, a stack
+    /// of the caller's choice, and [`Self::set_up_interrupts`].
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn set_up_segments(&mut self) -> Result<(), IcedError> {
         self.mov(eax, u32::from(KERNEL_SS))?;
         self.mov(ss, eax)?;
         // A return to an outer level would clear those that it may not use.
@@ -199,17 +220,15 @@ impl Program {
         self.mov(eax, CR4)?;
         self.mov(cr4, eax)?;
         self.mov(eax, CR0)?;
-        self.mov(cr0, eax)?;
-        self.mov(eax, dword_ptr(LAPIC + LAPIC_ID as u32))?;
-        self.shr(eax, 24)?;
-        self.mov(ecx, eax)?;
-        self.shl(ecx, STACKS_SIZE.trailing_zeros())?;
-        self.add(ecx, (STACKS + KERNEL_STACK) as i32)?;
-        self.mov(esp, ecx)?;
+        self.mov(cr0, eax)
+    }
+
+    /// IDT, x87 and local APIC.
+    ///
+    /// # Errors
+    /// If an instruction cannot be encoded.
+    pub fn set_up_interrupts(&mut self) -> Result<(), IcedError> {
         self.lidt(fword_ptr(IDT_POINTER))?;
-        self.shl(eax, 3)?;
-        self.add(eax, i32::from(TASK))?;
-        self.ltr(ax)?;
         self.fninit()?;
         self.write_lapic(LAPIC_SVR, 1 << 8 | SPURIOUS_VECTOR)
     }

@@ -78,6 +78,11 @@ const EXCEPTIONS: &[Exception] = &[
         &["ppro", "pii", "p6", "k7", "k8", "knc"],
         "delivery does not mask",
     ),
+    not(
+        "many",
+        &["p55c", "ppro", "pii", "p6", "pm", "k7"],
+        "one part with a thread a core will do",
+    ),
     not("misses", &["knc"], "its caches have no models yet"),
     not("textbook", &["knc"], "its caches and its predictor have no models yet"),
     not(
@@ -131,6 +136,7 @@ const EXCEPTIONS: &[Exception] = &[
     not("vector_unit", NOT_KNC, "no vector unit"),
 ];
 
+const MANY: &str = "not every KVM has so many processors";
 const HOSTS_TIME: &str = "time outside of counting is the host's";
 const HOSTS_TSC: &str = "the time-stamp counters are the host's";
 /// Without hardware beneath KVM: it looks for interrupts when it enters the guest, which may be long
@@ -174,6 +180,8 @@ const OF_OTHER_ENGINES: &[(&str, &Engine, &str)] = &[
     ("smp::four_count_at_once", &Engine::TIMED, NOT_FLAT),
     ("smp::eight_count_at_once", &Engine::TIMED, NOT_FLAT),
     ("smp::they_start_and_stop_as_they_like", &Engine::TIMED, NOT_FLAT),
+    ("many", &Engine::KVM, MANY),
+    ("many", &Engine::KVM_IRQCHIP, MANY),
     ("timing", &Engine::KVM, HOSTS_TIME),
     ("timing", &Engine::KVM_IRQCHIP, HOSTS_TIME),
     ("timing", &Engine::PRICED, "it has a clock of its own"),

@@ -51,6 +51,7 @@ files!(
     kernel_mode_float,
     local_apic,
     lvtpc,
+    many,
     misses,
     modification,
     msr_storm,
