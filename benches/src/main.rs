@@ -6,6 +6,7 @@
 //!   All three without WHAT.
 //! - `models`: the software engine with the models of micro-architecture on, beside QEMU with its cache
 //!   plugin.
+//! - `threads`: what an instruction costs on machines of up to 244 threads.
 //! - `kvm`: what an exit costs on the KVM engine, beside a bare KVM_RUN loop. Needs /dev/kvm.
 //! - `long`: a guest of twenty billion instructions that counts a million in the middle, on the KVM
 //!   engine, and a shorter one on the software engine. Needs /dev/kvm.
@@ -28,6 +29,7 @@ mod machine;
 mod models;
 mod qemu;
 mod soft;
+mod threads;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -54,11 +56,12 @@ fn main() -> ExitCode {
             "registers" => registers(),
             "boot" => linux::boot(),
             "models" => models::compare(),
+            "threads" => threads::compare(),
             "kvm" => kvm_exits::exits(),
             "long" => long_count::compare(),
             "against" => against(&mut wanted),
             _ => Err(format!(
-                "{what}: not one of loops, registers, boot, models, kvm, long, against"
+                "{what}: not one of loops, registers, boot, models, threads, kvm, long, against"
             )
             .into()),
         };
