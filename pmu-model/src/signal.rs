@@ -542,6 +542,12 @@ signals! {
     /// One data write by an MMX instruction that missed the data cache. Fired beside
     /// [`Signal::L1dMissStore`].
     L1dMissStoreMmx: "l1d_miss_store_mmx";
+    /// One line read by the vector unit that missed the data cache. Fired beside
+    /// [`Signal::L1dMissLoad`].
+    L1dMissLoadVpu: "l1d_miss_load_vpu";
+    /// One line written by the vector unit that missed the data cache. Fired beside
+    /// [`Signal::L1dMissStore`].
+    L1dMissStoreVpu: "l1d_miss_store_vpu";
     /// One data write that hit a line held Modified or Exclusive.
     L1dStoreHitOwned: "l1d_store_hit_owned";
     /// One line refilled into the data cache from the L2 in state Invalid.
@@ -610,6 +616,9 @@ signals! {
     L2RequestReadExclusive: "l2_request_read_exclusive";
     /// One read of the L2, of code or data, that hit a Shared line.
     L2RequestReadShared: "l2_request_read_shared";
+    /// One write of the L2, by a store that asks for a line or for the right to write it, locked or not, that
+    /// hit.
+    L2WriteHit: "l2_write_hit";
     /// One data load at the L2 that found a Modified line which no hardware prefetch had brought.
     L2LoadDemandModified: "l2_load_demand_modified";
     /// One data load at the L2 that found an Exclusive line which no hardware prefetch had
@@ -705,8 +714,6 @@ signals! {
     PrefetchL2: "prefetch_l2";
     /// One vprefetch1 request that missed the L2.
     PrefetchL2Miss: "prefetch_l2_miss";
-    /// One vprefetch1 request that the L2 dropped.
-    PrefetchL2Dropped: "prefetch_l2_dropped";
     /// One data request that found its line on its way because of a vprefetch1.
     PrefetchL2HitInflight: "prefetch_l2_hit_inflight";
     /// One hardware prefetch that hit the L2.
@@ -727,8 +734,6 @@ signals! {
     SnoopHitL2: "snoop_hit_l2";
     /// One snoop from outside that found a Modified line in the L2.
     SnoopHitmL2: "snoop_hitm_l2";
-    /// One snoop from outside that found a Modified line in the bus unit.
-    SnoopHitmBus: "snoop_hitm_bus";
     /// One bus transaction of any kind by this processor.
     BusTransaction: "bus_transaction";
     /// One bus transaction of any kind by any agent.

@@ -409,6 +409,11 @@ fn knc_units() {
     for code in [0x00, 0x01, 0x03, 0x04, 0x16, 0x17] {
         assert_eq!(twice(code), 2, "{code:02X}h");
     }
+    // Lines that are on their way need time, and two are never in the way.
+    let of = |name| row("knc", name).fidelity;
+    assert_eq!(of("L1_DATA_HIT_INFLIGHT_PF1"), Fidelity::Estimated);
+    assert_eq!(of("SNP_HITM_BUNIT"), Fidelity::Absent);
+    assert_eq!(of("L2_DATA_PF2_DROP"), Fidelity::Absent);
     assert_eq!(row("knc", "DATA_READ").availability(fired("knc")), Availability::Live);
     assert_eq!(row("knc", "VPU_DATA_READ").availability(fired("knc")), Availability::Live);
     assert_eq!(row("knc", "VPU_STALL_REG").availability(fired("knc")), Availability::Absent);
@@ -497,6 +502,28 @@ fn what_exact_events_count() {
     ];
     for (name, event, signals) in expected {
         assert_eq!(counted(row(name, event), 0), set(signals), "{name} {event}");
+    }
+}
+
+/// What the models of Knights Corner's caches count.
+#[test]
+fn what_caches_count() {
+    use Signal::*;
+    let expected: [(&str, &[Signal]); 9] = [
+        ("DATA_READ_MISS", &[L1dMissLoad]),
+        ("DATA_READ_MISS_OR_WRITE_MISS", &[L1dMiss]),
+        ("VPU_DATA_READ_MISS", &[L1dMissLoadVpu]),
+        ("VPU_DATA_WRITE_MISS", &[L1dMissStoreVpu]),
+        ("L2_WRITE_HIT", &[L2WriteHit]),
+        ("L2_DATA_PF1_MISS", &[PrefetchL1L2Miss]),
+        ("L2_DATA_READ_MISS_CACHE_FILL", &[L2MissLoadFromCache]),
+        ("L2_DATA_WRITE_MISS_MEM_FILL", &[L2MissStoreFromMemory]),
+        ("SNP_HITM_L2", &[SnoopHitmL2]),
+    ];
+    for (name, signals) in expected {
+        let row = row("knc", name);
+        assert_eq!(counted(row, row.default_umask), set(signals), "{name}");
+        assert_eq!(row.fidelity, Fidelity::Modelled, "{name}");
     }
 }
 

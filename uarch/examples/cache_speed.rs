@@ -22,7 +22,7 @@ fn time(
     geometry: &'static CacheGeometry,
     mut access: impl FnMut(&mut Caches, &mut Context<'_>, u64),
 ) -> f64 {
-    let mut caches = Caches::new(geometry, 1);
+    let mut caches = Caches::new(geometry, 1, 1);
     let mut occurrences = PerProcessor::new(1, |_| Occurrences::default());
     let mut bus = Bus::default();
     let mut context = Context { occurrences: &mut occurrences, bus: &mut bus, time: 0 };

@@ -17,7 +17,7 @@ fn processor_time() -> f64 {
 
 /// Nanoseconds of an access to the next of so many pages: the least of several times many.
 fn time(geometry: &TlbGeometry, pages: u64, size: PageSize) -> f64 {
-    let mut tlbs = Tlbs::new(geometry);
+    let mut tlbs = Tlbs::new(geometry, 1);
     let mut occurrences = Occurrences::default();
     let mut run = || {
         let begin = processor_time();

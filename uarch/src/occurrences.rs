@@ -97,6 +97,12 @@ impl Occurrences {
         &mut self.fired
     }
 
+    /// Takes out how many there are of each signal, and forgets what was logged.
+    pub(crate) fn take(&mut self) -> [u64; Signal::COUNT] {
+        self.log.clear();
+        std::mem::replace(&mut self.fired, [0; Signal::COUNT])
+    }
+
     /// Gives a counter a budget of so many occurrences of all signals that it is given together: those
     /// that there are already, and all that come.
     pub fn add_to_budget(&mut self, counter: usize, occurrences: u64, signal: Signal) {

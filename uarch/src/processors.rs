@@ -1,15 +1,18 @@
-//! What there is once for each processor, with that of the running one at hand.
+//! What there is once for each processor or each core, with that of the running one at hand.
 
 use std::ops::{Index, IndexMut};
 
-/// One `T` for each processor, by its number. That of the running one is kept in place, so that what is
-/// told of execution finds it without a look-up; when another processor runs, the two change places.
+/// One `T` for each processor, or for each core of so many hardware threads, by the processor's number: the
+/// threads of a core are processors with adjacent numbers. That of the running one is kept in place, so that
+/// what is told of execution finds it without a look-up; when another processor runs, the two change places.
 #[derive(Clone, Debug)]
 pub struct PerProcessor<T> {
+    /// log2 of how many processors have one together.
+    shift: u32,
+    /// Which one is in place.
     number: usize,
     running: T,
-    /// Those of the others: of processor `n` at `n - 1`, but that of processor 0 where the running one's
-    /// would be.
+    /// The others: number `n` at `n - 1`, but number 0 where the one in place would be.
     others: Vec<T>,
 }
 
@@ -21,17 +24,31 @@ impl<T> PerProcessor<T> {
     /// If there are none.
     #[must_use]
     pub fn new(processors: usize, make: impl FnMut(usize) -> T) -> Self {
-        let mut all = (0..processors).map(make);
-        let running = all.next().expect("a machine has a processor");
-        Self { number: 0, running, others: all.collect() }
+        Self::of_cores(processors, 1, make)
     }
 
-    /// From now on, processor `number` runs.
+    /// One for each core of so many `threads`, a power of two, made by a function of its number. The last
+    /// core may have fewer.
+    ///
+    /// # Panics
+    ///
+    /// If there are no processors, or the number of threads is no power of two.
+    #[must_use]
+    pub fn of_cores(processors: usize, threads: usize, make: impl FnMut(usize) -> T) -> Self {
+        assert!(threads.is_power_of_two(), "{threads} threads a core");
+        let mut all = (0..processors.div_ceil(threads)).map(make);
+        let running = all.next().expect("a machine has a processor");
+        let shift = threads.trailing_zeros();
+        Self { shift, number: 0, running, others: all.collect() }
+    }
+
+    /// From now on, this processor runs.
     ///
     /// # Panics
     ///
     /// If there is none of that number.
-    pub fn choose(&mut self, number: usize) {
+    pub fn choose(&mut self, processor: usize) {
+        let number = self.number_of(processor);
         if self.number != 0 {
             std::mem::swap(&mut self.running, &mut self.others[self.number - 1]);
         }
@@ -41,11 +58,30 @@ impl<T> PerProcessor<T> {
         self.number = number;
     }
 
-    /// Number of the running processor.
+    /// Number of the one that the running processor has.
     #[inline(always)]
     #[must_use]
     pub fn number(&self) -> usize {
         self.number
+    }
+
+    /// Number of the one that a processor has.
+    #[inline(always)]
+    #[must_use]
+    pub fn number_of(&self, processor: usize) -> usize {
+        processor >> self.shift
+    }
+
+    /// The first processor that has the one of this number.
+    #[must_use]
+    pub fn first_of(&self, number: usize) -> usize {
+        number << self.shift
+    }
+
+    /// Which of those that have one together a processor is, from 0 up.
+    #[must_use]
+    pub fn thread_of(&self, processor: usize) -> usize {
+        processor - self.first_of(self.number_of(processor))
     }
 
     /// That of the running processor.
@@ -77,7 +113,7 @@ impl<T> PerProcessor<T> {
         std::iter::once(&mut self.running).chain(&mut self.others)
     }
 
-    /// Where in `others` that of a processor is which does not run.
+    /// Where in `others` the one of a number is which is not in place.
     fn place(&self, number: usize) -> usize {
         if number == 0 { self.number - 1 } else { number - 1 }
     }
@@ -87,14 +123,16 @@ impl<T> Index<usize> for PerProcessor<T> {
     type Output = T;
 
     #[inline(always)]
-    fn index(&self, number: usize) -> &T {
+    fn index(&self, processor: usize) -> &T {
+        let number = self.number_of(processor);
         if number == self.number { &self.running } else { &self.others[self.place(number)] }
     }
 }
 
 impl<T> IndexMut<usize> for PerProcessor<T> {
     #[inline(always)]
-    fn index_mut(&mut self, number: usize) -> &mut T {
+    fn index_mut(&mut self, processor: usize) -> &mut T {
+        let number = self.number_of(processor);
         if number == self.number {
             return &mut self.running;
         }
@@ -120,6 +158,25 @@ mod tests {
                 seen.sort_unstable();
                 assert_eq!(seen, (0..all.count()).collect::<Vec<_>>());
             }
+        }
+    }
+
+    /// Whoever runs, the processors of a core find the same one: here the core's number.
+    #[test]
+    fn processors_of_a_core_have_one() {
+        for (processors, threads, cores) in [(8, 4, 2), (5, 4, 2), (4, 2, 2), (9, 4, 3), (1, 4, 1)]
+        {
+            let mut all = PerProcessor::of_cores(processors, threads, |number| number);
+            assert_eq!(all.count(), cores);
+            for chosen in (0..processors).rev().chain(0..processors) {
+                all.choose(chosen);
+                assert_eq!((*all.running(), all.number()), (chosen / threads, chosen / threads));
+                for processor in 0..processors {
+                    assert_eq!(all[processor], processor / threads);
+                    assert_eq!(all.thread_of(processor), processor % threads);
+                }
+            }
+            assert_eq!(all.first_of(cores - 1), (cores - 1) * threads);
         }
     }
 }

@@ -22,10 +22,16 @@ mod pages;
 mod tests;
 
 /// The processors of a machine.
+///
+/// On a part with several hardware threads a core, each thread is a processor; those of a core have adjacent
+/// numbers and share its TLBs and caches. There, what is told of a processor is of the running one
+/// ([`System::choose`]), whether it is named or not.
 #[derive(Clone, Debug)]
 pub struct System {
     processors: PerProcessor<Processor>,
     occurrences: PerProcessor<Occurrences>,
+    /// Once for each core.
+    tlbs: PerProcessor<Tlbs>,
     caches: Caches,
     bus: Bus,
     /// What the flush filters of the processors' TLBs monitor.
@@ -34,10 +40,9 @@ pub struct System {
     walk_read: u64,
 }
 
-/// What belongs to one processor alone, but for its caches.
+/// What belongs to one processor alone.
 #[derive(Clone, Debug)]
 struct Processor {
-    tlbs: Tlbs,
     predictor: Predictor,
     memory_types: MemoryTypes,
     /// What the last look-up for data found, and the last for code.
@@ -101,8 +106,13 @@ pub enum Operation {
     Modify,
     /// It asks for the line.
     Prefetch(Hint),
-    /// It drops the line.
+    /// It drops the line, in all processors' caches.
     Flush,
+    /// The data cache of the processor is to drop the line, and with `second_level` its second level as well.
+    Evict {
+        /// From there too.
+        second_level: bool,
+    },
 }
 
 /// Cycles that an access to data takes beyond a hit in the TLB and in the cache of the first level.
@@ -148,12 +158,12 @@ enum Side {
 }
 
 impl System {
-    /// Processors of a part, with memory at these guest-physical addresses (ascending and apart).
+    /// Processors of a part, as many threads a core as it has, with memory at these guest-physical addresses
+    /// (ascending and apart).
     #[must_use]
     pub fn new(part: &'static Part, processors: usize, memory: &[Range<u64>]) -> Self {
         debug_assert!(part.caches.fetch_window.is_power_of_two());
         let processor = |_| Processor {
-            tlbs: Tlbs::new(part.tlbs),
             predictor: Predictor::new(part.predictor),
             memory_types: MemoryTypes::default(),
             data_page: KnownPage::NONE,
@@ -169,7 +179,10 @@ impl System {
         Self {
             processors: PerProcessor::new(processors, processor),
             occurrences: PerProcessor::new(processors, |_| Occurrences::default()),
-            caches: Caches::new(part.caches, processors),
+            tlbs: PerProcessor::of_cores(processors, part.threads, |_| {
+                Tlbs::new(part.tlbs, part.threads)
+            }),
+            caches: Caches::new(part.caches, processors, part.threads),
             bus: Bus::new(part.bus, processors, memory),
             monitored: MonitoredPages::NONE,
             walk_read: part.tlbs.walk_read,
@@ -187,7 +200,28 @@ impl System {
     pub fn choose(&mut self, processor: usize) {
         self.processors.choose(processor);
         self.occurrences.choose(processor);
-        self.caches.choose(processor);
+        self.tlbs.choose(processor);
+        let before = self.caches.choose(processor);
+        if before != processor {
+            self.change_thread(before, processor);
+        }
+    }
+
+    /// Another thread of a core runs than before. What is not of a thread goes on with it: what other cores
+    /// have done to this one since, which nobody has taken yet.
+    #[cold]
+    fn change_thread(&mut self, from: usize, to: usize) {
+        let thread = self.tlbs.thread_of(to);
+        self.tlbs.running_mut().choose(thread);
+        // The others have used TLBs and instruction cache since it ran.
+        self.processors[to].forget_known_pages();
+        self.processors[to].redirected = true;
+        let fired = self.occurrences[from].take();
+        for (&signal, n) in Signal::ALL.iter().zip(fired) {
+            if n != 0 {
+                self.occurrences[to].fire(signal, n);
+            }
+        }
     }
 
     /// Number of the running processor.
@@ -233,8 +267,9 @@ impl System {
         if second_page.is_some() {
             return false;
         }
-        let occurrences = self.occurrences.running_mut();
-        let Some(memory) = of.code_page.get(linear).or_else(|| of.find_code(linear, occurrences))
+        let (occurrences, tlbs) = (self.occurrences.running_mut(), self.tlbs.running_mut());
+        let Some(memory) =
+            of.code_page.get(linear).or_else(|| of.find_code(tlbs, linear, occurrences))
         else {
             return false;
         };
@@ -317,7 +352,7 @@ impl System {
         let of = self.processors.running_mut();
         let memory = match of.data_page.get(linear) {
             Some(memory) => memory,
-            None => match of.find_data(linear) {
+            None => match of.find_data(self.tlbs.running_mut(), linear) {
                 Some(memory) => memory,
                 None => return false,
             },
@@ -466,6 +501,10 @@ impl System {
                 caches.flush(context, processor, physical);
                 (0, 0)
             }
+            Operation::Evict { second_level } => {
+                caches.evict(context, processor, physical, second_level);
+                (0, 0)
+            }
         });
         if matches!(operation, Operation::Store | Operation::Modify) {
             self.notice_written(physical);
@@ -487,9 +526,11 @@ impl System {
     /// Tells the flush filters that a page was written; but not that of the processor whose walk did it.
     #[inline(never)]
     fn tell_written(&mut self, physical: u64, walker: Option<usize>) {
-        for number in 0..self.processors.count() {
+        let walker = walker.map(|walker| self.tlbs.number_of(walker));
+        for number in 0..self.tlbs.count() {
             if walker != Some(number) {
-                self.processors[number].tlbs.written(physical);
+                let processor = self.tlbs.first_of(number);
+                self.tlbs[processor].written(physical);
             }
         }
     }
@@ -580,40 +621,37 @@ impl System {
         });
     }
 
-    /// Translations have changed: all are dropped. Where page tables were loaded and nothing else has
+    /// Translations have changed: all are dropped. CR3 has this value. Where it was loaded and nothing else has
     /// happened, it is [`System::load_page_tables`].
-    pub fn flush_tlbs(&mut self, processor: usize) {
-        let of = &mut self.processors[processor];
-        of.tlbs.flush();
-        of.forget_pages();
+    pub fn flush_tlbs(&mut self, processor: usize, cr3: u64) {
+        self.tlbs[processor].flush(cr3);
+        self.processors[processor].forget_pages();
     }
 
     /// CR3 was loaded, with this value.
     pub fn load_page_tables(&mut self, processor: usize, cr3: u64) {
-        let of = &mut self.processors[processor];
-        of.tlbs.load_page_tables(cr3);
-        of.forget_pages();
+        self.tlbs[processor].load_page_tables(cr3);
+        self.processors[processor].forget_pages();
         self.monitored = MonitoredPages::NONE;
-        for physical in self.processors.iter().flat_map(|of| of.tlbs.monitored()) {
+        for physical in self.tlbs.iter().flat_map(Tlbs::monitored) {
             self.monitored.add(physical);
         }
     }
 
     /// Enables or disables the flush filter of a processor's TLBs, if there is one: it is enabled until then.
     pub fn enable_flush_filter(&mut self, processor: usize, enabled: bool) {
-        self.processors[processor].tlbs.enable_flush_filter(enabled);
+        self.tlbs[processor].enable_flush_filter(enabled);
     }
 
     /// A processor executed something that is not told of: it may have written page tables.
     pub fn missed_execution(&mut self) {
-        self.processors.iter_mut().for_each(|of| of.tlbs.written_anywhere());
+        self.tlbs.iter_mut().for_each(Tlbs::written_anywhere);
     }
 
     /// The translation of one page is dropped.
     pub fn invalidate_page(&mut self, processor: usize, linear: u64) {
-        let of = &mut self.processors[processor];
-        of.tlbs.invalidate(linear);
-        of.forget_pages();
+        self.tlbs[processor].invalidate(linear);
+        self.processors[processor].forget_pages();
     }
 
     /// How memory is cached may have changed, or whether there is paging.
@@ -684,14 +722,13 @@ impl System {
         linear: u64,
         side: Side,
     ) -> (bool, u64) {
-        let of = &mut self.processors[processor];
-        if !of.paging {
+        if !self.processors[processor].paging {
             return (true, 0);
         }
-        let occurrences = &mut self.occurrences[processor];
+        let (occurrences, tlbs) = (&mut self.occurrences[processor], &mut self.tlbs[processor]);
         let found = match side {
-            Side::Code => of.tlbs.code(linear, occurrences),
-            Side::Data => of.tlbs.data(linear, occurrences),
+            Side::Code => tlbs.code(linear, occurrences),
+            Side::Data => tlbs.data(linear, occurrences),
         };
         match found {
             Lookup::Hit => (true, 0),
@@ -703,14 +740,23 @@ impl System {
     #[inline(never)]
     fn walk(&mut self, processor: usize, tables: &impl PageTables, linear: u64, side: Side) -> u64 {
         let Some(walk) = tables.walk(linear) else { return 0 };
-        let of = &mut self.processors[processor];
+        let tlbs = &mut self.tlbs[processor];
         let entries = &walk.entries[..walk.levels];
-        let from = of.tlbs.walk_from(linear);
+        let from = tlbs.walk_from(linear);
+        let mut cycles = tlbs.shared_latency();
         let read = match from {
+            WalkFrom::Page if !walk.is_small => &[],
             WalkFrom::PageTable if walk.is_small => &entries[walk.levels.saturating_sub(1)..],
             _ => entries,
         };
-        let mut cycles = 0;
+        let is_long = read.len() == entries.len();
+        let signals = match side {
+            Side::Code => [Signal::PageWalkCode, Signal::PageWalkCodeLong],
+            Side::Data => [Signal::PageWalkData, Signal::PageWalkDataLong],
+        };
+        let occurrences = &mut self.occurrences[processor];
+        occurrences.fire(signals[0], 1);
+        occurrences.fire(signals[1], is_long.into());
         for &physical in read {
             let bytes = walk.entry_bytes;
             cycles += self.walk_read;
@@ -718,20 +764,23 @@ impl System {
                 caches.walk_read(context, processor, physical, bytes, MemoryType::WriteBack)
             });
         }
-        let of = &mut self.processors[processor];
-        if of.tlbs.monitor(read) {
+        let tlbs = &mut self.tlbs[processor];
+        if tlbs.monitor(read) {
             read.iter().for_each(|&physical| self.monitored.add(physical));
         }
         if walk.is_small {
             let span = if walk.entry_bytes == 8 { PageSize::Mib2 } else { PageSize::Mib4 };
-            of.tlbs.fill_directory(linear, span);
+            tlbs.fill_directory(linear, span);
+        }
+        if is_long {
+            tlbs.fill_shared(linear, walk.page);
         }
         let occurrences = &mut self.occurrences[processor];
         match side {
-            Side::Code => of.tlbs.fill_code(linear, walk.page, occurrences),
-            Side::Data => of.tlbs.fill_data(linear, walk.page, occurrences),
+            Side::Code => tlbs.fill_code(linear, walk.page, occurrences),
+            Side::Data => tlbs.fill_data(linear, walk.page, occurrences),
         }
-        of.set_memory_type(linear, walk.memory);
+        self.processors[processor].set_memory_type(linear, walk.memory);
         cycles
     }
 
@@ -773,10 +822,15 @@ impl Processor {
 
     /// How the page of code at a linear address is cached, if that is known and the TLB has the page.
     #[inline(never)]
-    fn find_code(&mut self, linear: u64, occurrences: &mut Occurrences) -> Option<MemoryType> {
+    fn find_code(
+        &mut self,
+        tlbs: &mut Tlbs,
+        linear: u64,
+        occurrences: &mut Occurrences,
+    ) -> Option<MemoryType> {
         // Another page may be the one used last now.
         self.code_page = KnownPage::NONE;
-        if self.paging && self.tlbs.code(linear, occurrences) != Lookup::Hit {
+        if self.paging && tlbs.code(linear, occurrences) != Lookup::Hit {
             return None;
         }
         let memory = self.memory_types.get(linear)?;
@@ -787,9 +841,9 @@ impl Processor {
     /// How the page of data at a linear address is cached, if that is known and the TLB has the page where
     /// it need not be searched for.
     #[inline(always)]
-    fn find_data(&mut self, linear: u64) -> Option<MemoryType> {
+    fn find_data(&mut self, tlbs: &mut Tlbs, linear: u64) -> Option<MemoryType> {
         let memory = self.memory_types.get(linear)?;
-        if self.paging && !self.tlbs.has_recent_data(linear) {
+        if self.paging && !tlbs.has_recent_data(linear) {
             return None;
         }
         self.data_page = KnownPage::new(linear, memory);

@@ -187,14 +187,21 @@ pub enum AccessKind {
     String,
     /// Of an MMX or 3DNow! instruction.
     Mmx,
+    /// Of an instruction of the vector unit.
+    Vector,
     /// Of a locked read-modify-write.
     Locked,
     /// A store that goes past the caches: MOVNTI, MOVNTQ, MASKMOVQ and the like.
     NonTemporal,
     /// A prefetch, with its hint.
     Prefetch(Hint),
-    /// CLFLUSH or CLEVICT.
+    /// CLFLUSH.
     Flush,
+    /// CLEVICT0, or CLEVICT1, which is for the second level too.
+    Evict {
+        /// It is CLEVICT1.
+        second_level: bool,
+    },
 }
 
 /// What a prefetch asks for.
@@ -208,8 +215,14 @@ pub enum Hint {
     T2,
     /// PREFETCHNTA.
     Nta,
-    /// PREFETCHW and PREFETCHWT1: the line will be written.
+    /// PREFETCHW, PREFETCHWT1 and VPREFETCHE0: the line will be written.
     Write,
+    /// VPREFETCHE1: the same, and it is wanted in the second level.
+    WriteT1,
+    /// VPREFETCHE2: the same.
+    WriteT2,
+    /// VPREFETCHENTA: it will be written once.
+    WriteNta,
 }
 
 /// A control transfer.

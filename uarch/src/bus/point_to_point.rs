@@ -1,5 +1,5 @@
 //! The Athlon's system bus: a link from each processor to the system controller, which has the memory and
-//! the devices behind it.
+//! the devices behind it. What a ring does that is never short of room looks the same.
 //!
 //! A link has lines of its own for commands and for data in each direction, so that processors meet only
 //! at the memory.
@@ -26,6 +26,8 @@ pub struct PointToPoint {
     pub memory_return: u64,
     /// From a command to the data that another processor's cache has supplied.
     pub probe: u64,
+    /// Another processor's cache supplies a line also if it has it clean.
+    pub supplies_clean: bool,
     /// From a command to the data of a device with mapped registers.
     pub device: u64,
     /// From a command to the data of a port.
@@ -76,11 +78,15 @@ impl State {
             Some(link) if write => link.data_out.reserve(sent, clocks) + clocks,
             _ => sent,
         };
-        let dirty = transaction.snoop == Snoop::HitDirty;
+        let supplied = match transaction.snoop {
+            Snoop::Miss => false,
+            Snoop::HitClean => timing.supplies_clean,
+            Snoop::HitDirty => true,
+        };
         let access = match dram {
             Some(_) if transaction.request == Request::Invalidate => None,
             // The data come from the other cache.
-            Some(_) if dirty && !write => None,
+            Some(_) if supplied && !write => None,
             Some(address) => {
                 Some(memory.dram.access(received + timing.memory_command, address, write))
             }

@@ -35,6 +35,8 @@ pub enum Kind {
     Plain,
     /// An MMX instruction.
     Mmx,
+    /// An instruction of the vector unit.
+    Vector,
     /// A locked one.
     Locked,
     /// A store that is not to disturb the caches: MOVNTQ and the like, a streaming store.
@@ -90,6 +92,24 @@ pub enum Hint {
     T2,
     /// PREFETCHNTA: to be used once.
     NonTemporal,
-    /// PREFETCHW: to be written.
+    /// PREFETCHW, VPREFETCHE0: to be written, into all levels.
     Write,
+    /// VPREFETCHE1: to be written, into the second level.
+    WriteT1,
+    /// VPREFETCHE2: the same.
+    WriteT2,
+    /// VPREFETCHENTA: to be written once.
+    WriteNonTemporal,
+}
+
+impl Hint {
+    /// Whether the line is wanted in the second level only.
+    pub(super) const fn is_outer(self) -> bool {
+        matches!(self, Self::T1 | Self::T2 | Self::WriteT1 | Self::WriteT2)
+    }
+
+    /// Whether it is to be written.
+    pub(super) const fn is_to_write(self) -> bool {
+        matches!(self, Self::Write | Self::WriteT1 | Self::WriteT2 | Self::WriteNonTemporal)
+    }
 }

@@ -4,7 +4,7 @@
 //! The protocol is MESI (Intel SDM volume 3, "Cache Control Protocol") or MOESI (AMD64 Architecture
 //! Programmer's Manual, volume 2, "Memory Coherency and Protocol").
 
-use super::geometry::{DeviceRead, Inclusion, Protocol, SharedWrite};
+use super::geometry::{Coherence, DeviceRead, Inclusion, Protocol, SharedWrite};
 use super::processor::NO_LINE;
 use super::second_level_bus::Transfer;
 use super::signals;
@@ -61,6 +61,17 @@ impl Sender {
     }
 }
 
+/// A line that comes from memory or another processor's caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Incoming {
+    /// The state in which it comes.
+    pub(super) state: LineState,
+    /// Another processor has it, or had it.
+    pub(super) cached_elsewhere: bool,
+    /// Cycles.
+    pub(super) latency: u64,
+}
+
 /// What the other processors answered to a probe.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
@@ -101,7 +112,7 @@ impl Caches {
         context.bus.transact(context.occurrences, &transaction)
     }
 
-    /// Reads a line from memory or another processor's caches. The state in which it comes, and cycles.
+    /// Reads a line from memory or another processor's caches.
     pub(super) fn read_system(
         &mut self,
         context: &mut Context<'_>,
@@ -109,7 +120,7 @@ impl Caches {
         line: u64,
         want: Want,
         memory: MemoryType,
-    ) -> (LineState, u64) {
+    ) -> Incoming {
         let (probe, request) = match want {
             Want::Code => (Probe::Share, Request::ReadCode),
             Want::Read => (Probe::Share, Request::ReadData),
@@ -129,7 +140,7 @@ impl Caches {
         let occurrences = &mut context.occurrences[processor];
         signals::SYSTEM_READ.fire(occurrences, state);
         fire_system_request(context, processor, memory);
-        (state, latency)
+        Incoming { state, cached_elsewhere: answer.snoop != Snoop::Miss, latency }
     }
 
     /// Gets the right to write a line that the processor holds Shared or Owned. The state in which it may
@@ -222,7 +233,7 @@ impl Caches {
         None
     }
 
-    /// Asks the caches of all processors but the sender. The sum of their answers.
+    /// Asks the caches of all processors but the sender, of cores but the sender's. The sum of their answers.
     fn probe(
         &mut self,
         context: &mut Context<'_>,
@@ -231,10 +242,12 @@ impl Caches {
         probe: Probe,
     ) -> Answer {
         let mut sum = Answer::NONE;
-        for target in 0..self.processors.count() {
-            if sender.processor() == Some(target) {
+        let asker = sender.processor().map(|processor| self.processors.number_of(processor));
+        for core in 0..self.processors.count() {
+            if asker == Some(core) {
                 continue;
             }
+            let target = self.processors[self.processors.first_of(core)].thread;
             let holder = 1u64.checked_shl(target as u32).unwrap_or(0);
             match (self.probe_one(context, target, line, probe), sum.snoop) {
                 (Snoop::Miss, _) | (Snoop::HitClean, Snoop::HitDirty) => {}
@@ -260,12 +273,16 @@ impl Caches {
         let code = own.code.find(line);
         let data = own.data.find(line);
         let second = own.second_level.as_ref().and_then(|second| second.find(line));
+        let is_there = code.is_some() || data.is_some() || second.is_some();
+        if !is_there && self.geometry.coherence == Coherence::TagDirectories {
+            return Snoop::Miss;
+        }
         occurrences.fire(Signal::SnoopL1d, 1);
         if own.second_level.is_some() {
             occurrences.fire(Signal::L2RequestSnoop, 1);
             occurrences.fire(Signal::L2TagRead, 1);
         }
-        if code.is_none() && data.is_none() && second.is_none() {
+        if !is_there {
             return Snoop::Miss;
         }
         for (slot, signal) in
@@ -280,6 +297,9 @@ impl Caches {
             (Some(array), Some(slot)) => array.state(slot).is_dirty(),
             _ => false,
         };
+        if second_dirty {
+            occurrences.fire(Signal::SnoopHitmL2, 1);
+        }
         let dirty = data_dirty || second_dirty;
         if dirty && probe != Probe::WriteAll {
             self.supply_dirty(context, target, line, probe, data_dirty);
@@ -307,7 +327,12 @@ impl Caches {
         if data_dirty && (to_memory || leaves) {
             occurrences.fire(Signal::L1dWriteback, 1);
         }
-        if self.geometry.second_level.is_some() && (to_memory || probe == Probe::Flush) {
+        // What a directory asks for goes to who asked; it is no victim.
+        let is_victim = match self.geometry.coherence {
+            Coherence::Snooping => to_memory || probe == Probe::Flush,
+            Coherence::TagDirectories => false,
+        };
+        if self.geometry.second_level.is_some() && is_victim {
             occurrences.fire(Signal::L2EvictModified, 1);
         }
         if !data_dirty {

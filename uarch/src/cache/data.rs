@@ -311,6 +311,8 @@ pub(super) fn fire_miss(context: &mut Context<'_>, processor: usize, kind: Kind,
     match (kind, write) {
         (Kind::Mmx, false) => occurrences.fire(Signal::L1dMissLoadMmx, 1),
         (Kind::Mmx, true) => occurrences.fire(Signal::L1dMissStoreMmx, 1),
+        (Kind::Vector, false) => occurrences.fire(Signal::L1dMissLoadVpu, 1),
+        (Kind::Vector, true) => occurrences.fire(Signal::L1dMissStoreVpu, 1),
         (Kind::Locked, _) => occurrences.fire(Signal::L1dMissLocked, 1),
         _ => {}
     }

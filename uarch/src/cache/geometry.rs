@@ -15,6 +15,8 @@ pub struct CacheGeometry {
     pub board: Option<BoardCache>,
     /// What happens to a dirty line that another processor reads.
     pub protocol: Protocol,
+    /// Who is asked for a line that a processor does not have.
+    pub coherence: Coherence,
     /// Whether a line may be in both first-level caches.
     pub code_and_data: CodeAndData,
     /// Aligned bytes that one read of the instruction cache gives.
@@ -37,6 +39,8 @@ pub struct CacheGeometry {
     pub snooped_write_back: bool,
     /// What a device's read does to a line that a processor holds.
     pub device_read: DeviceRead,
+    /// What a prefetch instruction is to the caches.
+    pub prefetches: Prefetches,
     /// Where prefetch instructions with the hints T1 and T2 bring their line.
     pub outer_prefetch: PrefetchInto,
     /// The write-combining buffers.
@@ -123,6 +127,27 @@ pub enum Protocol {
     Mesi,
     /// It becomes Owned, and memory stays out of date.
     Moesi,
+}
+
+/// Who is asked for a line that a processor does not have, or may not write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coherence {
+    /// The caches of all others.
+    Snooping,
+    /// Those that have it, which directories know that hold a copy of the tags of every second level. Which of
+    /// the directories has a line, an address hash decides; to a line, one is as far away as another here, so
+    /// that there is no such hash.
+    TagDirectories,
+}
+
+/// What a prefetch instruction is to the caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefetches {
+    /// An access, which may miss (AMD BKDG, event 4Bh).
+    Accesses,
+    /// A request of its own kind, to the first or to the second level, which none of the accesses' signals
+    /// counts.
+    Requests,
 }
 
 /// Whether a line may be in both first-level caches.

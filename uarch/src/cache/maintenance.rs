@@ -23,6 +23,29 @@ impl Caches {
         self.flush_others(context, processor, line);
     }
 
+    /// CLEVICT0 and CLEVICT1: a line is written back and dropped in the processor's data cache, and with
+    /// `second_level` in all its caches.
+    pub fn evict(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        physical: u64,
+        second_level: bool,
+    ) {
+        let line = physical >> self.shift;
+        if second_level {
+            return self.flush_line(context, processor, line);
+        }
+        let own = &mut self.processors[processor];
+        let Some(slot) = own.data.find(line) else { return };
+        let held = own.data.line(slot);
+        own.data.remove(slot);
+        own.forget_line(line);
+        if held.state.is_dirty() {
+            self.write_back_from_data(context, processor, held);
+        }
+    }
+
     /// WBINVD: what is dirty in a processor's caches is written back, and they are emptied.
     pub fn write_back_and_invalidate(&mut self, context: &mut Context<'_>, processor: usize) {
         self.drain_buffers(context, processor);

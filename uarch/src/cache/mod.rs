@@ -11,7 +11,8 @@
 //!   go over.
 //! * `coherence`: probes and transactions.
 //! * `uncached`, `write_combining`: what goes past the caches.
-//! * `prefetch`, `stream`: prefetch instructions and the hardware prefetcher.
+//! * `prefetch`, `stream`: prefetch instructions and the hardware prefetcher; `prefetch_requests`: prefetch
+//!   instructions where they are no accesses.
 //! * `maintenance`: flushes, and devices.
 //!
 //! A line is a number here, its physical address divided by its size. The arrays are indexed by physical
@@ -19,6 +20,10 @@
 //! (K7, K8), two lines of it with one physical address do not occur, and neither do the signals
 //! `L1iInvalidatesL1i` and `L1dInvalidatesL1d`, which stand for them. The second level never has to repeat
 //! or cancel a request, so that `L2RequestCancelled` does not occur.
+//!
+//! A core of several hardware threads has its caches once. Each thread is a processor, with a number and
+//! signals of its own; what the probes of other cores do in a core's caches is fired on the thread of it that
+//! ran last.
 
 mod access;
 pub mod array;
@@ -28,6 +33,7 @@ mod fetch;
 mod geometry;
 mod maintenance;
 mod prefetch;
+mod prefetch_requests;
 mod processor;
 mod second_level;
 mod second_level_bus;
@@ -39,9 +45,9 @@ mod write_combining;
 
 pub use self::access::{Access, Context, Fetch, Hint, Kind, MemoryType};
 pub use self::geometry::{
-    ArrayGeometry, BoardCache, CacheGeometry, CodeAndData, DeviceRead, Inclusion, LockPolicy,
-    PrefetchInto, PrefetcherGeometry, Protocol, Replacement, SecondLevel, SecondLevelBus,
-    SharedWrite, WalkPath, WriteCombiningGeometry,
+    ArrayGeometry, BoardCache, CacheGeometry, CodeAndData, Coherence, DeviceRead, Inclusion,
+    LockPolicy, PrefetchInto, PrefetcherGeometry, Prefetches, Protocol, Replacement, SecondLevel,
+    SecondLevelBus, SharedWrite, WalkPath, WriteCombiningGeometry,
 };
 pub use self::state::LineState;
 
@@ -59,6 +65,7 @@ pub struct Caches {
     shift: u32,
     /// log2 of the bytes of a window of code.
     window_shift: u32,
+    /// Once for each core.
     processors: PerProcessor<Processor>,
     /// The lines of the board's cache.
     board: Option<LineArray>,
@@ -68,23 +75,30 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// The caches of so many processors, empty.
+    /// The caches of so many processors, empty. Each core has so many `threads`, which are processors.
+    ///
+    /// # Panics
+    ///
+    /// As [`PerProcessor::of_cores`].
     #[must_use]
-    pub fn new(geometry: &'static CacheGeometry, processors: usize) -> Self {
+    pub fn new(geometry: &'static CacheGeometry, processors: usize, threads: usize) -> Self {
+        let core = |core| Processor::new(geometry, core * threads);
         Self {
             geometry,
             shift: geometry.line.trailing_zeros(),
             window_shift: geometry.fetch_window.trailing_zeros(),
-            processors: PerProcessor::new(processors, |_| Processor::new(geometry)),
+            processors: PerProcessor::of_cores(processors, threads, core),
             board: geometry.board.map(|board| LineArray::new(&board.array)),
             #[cfg(test)]
             sent: Vec::new(),
         }
     }
 
-    /// From now on, this processor runs; the first does until then.
-    pub fn choose(&mut self, processor: usize) {
+    /// From now on, this processor runs; the first does until then. The thread of its core that ran last
+    /// before.
+    pub fn choose(&mut self, processor: usize) -> usize {
         self.processors.choose(processor);
+        std::mem::replace(&mut self.processors.running_mut().thread, processor)
     }
 
     /// Aligned bytes that one read of the instruction cache gives.

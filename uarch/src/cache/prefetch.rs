@@ -1,6 +1,7 @@
 //! Prefetches: of instructions, and of the hardware.
 
-use super::geometry::PrefetchInto;
+use super::coherence::Incoming;
+use super::geometry::{PrefetchInto, Prefetches};
 use super::second_level::{Filling, Purpose};
 use super::state::LineState;
 use super::stream::Direction;
@@ -12,6 +13,7 @@ const PAGE: u64 = 4096;
 
 impl Caches {
     /// A prefetch instruction. Cycles until the line is there, for which nobody waits.
+    #[inline]
     pub fn prefetch(
         &mut self,
         context: &mut Context<'_>,
@@ -21,6 +23,21 @@ impl Caches {
         memory: MemoryType,
     ) -> u64 {
         let line = physical >> self.shift;
+        match self.geometry.prefetches {
+            Prefetches::Accesses => self.prefetch_line(context, processor, line, hint, memory),
+            Prefetches::Requests => self.request_prefetch(context, processor, line, hint, memory),
+        }
+    }
+
+    /// A prefetch instruction that is an access. Cycles.
+    fn prefetch_line(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        line: u64,
+        hint: Hint,
+        memory: MemoryType,
+    ) -> u64 {
         let occurrences = &mut context.occurrences[processor];
         match hint {
             Hint::T1 => occurrences.fire(Signal::SoftPrefetchT1, 1),
@@ -36,6 +53,7 @@ impl Caches {
                 Hint::T2 => occurrences.fire(Signal::SoftPrefetchT2Miss, 1),
                 Hint::NonTemporal => occurrences.fire(Signal::SoftPrefetchNtaMiss, 1),
                 Hint::T0 | Hint::Write => {}
+                Hint::WriteT1 | Hint::WriteT2 | Hint::WriteNonTemporal => {}
             }
         }
         // AMD BKDG, event 4Bh: what it does in the caches counts as what an access does there.
@@ -43,14 +61,14 @@ impl Caches {
         let own = &mut self.processors[processor];
         own.forget_data();
         let purpose = match hint {
-            Hint::Write if memory == MemoryType::WriteBack => Purpose::Store,
+            hint if hint.is_to_write() && memory == MemoryType::WriteBack => Purpose::Store,
             _ => Purpose::Load,
         };
         if own.data.find_and_touch(line).is_some() {
             return 0;
         }
         occurrences.fire(Signal::L1dMiss, 1);
-        let outer = matches!(hint, Hint::T1 | Hint::T2);
+        let outer = hint.is_outer();
         if outer && self.geometry.outer_prefetch == PrefetchInto::SecondLevel {
             return self.ask_or_fill_second_level(context, processor, line, purpose, memory);
         }
@@ -81,15 +99,18 @@ impl Caches {
         occurrences.fire(Signal::HwPrefetchAttempt, 1);
         if self.holds(processor, target) {
             occurrences.fire(Signal::HwPrefetchCancelled, 1);
+            occurrences.fire(Signal::HwPrefetchL2Hit, 1);
             return;
         }
+        occurrences.fire(Signal::HwPrefetchL2Miss, 1);
         occurrences.fire(Signal::L2TagRead, 1);
         super::signals::L2_REQUEST.fire(occurrences, LineState::Invalid);
         occurrences.fire(Signal::L2LoadPrefetchedInvalid, 1);
         let purpose =
             if write && prefetcher.for_ownership { Purpose::Store } else { Purpose::Load };
         let memory = MemoryType::WriteBack;
-        let (state, _) = self.read_system(context, processor, target, purpose.want(), memory);
+        let Incoming { state, .. } =
+            self.read_system(context, processor, target, purpose.want(), memory);
         self.fill_second_level(context, processor, target, state, Filling::Prefetch);
     }
 }

@@ -1,4 +1,4 @@
-//! The caches and buffers of one processor.
+//! The caches and buffers of one processor, or of a core whose threads are processors.
 
 use pmu_model::Signal;
 
@@ -14,9 +14,11 @@ use crate::occurrences::Occurrences;
 /// No line: a number that no address has.
 pub(super) const NO_LINE: u64 = u64::MAX;
 
-/// The caches and buffers of one processor.
+/// The caches and buffers of one processor, or of a core.
 #[derive(Clone, Debug)]
 pub(super) struct Processor {
+    /// The number of the processor; of a core, that of the thread that ran last.
+    pub(super) thread: usize,
     /// The first-level instruction cache.
     pub(super) code: LineArray,
     /// The first-level data cache.
@@ -45,8 +47,9 @@ pub(super) struct Processor {
 }
 
 impl Processor {
-    pub(super) fn new(geometry: &CacheGeometry) -> Self {
+    pub(super) fn new(geometry: &CacheGeometry, thread: usize) -> Self {
         Self {
+            thread,
             code: LineArray::new(&geometry.code),
             data: LineArray::new(&geometry.data),
             second_level: geometry.second_level.map(|second| LineArray::new(&second.array)),

@@ -1,7 +1,7 @@
 //! The second level: what the first-level caches ask it for, and where their victims go.
 
 use super::array::{Displaced, Line, LineArray};
-use super::coherence::{self, Want};
+use super::coherence::{self, Incoming, Want};
 use super::geometry::Inclusion;
 use super::second_level_bus::Transfer;
 use super::signals;
@@ -23,6 +23,11 @@ pub(super) enum Purpose {
     Locked,
     /// The page walker, to read.
     Walk,
+    /// A prefetch instruction that is no access, to read or to write.
+    Prefetch {
+        /// To write.
+        owns: bool,
+    },
 }
 
 impl Purpose {
@@ -30,14 +35,14 @@ impl Purpose {
     pub(super) const fn want(self) -> Want {
         match self {
             Self::Code => Want::Code,
-            Self::Load | Self::Walk => Want::Read,
-            Self::Store | Self::Locked => Want::Own,
+            Self::Load | Self::Walk | Self::Prefetch { owns: false } => Want::Read,
+            Self::Store | Self::Locked | Self::Prefetch { owns: true } => Want::Own,
         }
     }
 
     /// Whether it is going to write.
     pub(super) const fn owns(self) -> bool {
-        matches!(self, Self::Store | Self::Locked)
+        matches!(self, Self::Store | Self::Locked | Self::Prefetch { owns: true })
     }
 }
 
@@ -86,7 +91,7 @@ impl Caches {
         memory: MemoryType,
     ) -> Granted {
         let Some(geometry) = self.geometry.second_level else {
-            let (state, latency) =
+            let Incoming { state, latency, .. } =
                 self.read_system(context, processor, line, purpose.want(), memory);
             return Granted { state, came: state, source: Source::System, latency };
         };
@@ -98,8 +103,7 @@ impl Caches {
             (Some(slot), Inclusion::Exclusive) => self.move_up(context, processor, slot, purpose),
             (Some(slot), Inclusion::Inclusive) => self.copy_up(context, processor, slot, purpose),
             (None, inclusion) => {
-                let (state, latency) =
-                    self.read_system(context, processor, line, purpose.want(), memory);
+                let (state, latency) = self.read_missed(context, processor, line, purpose, memory);
                 if inclusion == Inclusion::Inclusive {
                     self.fill_second_level(context, processor, line, state, Filling::Demand);
                 }
@@ -138,9 +142,38 @@ impl Caches {
         if self.ask_second_level(context, processor, line, purpose).is_some() {
             return below;
         }
-        let (state, latency) = self.read_system(context, processor, line, purpose.want(), memory);
+        let (state, latency) = self.read_missed(context, processor, line, purpose, memory);
         self.fill_second_level(context, processor, line, state, Filling::Demand);
         below + latency
+    }
+
+    /// Reads a line that the second level was asked for and does not have. The state in which it comes, and
+    /// cycles.
+    pub(super) fn read_missed(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        line: u64,
+        purpose: Purpose,
+        memory: MemoryType,
+    ) -> (LineState, u64) {
+        let want = purpose.want();
+        let Incoming { state, cached_elsewhere, latency } =
+            self.read_system(context, processor, line, want, memory);
+        let signal = match (want, cached_elsewhere) {
+            (Want::Code, true) => Signal::L2MissIfetchFromCache,
+            (Want::Code, false) => Signal::L2MissIfetchFromMemory,
+            (Want::Read, true) => Signal::L2MissLoadFromCache,
+            (Want::Read, false) => Signal::L2MissLoadFromMemory,
+            (Want::Own, true) => Signal::L2MissStoreFromCache,
+            (Want::Own, false) => Signal::L2MissStoreFromMemory,
+        };
+        context.occurrences[processor].fire(signal, 1);
+        match purpose {
+            // Nothing is written yet.
+            Purpose::Prefetch { owns: true } => (LineState::Exclusive, latency),
+            _ => (state, latency),
+        }
     }
 
     /// A line leaves an exclusive second level for the first.
@@ -180,7 +213,9 @@ impl Caches {
         slot: usize,
         purpose: Purpose,
     ) -> Granted {
-        let (state, latency) = if purpose.owns() {
+        let (state, latency) = if matches!(purpose, Purpose::Prefetch { owns: true }) {
+            (LineState::Exclusive, self.claim_in_second_level(context, processor, slot))
+        } else if purpose.owns() {
             (LineState::Modified, self.own_in_second_level(context, processor, slot))
         } else if self.second_level(processor).state(slot).is_sole() {
             // What is written only in the first level is written back to the second.
@@ -208,6 +243,24 @@ impl Caches {
             self.second_level(processor).set_state(slot, LineState::Modified);
             context.occurrences[processor].fire(Signal::L2TagWrite, 1);
         }
+        latency
+    }
+
+    /// Gets the right to write a line of an inclusive second level, without writing it. Cycles.
+    pub(super) fn claim_in_second_level(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        slot: usize,
+    ) -> u64 {
+        let second = self.second_level(processor);
+        if second.state(slot).is_sole() {
+            return 0;
+        }
+        let line = second.line(slot).number;
+        let latency = self.upgrade(context, processor, line).1;
+        self.second_level(processor).set_state(slot, LineState::Exclusive);
+        context.occurrences[processor].fire(Signal::L2TagWrite, 1);
         latency
     }
 
@@ -330,6 +383,7 @@ impl Caches {
         let occurrences = &mut context.occurrences[processor];
         occurrences.fire(Signal::L2TagRead, 1);
         signals::L2_REQUEST.fire(occurrences, state);
+        occurrences.fire(Signal::L2WriteHit, 1);
         if purpose == Purpose::Store {
             signals::L2_REQUEST_STORE.fire(occurrences, state);
         }
@@ -362,12 +416,27 @@ fn fire_request(occurrences: &mut Occurrences, purpose: Purpose, found: Option<L
             }
         }
         Purpose::Store => signals::L2_REQUEST_STORE.fire(occurrences, state),
-        Purpose::Locked => {}
+        Purpose::Locked | Purpose::Prefetch { .. } => {}
+    }
+    match purpose {
+        // The document of Knights Corner: a miss counts for a prefetch too, a hit does not.
+        Purpose::Code | Purpose::Load | Purpose::Walk if hit => {
+            signals::L2_REQUEST_READ.fire(occurrences, state);
+        }
+        Purpose::Code | Purpose::Load | Purpose::Walk | Purpose::Prefetch { owns: false }
+            if !hit =>
+        {
+            occurrences.fire(Signal::L2MissRead, 1);
+        }
+        Purpose::Store | Purpose::Locked if hit => occurrences.fire(Signal::L2WriteHit, 1),
+        _ => {}
     }
     let (request, miss, read) = match purpose {
         Purpose::Code => (Signal::L2RequestIfetch, Signal::L2MissIfetch, Signal::L2ReadInstruction),
-        Purpose::Load => (Signal::L2RequestData, Signal::L2MissData, Signal::L2ReadLoad),
-        Purpose::Store | Purpose::Locked => {
+        Purpose::Load | Purpose::Prefetch { owns: false } => {
+            (Signal::L2RequestData, Signal::L2MissData, Signal::L2ReadLoad)
+        }
+        Purpose::Store | Purpose::Locked | Purpose::Prefetch { owns: true } => {
             (Signal::L2RequestData, Signal::L2MissData, Signal::L2ReadStore)
         }
         Purpose::Walk => (Signal::L2RequestTlb, Signal::L2MissTlb, Signal::L2ReadLoad),

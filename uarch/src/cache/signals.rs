@@ -97,6 +97,10 @@ pub(super) const L2_REQUEST_IFETCH: ByState = ByState::mesi(
     L2RequestIfetchModified,
 );
 
+/// A read, of code or data, that found its line.
+pub(super) const L2_REQUEST_READ: ByState =
+    ByState::valid(L2RequestReadShared, L2RequestReadExclusive, L2RequestReadModified);
+
 /// A request of a load whose line no hardware prefetch has brought, or which is not there.
 pub(super) const L2_LOAD_DEMAND: ByState = ByState::mesi(
     L2LoadDemandInvalid,

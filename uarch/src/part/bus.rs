@@ -1,7 +1,8 @@
 //! Bus and memory of the modelled processors, on a board of their time.
 //!
 //! The bus clock is that of the personality: its clock divided by the ratio here is what the local APIC's
-//! timer divides. Unless said otherwise, times are in clocks of the bus.
+//! timer divides, but for the ring of Knights Corner, which has the clock of its cores. Unless said otherwise,
+//! times are in clocks of the bus.
 
 use crate::bus::{
     BusGeometry, ClockRatio, DramGeometry, Interconnect, Northbridge, PipelinedBus, PointToPoint,
@@ -139,6 +140,7 @@ pub static K7: BusGeometry = BusGeometry {
         memory_command: K7_MEMORY_COMMAND,
         memory_return: K7_MEMORY_RETURN,
         probe: K7_PROBE,
+        supplies_clean: false,
         device: DEVICE_100,
         port: PORT_100,
     }),
@@ -178,6 +180,39 @@ pub static K8: BusGeometry = BusGeometry {
         chip_select_turnaround: 2,
         read_to_write: 1,
         write_to_read: 2,
+    },
+};
+
+/// Knights Corner, 1.1 GHz: a ring between cores, directories and eight controllers of GDDR5 memory.
+///
+/// J. McCalpin, "Memory Bandwidth on Xeon Phi (Knights Corner)", 2013: each controller has two channels of 32
+/// bits that have half a line each; 16 banks a chip.
+pub static KNC: BusGeometry = BusGeometry {
+    clock: ClockRatio { processor: 1, bus: 1 },
+    line_bytes: 64,
+    interconnect: Interconnect::PointToPoint(PointToPoint {
+        command: KNC_COMMAND,
+        bytes_per_clock: KNC_RING_BYTES,
+        memory_command: KNC_MEMORY_COMMAND,
+        memory_return: KNC_MEMORY_RETURN,
+        probe: KNC_PROBE,
+        supplies_clean: true,
+        device: KNC_DEVICE,
+        port: KNC_PORT,
+    }),
+    dram: DramGeometry {
+        page_bytes: KNC_PAGE,
+        banks: 16,
+        chip_select_bytes: 1 << 30,
+        chip_selects: 8,
+        open_pages: KNC_OPEN_PAGES,
+        idle_limit: IDLE_LIMIT,
+        burst_clocks: KNC_BURST,
+        cas_latency: KNC_DRAM_LATENCY,
+        write_latency: KNC_DRAM_LATENCY,
+        ras_to_cas: KNC_DRAM_LATENCY,
+        precharge: KNC_DRAM_LATENCY,
+        ..SDRAM_TURNAROUNDS
     },
 };
 
@@ -356,3 +391,27 @@ const DDR_OPEN_PAGES: usize = 16;
 const K8_OPEN_PAGES: usize = 16;
 /// Clocks after which a page that is not accessed is closed. Not sourced.
 const IDLE_LIMIT: u64 = 64;
+
+/// A command on Knights Corner's ring. Not sourced.
+const KNC_COMMAND: u64 = 1;
+/// Bytes of data that the ring takes from a core, or gives it, in a clock. Not sourced.
+const KNC_RING_BYTES: u64 = 64;
+/// From a command to the memory of Knights Corner: some 300 cycles in all, as 250 to 300 ns and more were
+/// measured. Not sourced at first hand.
+const KNC_MEMORY_COMMAND: u64 = 140;
+/// And back. Not sourced.
+const KNC_MEMORY_RETURN: u64 = 100;
+/// A line out of another core's L2: 250 cycles in all. Not sourced.
+const KNC_PROBE: u64 = 225;
+/// A register of a device, 300 ns. Not sourced.
+const KNC_DEVICE: u64 = 330;
+/// A port, which the part does not have, 1 microsecond. Not sourced.
+const KNC_PORT: u64 = 1100;
+/// Bytes of a page of GDDR5 memory over two channels. Not sourced.
+const KNC_PAGE: u64 = 4 << 10;
+/// Pages that its controllers keep open: each bank of each. Not sourced.
+const KNC_OPEN_PAGES: usize = 128;
+/// A line at 5.5 transfers of 8 bytes a nanosecond. Not sourced at first hand.
+const KNC_BURST: u64 = 2;
+/// CAS latency, tRCD and tRP of GDDR5 memory, 15 ns. Not sourced.
+const KNC_DRAM_LATENCY: u64 = 16;

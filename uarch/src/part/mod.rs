@@ -38,6 +38,8 @@ pub struct Part {
     pub bus: &'static BusGeometry,
     /// Its pipeline.
     pub pipeline: Pipeline,
+    /// Hardware threads of a core, which share its caches and TLBs: a power of two.
+    pub threads: usize,
 }
 
 /// The pipeline of a part.
@@ -52,6 +54,8 @@ pub enum Pipeline {
     },
     /// One that executes them as their operands are there.
     OutOfOrder(&'static out_of_order::Core),
+    /// There is no model of it.
+    Unmodelled,
 }
 
 macro_rules! parts {
@@ -64,10 +68,21 @@ macro_rules! parts {
                 predictor: &predictors::$name,
                 bus: &bus::$name,
                 pipeline: $pipeline,
+                threads: 1,
             };
         )*
     };
 }
+
+/// Knights Corner. Its branch predictor is that of the Pentium with MMX: not sourced.
+pub static KNC: Part = Part {
+    caches: &caches::KNC,
+    tlbs: &tlbs::KNC,
+    predictor: &predictors::P55C,
+    bus: &bus::KNC,
+    pipeline: Pipeline::Unmodelled,
+    threads: 4,
+};
 
 parts! {
     /// Pentium processor with MMX technology.

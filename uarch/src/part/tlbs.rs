@@ -5,10 +5,10 @@
 //! them, decoded with Intel 243191, table 3-9.
 
 use crate::tlb::Associativity::{Full, Ways};
-use crate::tlb::PageSize::{Kib4, Mib2, Mib4};
+use crate::tlb::PageSize::{Kib4, Kib64, Mib2, Mib4};
 use crate::tlb::{
     ArrayGeometry, Associativity, FlushFilterGeometry, Held, Replacement, SecondLevel,
-    SideGeometry, TlbGeometry,
+    SharedSecondLevel, SideGeometry, TlbGeometry,
 };
 
 /// Not sourced for the Pentium and the P6 family. The TLB of the 486 replaces in a pseudo-LRU way (Intel
@@ -32,6 +32,28 @@ const P55C_WALK_READ: u64 = 1;
 /// The same: three from the address to the data, as a load takes (AMD 22007, appendix A; gcc, `ppro.md`).
 /// That a walk takes no longer is not sourced.
 const WALK_READ: u64 = 3;
+
+/// Entries of Knights Corner's TLBs, all of 4 ways: data in pages of 4 KiB, 64 KiB and 2 MiB, code in pages of
+/// 4 KiB, and the second level. Not sourced: no document at hand.
+const KNC_ENTRIES: [u16; 5] = [64, 32, 8, 32, 64];
+/// Cycles of looking into Knights Corner's second level: not sourced.
+const KNC_SHARED_LATENCY: u64 = 8;
+/// Pages of 64 KiB, which no paging mode of the processor here has yet.
+const MEDIUM: &[Held] = &[Held { page: Kib64, entry: Kib64 }];
+/// Code in large pages, of which each entry translates 4 KiB: not sourced.
+const CODE_BY_4_KIB: &[Held] = &[
+    Held { page: Kib4, entry: Kib4 },
+    Held { page: Kib64, entry: Kib4 },
+    Held { page: Mib2, entry: Kib4 },
+    Held { page: Mib4, entry: Kib4 },
+];
+/// Large pages, and page-directory entries for the others. That one which spans 4 MiB takes two is not sourced.
+const BY_2_MIB: &[Held] = &[
+    Held { page: Kib4, entry: Mib2 },
+    Held { page: Kib64, entry: Mib2 },
+    Held { page: Mib2, entry: Mib2 },
+    Held { page: Mib4, entry: Mib2 },
+];
 
 /// The K8's flush filter (US patent 6510508): what it has room for is not sourced.
 const K8_FLUSH_FILTER: FlushFilterGeometry = FlushFilterGeometry { blocks: 32, address_spaces: 8 };
@@ -70,6 +92,7 @@ const fn amd(entries: u16, associativity: Associativity, holds: &'static [Held])
 pub static P55C: TlbGeometry = TlbGeometry {
     data: SideGeometry { first: &[intel(P55C_DATA_ENTRIES, Full, SMALL_AND_LARGE)], second: None },
     code: SideGeometry { first: &[intel(P55C_CODE_ENTRIES, Full, SMALL_AND_LARGE)], second: None },
+    shared_second: None,
     directory_entries: 0,
     walk_read: P55C_WALK_READ,
     flush_filter: None,
@@ -82,6 +105,7 @@ const P6_FAMILY: TlbGeometry = TlbGeometry {
         second: None,
     },
     code: SideGeometry { first: &[intel(32, Ways(4), SMALL), intel(2, Full, LARGE)], second: None },
+    shared_second: None,
     directory_entries: 0,
     walk_read: WALK_READ,
     flush_filter: None,
@@ -104,6 +128,7 @@ pub static PM: TlbGeometry = TlbGeometry {
         first: &[intel(128, Ways(4), SMALL), intel(2, Full, LARGE)],
         second: None,
     },
+    shared_second: None,
     directory_entries: 0,
     walk_read: WALK_READ,
     flush_filter: None,
@@ -128,6 +153,7 @@ pub static K7: TlbGeometry = TlbGeometry {
         first: &[amd(16, Full, SMALL), amd(8, Full, LARGE_BY_2_MIB)],
         second: Some(K7_SECOND),
     },
+    shared_second: None,
     directory_entries: 0,
     walk_read: WALK_READ,
     flush_filter: None,
@@ -151,7 +177,28 @@ pub static K8: TlbGeometry = TlbGeometry {
         first: &[amd(32, Full, SMALL), amd(8, Full, LARGE_BY_2_MIB)],
         second: Some(K8_SECOND),
     },
+    shared_second: None,
     directory_entries: K8_DIRECTORY_ENTRIES,
     walk_read: WALK_READ,
     flush_filter: Some(K8_FLUSH_FILTER),
+};
+
+/// Knights Corner, a core, whose threads share them.
+pub static KNC: TlbGeometry = TlbGeometry {
+    data: SideGeometry {
+        first: &[
+            intel(KNC_ENTRIES[0], Ways(4), SMALL),
+            intel(KNC_ENTRIES[1], Ways(4), MEDIUM),
+            intel(KNC_ENTRIES[2], Ways(4), LARGE_BY_2_MIB),
+        ],
+        second: None,
+    },
+    code: SideGeometry { first: &[intel(KNC_ENTRIES[3], Ways(4), CODE_BY_4_KIB)], second: None },
+    shared_second: Some(SharedSecondLevel {
+        array: intel(KNC_ENTRIES[4], Ways(4), BY_2_MIB),
+        latency: KNC_SHARED_LATENCY,
+    }),
+    directory_entries: 0,
+    walk_read: P55C_WALK_READ,
+    flush_filter: None,
 };

@@ -217,6 +217,23 @@ impl Array {
         }
     }
 
+    /// Drops all entries of an address space, and all of none unless they are of global pages that are to be
+    /// kept.
+    pub(super) fn flush_space(&mut self, space: AddressSpace, keep_global: bool) {
+        self.drop_where(|entry| {
+            (entry.space == space || entry.space == 0) && !(keep_global && entry.page.global)
+        });
+    }
+
+    /// Drops the entries that fulfil a condition.
+    pub(super) fn drop_where(&mut self, drops: impl Fn(&Entry) -> bool) {
+        for slot in 0..self.tags.len() {
+            if self.tags[slot] != 0 && drops(&self.entries[slot]) {
+                self.remove(slot);
+            }
+        }
+    }
+
     fn count(&mut self, size: PageSize, space: AddressSpace, more: i32) {
         for known in self.sizes.iter_mut().filter(|known| known.size == size) {
             known.entries = known.entries.wrapping_add_signed(more);

@@ -10,10 +10,10 @@ use super::PageSize::{Kib4, Kib64, Mib2, Mib4};
 use super::array::Entry;
 use super::{
     ArrayGeometry, FlushFilterGeometry, Held, Lookup, Page, PageSize, Replacement, SecondLevel,
-    SideGeometry, TlbGeometry, Tlbs,
+    SideGeometry, TlbGeometry, Tlbs, WalkFrom,
 };
 use crate::occurrences::Occurrences;
-use crate::part::tlbs::{K7, K8, P6, P55C, PII, PM, PPRO};
+use crate::part::tlbs::{K7, K8, KNC, P6, P55C, PII, PM, PPRO};
 
 /// One set: its ways, and what its policy knows.
 #[derive(Default)]
@@ -106,6 +106,11 @@ impl Plain {
         let linear = number * held.entry.bytes();
         set.used(way);
         set.ways[way].replace(Entry { linear, size: held.entry, page, space })
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        let ways = self.sets.iter().flat_map(|set| set.ways.iter().copied().flatten());
+        unnumbered(ways.collect())
     }
 
     fn retain(&mut self, keep: impl Fn(&Entry) -> bool) {
@@ -287,9 +292,45 @@ fn page_of(linear: u64, sizes: &[PageSize], epoch: u64) -> Page {
     Page { size, global: number.wrapping_mul(0x9E37_79B9) >> 8 & 3 == 0 }
 }
 
+/// The threads of a core: for each the page tables that it has loaded, which number its address space.
+struct PlainThreads {
+    of: Vec<u8>,
+    running: usize,
+}
+
+impl PlainThreads {
+    /// The address space of the running one.
+    fn space(&self) -> u8 {
+        if self.of.len() == 1 { 0 } else { self.of[self.running] + 1 }
+    }
+
+    /// Whether an entry is of tables that some thread has.
+    fn has(&self, entry: &Entry) -> bool {
+        self.of.len() == 1 || self.of.iter().any(|tables| tables + 1 == entry.space)
+    }
+
+    fn cr3(&self, thread: usize) -> u64 {
+        u64::from(self.of[thread]) * 4096
+    }
+}
+
+/// Entries without the numbers of their address spaces, which both choose as they like.
+fn unnumbered(entries: Vec<Entry>) -> Vec<Entry> {
+    sorted(entries.into_iter().map(|entry| Entry { space: 0, ..entry }).collect())
+}
+
 /// Whether both are told the same, fire the same, and hold the same.
-fn compare(name: &str, geometry: &TlbGeometry, sizes: [&[PageSize]; 2], seed: u64) {
-    let mut tlbs = Tlbs::new(geometry);
+fn compare(
+    name: &str,
+    geometry: &'static TlbGeometry,
+    threads: usize,
+    sizes: [&[PageSize]; 2],
+    seed: u64,
+) {
+    let mut tlbs = Tlbs::new(geometry, threads);
+    let mut shared = geometry.shared_second.as_ref().map(|shared| Plain::new(&shared.array));
+    let mut of_threads = PlainThreads { of: vec![0; threads], running: 0 };
+    let mut walks = [0; 3];
     let mut occurrences = Occurrences::default();
     let mut plain = [PlainSide::new(&geometry.data), PlainSide::new(&geometry.code)];
     let mut random = Random(seed);
@@ -302,13 +343,44 @@ fn compare(name: &str, geometry: &TlbGeometry, sizes: [&[PageSize]; 2], seed: u6
     let (mut tables, mut found, mut switched) = (0, [0; 3], [0; 2]);
     for step in 0..60_000 {
         let sizes = sizes[(epoch & 1) as usize];
+        if threads > 1 && random.below(6) == 0 {
+            of_threads.running = random.below(threads as u64) as usize;
+            tlbs.choose(of_threads.running);
+        }
+        if threads > 1 {
+            plain.iter_mut().for_each(|side| side.space = of_threads.space());
+        }
         match random.below(1000) {
             0 => {
                 // Another paging mode: all goes.
                 epoch += 1;
-                tlbs.flush();
+                for thread in (0..threads).filter(|&thread| thread != of_threads.running) {
+                    tlbs.choose(thread);
+                    tlbs.flush(of_threads.cr3(thread));
+                }
+                tlbs.choose(of_threads.running);
+                tlbs.flush(of_threads.cr3(of_threads.running));
                 plain.iter_mut().for_each(|side| side.retain(|_| false));
+                shared.iter_mut().for_each(|shared| shared.retain(|_| false));
                 filter.iter_mut().for_each(|filter| filter.seen.clear());
+            }
+            1..5 if threads > 1 => {
+                // Few tables, so that threads often have the same.
+                let keeps_global = random.below(4) != 0;
+                of_threads.of[of_threads.running] = random.below(1 + threads as u64) as u8;
+                let cr3 = of_threads.cr3(of_threads.running);
+                if keeps_global {
+                    tlbs.load_page_tables(cr3);
+                } else {
+                    tlbs.flush(cr3);
+                }
+                let stays = |entry: &Entry| match entry.page.global {
+                    true => keeps_global,
+                    false => entry.space != of_threads.space() && of_threads.has(entry),
+                };
+                plain.iter_mut().for_each(|side| side.retain(stays));
+                shared.iter_mut().for_each(|shared| shared.retain(stays));
+                switched[1] += 1;
             }
             1..5 => {
                 // Few address spaces, or more than can be told apart, and tables that share a page.
@@ -323,6 +395,9 @@ fn compare(name: &str, geometry: &TlbGeometry, sizes: [&[PageSize]; 2], seed: u6
                         side.retain(|entry| entry.page.global);
                     }
                     side.space = space;
+                }
+                if let Some(shared) = &mut shared {
+                    shared.retain(|entry| entry.page.global);
                 }
                 switched[usize::from(flushes)] += 1;
             }
@@ -358,6 +433,13 @@ fn compare(name: &str, geometry: &TlbGeometry, sizes: [&[PageSize]; 2], seed: u6
                         entry.linear / size != page || entry.space != space && !entry.page.global
                     });
                 }
+                if let Some(shared) = &mut shared {
+                    shared.retain(|entry| {
+                        let is_table = entry.page.size.bytes() < 2 << 20;
+                        let is_meant = is_table || entry.linear / size == page;
+                        !(is_meant && (entry.space == of_threads.space() || entry.page.global))
+                    });
+                }
             }
             choice => {
                 if choice >= 200 {
@@ -389,6 +471,22 @@ fn compare(name: &str, geometry: &TlbGeometry, sizes: [&[PageSize]; 2], seed: u6
                     tlbs.monitor(&[entry]);
                     filter.iter_mut().for_each(|filter| filter.seen.push(Seen::Read(entry)));
                     let page = page_of(linear, sizes, epoch);
+                    if let Some(shared) = &mut shared {
+                        let is_small = page.size.bytes() < 2 << 20;
+                        let from = shared.place(linear, of_threads.space()).map(|(set, way)| {
+                            shared.sets[set].used(way);
+                            if is_small { WalkFrom::PageTable } else { WalkFrom::Page }
+                        });
+                        let from = from.unwrap_or(WalkFrom::Root);
+                        assert_eq!(tlbs.walk_from(linear), from, "{name}: {step}, {linear:#x}");
+                        walks[from as usize] += 1;
+                        if from == WalkFrom::Root {
+                            tlbs.fill_shared(linear, page);
+                            let global = page.global && !is_small;
+                            let space = if global { 0 } else { of_threads.space() };
+                            shared.insert(linear, Page { global, ..page }, space);
+                        }
+                    }
                     plain[at].fill(linear, page);
                     if at == 0 {
                         tlbs.fill_data(linear, page, &mut occurrences);
@@ -400,8 +498,15 @@ fn compare(name: &str, geometry: &TlbGeometry, sizes: [&[PageSize]; 2], seed: u6
         }
         if step % 64 == 0 {
             for (side, plain) in [&tlbs.data, &tlbs.code].into_iter().zip(&plain) {
-                assert_eq!(side.entries().map(sorted), plain.entries(), "{name}: {step}");
+                let (entries, expected) = (side.entries(), plain.entries());
+                if threads == 1 {
+                    assert_eq!(entries.map(sorted), expected, "{name}: {step}");
+                } else {
+                    assert_eq!(entries.map(unnumbered), expected.map(unnumbered), "{name}: {step}");
+                }
             }
+            let entries = tlbs.shared.as_ref().map(|shared| unnumbered(shared.entries()));
+            assert_eq!(entries, shared.as_ref().map(Plain::entries), "{name}: {step}");
         }
     }
     let fired = |signal: Signal| occurrences.clone().fired()[signal.index()];
@@ -412,6 +517,7 @@ fn compare(name: &str, geometry: &TlbGeometry, sizes: [&[PageSize]; 2], seed: u6
     assert_eq!(found[1] > 1_000, geometry.data.second.is_some(), "{name}: {found:?}");
     assert_eq!(switched[0] > 5, filter.is_some(), "{name}: {switched:?}");
     assert!(switched[1] > 5, "{name}: {switched:?}");
+    assert_eq!(walks.iter().all(|&n| n > 100), shared.is_some(), "{name}: {walks:?}");
 }
 
 const LEGACY: &[PageSize] = &[Kib4, Kib4, Mib4];
@@ -431,7 +537,17 @@ fn every_part_is_as_defined() {
     ];
     for (name, geometry, sizes) in parts {
         for seed in 1..4 {
-            compare(name, geometry, sizes, seed * 0x5DEE_CE66);
+            compare(name, geometry, 1, sizes, seed * 0x5DEE_CE66);
+        }
+    }
+}
+
+/// Threads that often have the same page tables, and often not.
+#[test]
+fn threads_share_what_is_of_the_same_tables() {
+    for threads in [1, 2, 4] {
+        for seed in 1..4 {
+            compare("knc", &KNC, threads, [LEGACY, PAE], seed * 0x5DEE_CE66);
         }
     }
 }
@@ -474,11 +590,13 @@ fn every_policy_is_as_defined() {
             let geometry = TlbGeometry {
                 data: side,
                 code: side,
+                shared_second: None,
                 directory_entries: 0,
                 walk_read: 1,
                 flush_filter,
             };
-            compare(&format!("{number}, {exclusive}"), &geometry, sizes, 0x1234_5678);
+            let geometry = Box::leak(Box::new(geometry));
+            compare(&format!("{number}, {exclusive}"), geometry, 1, sizes, 0x1234_5678);
         }
     }
 }

@@ -130,6 +130,8 @@ pub struct TlbGeometry {
     pub data: SideGeometry,
     /// For instruction fetches.
     pub code: SideGeometry,
+    /// A second level for both, which has page-directory entries too.
+    pub shared_second: Option<SharedSecondLevel>,
     /// Entries of the cache of page-directory entries, which page walks look up; zero if there is none.
     pub directory_entries: u16,
     /// Cycles that a walk takes for each entry that it reads, beyond what the entry's line is waited for if
@@ -137,6 +139,16 @@ pub struct TlbGeometry {
     pub walk_read: u64,
     /// What keeps translations where page tables are loaded again.
     pub flush_filter: Option<FlushFilterGeometry>,
+}
+
+/// A second level that data and code share. It holds pages of 2 MiB and, where the pages are smaller, the
+/// page-directory entries for them: of a small page, it makes the walk short.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedSecondLevel {
+    /// Its entries; small pages are in `holds` for their page-directory entries.
+    pub array: ArrayGeometry,
+    /// Cycles that an access takes longer if it is asked.
+    pub latency: u64,
 }
 
 /// A flush filter: what it has room for.

@@ -86,6 +86,12 @@ impl Level {
         }
     }
 
+    pub(super) fn flush_space(&mut self, space: AddressSpace, keep_global: bool) {
+        for array in &mut self.arrays {
+            array.flush_space(space, keep_global);
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn all(&self) -> Vec<Entry> {
         self.arrays.iter().flat_map(Array::all).collect()

@@ -17,17 +17,21 @@ mod index;
 mod level;
 mod recent;
 mod replacement;
+mod shared;
 mod side;
+mod threads;
 
 pub use geometry::{
     ArrayGeometry, Associativity, FlushFilterGeometry, Held, PageSize, Replacement, SecondLevel,
-    SideGeometry, TlbGeometry, array_for,
+    SharedSecondLevel, SideGeometry, TlbGeometry, array_for,
 };
 use pmu_model::Signal;
 
 use self::directory::DirectoryCache;
 use self::flush_filter::{AddressSpace, FlushFilter, Switch};
+use self::shared::{Found, Shared};
 use self::side::Side;
+use self::threads::Threads;
 use crate::occurrences::Occurrences;
 
 /// What a look-up found.
@@ -61,34 +65,66 @@ pub enum WalkFrom {
     Root,
     /// At the page table, because the page-directory entry is cached: only the last level is read.
     PageTable,
+    /// At its end, because a second level that has page-directory entries has the page: nothing is read.
+    Page,
 }
 
-/// The TLBs of one processor, and its cache of page-directory entries.
+/// The TLBs of one processor, or of a core whose hardware threads are processors, and its cache of
+/// page-directory entries.
 #[derive(Clone, Debug)]
 pub struct Tlbs {
     data: Side,
     code: Side,
+    shared: Option<Shared>,
     directory: DirectoryCache,
+    threads: Threads,
     flush_filter: Option<FlushFilter>,
     /// The address space that walks are for; 0 if none are told apart.
     space: AddressSpace,
 }
 
 impl Tlbs {
-    /// Empty ones.
+    /// Empty ones, of a core of so many threads.
     ///
     /// # Panics
     ///
     /// If the sets of an array are not a power of two, or a tree of bits cannot choose between its ways.
     #[must_use]
-    pub fn new(geometry: &TlbGeometry) -> Self {
-        Self {
+    pub fn new(geometry: &TlbGeometry, threads: usize) -> Self {
+        let mut tlbs = Self {
             data: Side::new(&geometry.data, Signal::DtlbMissL1, Signal::DtlbMissLast),
             code: Side::new(&geometry.code, Signal::ItlbMissL1, Signal::ItlbMissLast),
+            shared: geometry.shared_second.as_ref().map(Shared::new),
             directory: DirectoryCache::new(geometry.directory_entries),
+            threads: Threads::new(threads),
             flush_filter: geometry.flush_filter.map(FlushFilter::new),
             space: 0,
+        };
+        tlbs.choose(0);
+        tlbs
+    }
+
+    /// From now on, this thread of the core runs; the first does until then.
+    pub fn choose(&mut self, thread: usize) {
+        if self.threads.are_several() {
+            let space = self.threads.choose(thread);
+            self.enter_space(space);
         }
+    }
+
+    /// The running thread goes on with other page tables. What it had before is dropped if no other thread has
+    /// it too.
+    fn enter_tables(&mut self, cr3: u64) {
+        if self.threads.load(cr3) {
+            self.drop_pages(true);
+        }
+        self.enter_space(self.threads.space());
+    }
+
+    fn enter_space(&mut self, space: AddressSpace) {
+        self.space = space;
+        self.data.enter_space(space);
+        self.code.enter_space(space);
     }
 
     /// Looks up the page of a load or store. Fires [`Signal::DtlbMissL1`] if the second level has it.
@@ -121,8 +157,21 @@ impl Tlbs {
         self.code.fill(linear, page, occurrences);
     }
 
+    /// Cycles of looking into the second level that both share, if there is one.
+    #[must_use]
+    pub fn shared_latency(&self) -> u64 {
+        self.shared.as_ref().map_or(0, |shared| shared.latency)
+    }
+
     /// Which tables a walk for an address has to read.
     pub fn walk_from(&mut self, linear: u64) -> WalkFrom {
+        if let Some(shared) = &mut self.shared {
+            return match shared.use_entry(linear, self.space) {
+                Some(Found::Page) => WalkFrom::Page,
+                Some(Found::Table) => WalkFrom::PageTable,
+                None => WalkFrom::Root,
+            };
+        }
         if self.directory.use_entry(linear, self.space) {
             WalkFrom::PageTable
         } else {
@@ -136,9 +185,21 @@ impl Tlbs {
         self.directory.insert(linear, span, self.space);
     }
 
+    /// A walk found a page that was not in the second level which both share.
+    pub fn fill_shared(&mut self, linear: u64, page: Page) {
+        if let Some(shared) = &mut self.shared {
+            shared.insert(linear, page, self.space);
+        }
+    }
+
     /// Drops all pages and all page-directory entries: PG or PE in CR0, or PSE, PGE or PAE in CR4, were
-    /// changed (AMD 24593, Translation-Lookaside Buffer; Intel 243192, Invalidating the TLBs).
-    pub fn flush(&mut self) {
+    /// changed (AMD 24593, Translation-Lookaside Buffer; Intel 243192, Invalidating the TLBs). CR3 may have been
+    /// loaded with `cr3` since it was last told. On a core of several threads, it is the running one that did
+    /// so, and other address spaces than its own stay.
+    pub fn flush(&mut self, cr3: u64) {
+        if self.threads.are_several() {
+            self.enter_tables(cr3);
+        }
         self.drop_pages(false);
         if let Some(filter) = &mut self.flush_filter {
             filter.restart();
@@ -146,16 +207,19 @@ impl Tlbs {
     }
 
     /// CR3 is loaded, by a MOV or a task switch: drops all pages but global ones, and all page-directory
-    /// entries. A flush filter may prevent that.
+    /// entries. A flush filter may prevent that. On a core of several threads, it is the running one that loads
+    /// it, and other address spaces than its new one stay.
     pub fn load_page_tables(&mut self, cr3: u64) {
+        if self.flush_filter.is_none() {
+            self.enter_tables(cr3);
+            return self.drop_pages(true);
+        }
         let switch = self.flush_filter.as_mut().map(|filter| filter.load(cr3));
         let (Switch::Keep(space) | Switch::Flush(space)) = switch.unwrap_or(Switch::Flush(0));
         if !matches!(switch, Some(Switch::Keep(_))) {
             self.drop_pages(true);
         }
-        self.space = space;
-        self.data.enter_space(space);
-        self.code.enter_space(space);
+        self.enter_space(space);
     }
 
     /// A walk read these entries, by guest-physical address. Whether a flush filter has to know when they
@@ -191,9 +255,18 @@ impl Tlbs {
         }
     }
 
+    /// Drops the pages of all address spaces; of a core of several threads, those of the one in force.
     fn drop_pages(&mut self, keep_global: bool) {
-        self.data.flush(keep_global);
-        self.code.flush(keep_global);
+        if self.threads.are_several() {
+            self.data.flush_space(keep_global);
+            self.code.flush_space(keep_global);
+        } else {
+            self.data.flush(keep_global);
+            self.code.flush(keep_global);
+        }
+        if let Some(shared) = &mut self.shared {
+            shared.flush(self.space, keep_global);
+        }
         self.directory.flush();
     }
 
@@ -202,6 +275,9 @@ impl Tlbs {
     pub fn invalidate(&mut self, linear: u64) {
         self.data.invalidate(linear);
         self.code.invalidate(linear);
+        if let Some(shared) = &mut self.shared {
+            shared.invalidate(linear, self.space);
+        }
         self.directory.flush();
     }
 }

@@ -177,6 +177,16 @@ impl Side {
         }
     }
 
+    /// Drops what the address space in force has, as [`super::array::Array::flush_space`] does.
+    pub(super) fn flush_space(&mut self, keep_global: bool) {
+        self.forget();
+        let space = self.space;
+        self.first.flush_space(space, keep_global);
+        if let Some(second) = &mut self.second {
+            second.level.flush_space(space, keep_global);
+        }
+    }
+
     /// The entries of each level.
     #[cfg(test)]
     pub(super) fn entries(&self) -> [Vec<Entry>; 2] {

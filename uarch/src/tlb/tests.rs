@@ -20,7 +20,7 @@ struct Bench {
 
 impl Bench {
     fn new(geometry: &TlbGeometry) -> Self {
-        Self { tlbs: Tlbs::new(geometry), occurrences: Occurrences::default() }
+        Self { tlbs: Tlbs::new(geometry, 1), occurrences: Occurrences::default() }
     }
 
     fn data(&mut self, linear: u64) -> Lookup {
@@ -277,7 +277,7 @@ fn global_pages() {
     bench.tlbs.invalidate(119 * 4 * KIB + 5);
     assert_eq!(bench.data(119 * 4 * KIB), Lookup::Miss);
     assert_ne!(bench.data(118 * 4 * KIB), Lookup::Miss);
-    bench.tlbs.flush();
+    bench.tlbs.flush(0);
     for n in 0..20 {
         assert_eq!(bench.data((100 + n) * 4 * KIB), Lookup::Miss, "global page {n}");
     }
@@ -390,7 +390,7 @@ fn a_flush_filter_begins_anew_with_the_mode() {
     let [first, second] = &TABLES;
     bench.tlbs.load_page_tables(first[0]);
     load_pages(&mut bench, first);
-    bench.tlbs.flush();
+    bench.tlbs.flush(0);
     assert_eq!(load_pages(&mut bench, first), 0);
     bench.tlbs.load_page_tables(first[0]);
     assert_eq!(load_pages(&mut bench, first), 10);
@@ -407,7 +407,7 @@ fn a_flush_filter_begins_anew_with_the_mode() {
 /// Page-directory entries are of an address space as well.
 #[test]
 fn a_flush_filter_keeps_page_directory_entries() {
-    let mut tlbs = Tlbs::new(&K8);
+    let mut tlbs = Tlbs::new(&K8, 1);
     tlbs.load_page_tables(0x10_0000);
     tlbs.fill_directory(0, Mib2);
     tlbs.load_page_tables(0x20_0000);
@@ -460,7 +460,7 @@ fn a_page_that_no_array_holds_is_not_entered() {
 /// 24 page-directory entries; a load of CR3 drops them, and INVLPG does.
 #[test]
 fn page_directory_entries_shorten_walks() {
-    let mut tlbs = Tlbs::new(&K8);
+    let mut tlbs = Tlbs::new(&K8, 1);
     assert_eq!(tlbs.walk_from(0), WalkFrom::Root);
     for n in 0..24 {
         tlbs.fill_directory(n * 2 * MIB, Mib2);
@@ -480,7 +480,7 @@ fn page_directory_entries_shorten_walks() {
     tlbs.load_page_tables(0);
     assert_eq!(tlbs.walk_from(3 * MIB), WalkFrom::Root);
     // The others have no such cache.
-    let mut tlbs = Tlbs::new(&K7);
+    let mut tlbs = Tlbs::new(&K7, 1);
     tlbs.fill_directory(0, Mib4);
     assert_eq!(tlbs.walk_from(0), WalkFrom::Root);
 }

@@ -3,7 +3,7 @@
 use uarch::cache::{ArrayGeometry as CacheArray, CacheGeometry};
 use uarch::tlb::{ArrayGeometry, Associativity, PageSize, SideGeometry, TlbGeometry, array_for};
 
-use super::cpuid::{CpuidLeaf, leaf};
+use super::cpuid::{CpuidLeaf, leaf, subleaf};
 
 /// The page size that the entries for large pages are counted in: one of 4 MiB takes two (AMD 25481).
 const AMD_LARGE: PageSize = PageSize::Mib2;
@@ -66,8 +66,14 @@ pub(super) const fn second_level(tlbs: &TlbGeometry, caches: &CacheGeometry) -> 
 
 const LINES_PER_TAG: u32 = 1;
 
+/// A subleaf of function 4 of an Intel processor (Intel SDM volume 2, CPUID, "deterministic cache parameters"):
+/// what a cache is and who shares it, in EAX, and the size of the array behind it.
+pub(super) const fn cache(number: u32, eax: u32, array: &CacheArray, line: u32) -> CpuidLeaf {
+    subleaf(4, number, eax, (array.ways - 1) << 22 | (line - 1), array.sets - 1, 0)
+}
+
 /// The second-level cache.
-const fn second_cache(caches: &CacheGeometry) -> &CacheArray {
+pub(super) const fn second_cache(caches: &CacheGeometry) -> &CacheArray {
     match &caches.second_level {
         Some(second) => &second.array,
         None => panic!("a cache that is not there"),
@@ -215,7 +221,14 @@ mod tests {
         let code = SideGeometry { second: Some(second), ..uarch::part::tlbs::K8.code };
         let data = SideGeometry { second: None, ..code };
         let result = second_level(
-            &TlbGeometry { data, code, directory_entries: 0, walk_read: 1, flush_filter: None },
+            &TlbGeometry {
+                data,
+                code,
+                shared_second: None,
+                directory_entries: 0,
+                walk_read: 1,
+                flush_filter: None,
+            },
             &caches,
         )
         .result;

@@ -66,7 +66,8 @@ pub(super) fn lower(l: &Lowering, i: &Instruction, insn: Insn) -> Option<Lowered
         | Code::VEX_KNC_Spflt_r64
         | Code::VEX_KNC_Delay_r32
         | Code::VEX_KNC_Delay_r64 => {}
-        // No cache is modelled here, and an eviction never faults: the operand is not looked at.
+        // An eviction changes nothing that a program sees, and never faults: only an observer looks at the
+        // operand, as at that of a prefetch.
         Code::VEX_KNC_Clevict0_m8 | Code::VEX_KNC_Clevict1_m8 => return next(insn),
         Code::MVEX_Clevict0_m | Code::MVEX_Clevict1_m => return next(Insn { aux: MVEX, ..insn }),
         // The decoder knows the same mnemonics with other prefixes.

@@ -55,7 +55,10 @@ pub(crate) fn reports_more(op: Operation) -> bool {
 pub(crate) fn accesses_plainly(insn: &Insn, class: Class) -> bool {
     use AccessKind as Kind;
     let is_plain = |direction| {
-        matches!(kind(insn, direction, class), Kind::Plain | Kind::Stack | Kind::String | Kind::Mmx)
+        matches!(
+            kind(insn, direction, class),
+            Kind::Plain | Kind::Stack | Kind::String | Kind::Mmx | Kind::Vector
+        )
     };
     is_plain(Direction::Load) && is_plain(Direction::Store) && is_plain(Direction::Modify)
 }
@@ -78,12 +81,10 @@ const fn hint(op: Operation) -> Option<Hint> {
         Operation::Prefetcht1 | Operation::Vprefetch1 => Hint::T1,
         Operation::Prefetcht2 | Operation::Vprefetch2 => Hint::T2,
         Operation::Prefetchnta | Operation::Vprefetchnta => Hint::Nta,
-        Operation::Prefetchw
-        | Operation::Prefetchwt1
-        | Operation::Vprefetche0
-        | Operation::Vprefetche1
-        | Operation::Vprefetche2
-        | Operation::Vprefetchenta => Hint::Write,
+        Operation::Prefetchw | Operation::Prefetchwt1 | Operation::Vprefetche0 => Hint::Write,
+        Operation::Vprefetche1 => Hint::WriteT1,
+        Operation::Vprefetche2 => Hint::WriteT2,
+        Operation::Vprefetchenta => Hint::WriteNta,
         _ => return None,
     })
 }
@@ -97,6 +98,7 @@ pub(super) fn kind(insn: &Insn, direction: Direction, class: Class) -> AccessKin
             AccessKind::Locked
         }
         AccessKind::Plain if has(Class::MMX) => AccessKind::Mmx,
+        AccessKind::Plain if has(Class::VPU) => AccessKind::Vector,
         kind => kind,
     }
 }
@@ -154,7 +156,9 @@ const fn kind_of(op: Operation, store: bool) -> AccessKind {
         | O::Movntdq
         | O::Maskmovq
         | O::Maskmovdqu => AccessKind::NonTemporal,
-        O::Clflush | O::Clevict0 | O::Clevict1 => AccessKind::Flush,
+        O::Clflush => AccessKind::Flush,
+        O::Clevict0 => AccessKind::Evict { second_level: false },
+        O::Clevict1 => AccessKind::Evict { second_level: true },
         op => match hint(op) {
             Some(hint) => AccessKind::Prefetch(hint),
             None => AccessKind::Plain,

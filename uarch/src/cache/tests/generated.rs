@@ -1,4 +1,4 @@
-//! Random programs on one, two and four processors, against the slow model.
+//! Random programs on one, two and four processors, or on as many cores of several, against the slow model.
 
 use super::oracle::{Array as SlowArray, Oracle, Sent};
 use super::*;
@@ -16,9 +16,20 @@ impl Random {
     }
 }
 
+const HINTS: [Hint; 8] = [
+    Hint::T0,
+    Hint::T1,
+    Hint::T2,
+    Hint::NonTemporal,
+    Hint::Write,
+    Hint::WriteT1,
+    Hint::WriteT2,
+    Hint::WriteNonTemporal,
+];
+
 /// The signals of this module, by the beginnings of their names. The rest is the bus's.
 fn signals_of_caches() -> Vec<Signal> {
-    const BEGINNINGS: [&str; 11] = [
+    const BEGINNINGS: [&str; 12] = [
         "l1d_",
         "l1i_",
         "l2_",
@@ -29,6 +40,7 @@ fn signals_of_caches() -> Vec<Signal> {
         "weak_",
         "soft_prefetch",
         "hw_prefetch",
+        "prefetch_l",
         "flush_probe",
     ];
     let is_of_caches =
@@ -60,7 +72,9 @@ fn step(
     recent: &mut [u64; 4],
 ) -> String {
     let geometry = machine.caches.geometry;
-    let p = random.next(oracle.cores.len() as u64) as usize;
+    let p = random.next(oracle.counts.len() as u64) as usize;
+    machine.caches.choose(p);
+    oracle.acts(p);
     let line = u64::from(geometry.line);
     let physical = match random.next(8) {
         // On from the last address, line by line up or down.
@@ -83,7 +97,7 @@ fn step(
         1 => (physical | 1 << 42, MemoryType::WriteProtected),
         _ => (physical, memory),
     };
-    let kind = [Kind::Plain, Kind::Plain, Kind::Mmx][random.next(3) as usize];
+    let kind = [Kind::Plain, Kind::Plain, Kind::Mmx, Kind::Vector][random.next(4) as usize];
     let bytes = [1, 2, 4, 8, 10, 16][random.next(6) as usize];
     let access = Access { physical, bytes, kind, memory };
     let locked = Access { kind: Kind::Locked, ..access };
@@ -94,8 +108,7 @@ fn step(
         sequential: random.next(2) == 0,
         memory,
     };
-    let hint =
-        [Hint::T0, Hint::T1, Hint::T2, Hint::NonTemporal, Hint::Write][random.next(5) as usize];
+    let hint = HINTS[random.next(HINTS.len() as u64) as usize];
     let what = random.next(100);
     match what {
         0..30 => {
@@ -137,9 +150,14 @@ fn step(
             machine.run(|caches, context| caches.prefetch(context, p, physical, hint, memory));
             oracle.prefetch(p, physical, hint, memory);
         }
-        92..94 => {
+        92 => {
             machine.run(|caches, context| caches.flush(context, p, physical));
             oracle.flush(p, physical);
+        }
+        93 => {
+            let second_level = random.next(2) == 0;
+            machine.run(|caches, context| caches.evict(context, p, physical, second_level));
+            oracle.evict(p, physical, second_level);
         }
         94 => {
             machine.run(|caches, context| caches.drain_write_combining(context, p));
@@ -196,7 +214,8 @@ fn compare_step(machine: &mut Machine, oracle: &mut Oracle, signals: &[Signal], 
 fn compare_lines(machine: &Machine, oracle: &Oracle, what: &str) {
     let caches = &machine.caches;
     let mut holders: BTreeMap<u64, Vec<(usize, LineState)>> = BTreeMap::new();
-    for (p, core) in oracle.cores.iter().enumerate() {
+    for p in oracle.cores.first_threads() {
+        let core = &oracle.cores[p];
         let code: Vec<Line> = caches.code_lines(p).collect();
         let data: Vec<Line> = caches.data_lines(p).collect();
         let second: Vec<Line> = caches.second_level_lines(p).collect();
@@ -261,14 +280,15 @@ fn compare_lines(machine: &Machine, oracle: &Oracle, what: &str) {
 fn run(
     name: &str,
     geometry: &'static CacheGeometry,
-    processors: usize,
+    (cores, threads): (usize, usize),
     steps: usize,
     conflicts: u64,
     seed: u64,
 ) {
     let mut random = Random(seed);
-    let mut machine = Machine::new(geometry, processors);
-    let mut oracle = Oracle::new(geometry, processors);
+    let processors = cores * threads;
+    let mut machine = Machine::with_threads(geometry, processors, threads);
+    let mut oracle = Oracle::new(geometry, processors, threads);
     let signals = signals_of_caches();
     let mut recent = [0; 4];
     // Reading all lines of a big cache takes longer than many steps.
@@ -287,9 +307,17 @@ fn run(
 #[test]
 fn every_part_does_what_the_definition_says() {
     for (name, geometry) in PARTS {
-        for (processors, seed) in [(1, 0x1234_5678), (2, 0x9E37_79B9), (4, 0xDEAD_BEEF)] {
-            run(name, geometry, processors, 6000, 20, seed);
+        for (cores, seed) in [(1, 0x1234_5678), (2, 0x9E37_79B9), (4, 0xDEAD_BEEF)] {
+            run(name, geometry, (cores, 1), 6000, 20, seed);
         }
+    }
+}
+
+/// Four threads a core.
+#[test]
+fn cores_with_threads_do_what_the_definition_says() {
+    for (cores, seed) in [(1, 0x1234_5678), (2, 0x9E37_79B9), (4, 0xDEAD_BEEF)] {
+        run("knc", &KNC, (cores, 4), 12_000, 20, seed);
     }
 }
 
@@ -310,9 +338,9 @@ fn small_caches_do_what_the_definition_says() {
                     ..*geometry
                 };
                 let small: &'static CacheGeometry = Box::leak(Box::new(small));
-                for processors in [1, 2, 4] {
+                for cores in [(1, 1), (2, 1), (4, 1), (1, 4), (2, 2), (3, 4)] {
                     let seed = 0xC0FF_EE00 + u64::from(sets * 100 + ways);
-                    run(name, small, processors, 1000, 8, seed);
+                    run(name, small, cores, 1000, 8, seed);
                 }
             }
         }
@@ -335,7 +363,7 @@ fn what_was_used_last_is_not_looked_up_and_nothing_changes() {
             let signals = signals_of_caches();
             let mut random = Random(0xACCE_55ED);
             let mut machine = Machine::new(small, 2);
-            let mut oracle = Oracle::new(small, 2);
+            let mut oracle = Oracle::new(small, 2, 1);
             for number in 0..10_000 {
                 let p = usize::from(random.next(8) == 0);
                 let line = 2 * random.next(6) + u64::from(random.next(10) == 0);

@@ -13,11 +13,11 @@ use super::array::Line;
 use super::*;
 use crate::bus::{Bus, Request, Snoop};
 use crate::occurrences::Occurrences;
-use crate::part::caches::{K7, K8, P6, P55C, PII, PM, PPRO};
+use crate::part::caches::{K7, K8, KNC, P6, P55C, PII, PM, PPRO};
 use crate::processors::PerProcessor;
 
 /// Every part.
-const PARTS: [(&str, &CacheGeometry); 7] = [
+const PARTS: [(&str, &CacheGeometry); 8] = [
     ("p55c", &P55C),
     ("ppro", &PPRO),
     ("pii", &PII),
@@ -25,6 +25,7 @@ const PARTS: [(&str, &CacheGeometry); 7] = [
     ("pm", &PM),
     ("k7", &K7),
     ("k8", &K8),
+    ("knc", &KNC),
 ];
 
 /// Processors with their caches on a bus.
@@ -38,8 +39,12 @@ struct Machine {
 
 impl Machine {
     fn new(geometry: &'static CacheGeometry, processors: usize) -> Self {
+        Self::with_threads(geometry, processors, 1)
+    }
+
+    fn with_threads(geometry: &'static CacheGeometry, processors: usize, threads: usize) -> Self {
         Self {
-            caches: Caches::new(geometry, processors),
+            caches: Caches::new(geometry, processors, threads),
             occurrences: PerProcessor::new(processors, |_| Occurrences::default()),
             bus: Bus::default(),
             time: 0,

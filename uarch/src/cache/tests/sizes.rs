@@ -262,11 +262,11 @@ fn p6_drops_in_the_first_level_what_the_second_displaces() {
 /// A bank is 8 bytes, and the set is bits 14 to 6 (AMD 25112, section 5.9); 4 bytes on the Pentium.
 #[test]
 fn banks() {
-    let k8 = Caches::new(&K8, 1);
+    let k8 = Caches::new(&K8, 1, 1);
     assert_eq!(k8.bank_and_set(0x38), (7, 0));
     assert_eq!(k8.bank_and_set(0x7FC0), (0, 511));
     assert_eq!(k8.bank_and_set(0x8008), (1, 0));
-    let p55c = Caches::new(&P55C, 1);
+    let p55c = Caches::new(&P55C, 1, 1);
     assert_eq!(p55c.bank_and_set(0x1C).0, 7);
     assert_eq!(p55c.bank_and_set(32000).0, p55c.bank_and_set(0).0);
     assert_ne!(p55c.bank_and_set(32004).0, p55c.bank_and_set(0).0);

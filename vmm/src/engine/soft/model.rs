@@ -321,7 +321,7 @@ impl Model {
             if only_loaded {
                 self.system.load_page_tables(self.running, cpu.cr3());
             } else {
-                self.system.flush_tlbs(self.running);
+                self.system.flush_tlbs(self.running, cpu.cr3());
             }
         }
     }
@@ -492,7 +492,11 @@ impl Watch for Box<Model> {
             && direction != Direction::Touch
             && matches!(
                 kind,
-                AccessKind::Plain | AccessKind::Stack | AccessKind::String | AccessKind::Mmx
+                AccessKind::Plain
+                    | AccessKind::Stack
+                    | AccessKind::String
+                    | AccessKind::Mmx
+                    | AccessKind::Vector
             );
         let reads = direction != Direction::Store;
         let writes = direction != Direction::Load;
@@ -680,11 +684,13 @@ impl Model {
             Direction::Touch => match kind {
                 AccessKind::Prefetch(hint) => system::Operation::Prefetch(prefetch(hint)),
                 AccessKind::Flush => system::Operation::Flush,
+                AccessKind::Evict { second_level } => system::Operation::Evict { second_level },
                 _ => system::Operation::Load,
             },
         };
         let kind = match kind {
             AccessKind::Mmx => Kind::Mmx,
+            AccessKind::Vector => Kind::Vector,
             AccessKind::Locked => Kind::Locked,
             AccessKind::NonTemporal => Kind::NonTemporal,
             _ => Kind::Plain,
@@ -708,5 +714,8 @@ fn prefetch(hint: x86_cpu::watch::Hint) -> Hint {
         Asked::T2 => Hint::T2,
         Asked::Nta => Hint::NonTemporal,
         Asked::Write => Hint::Write,
+        Asked::WriteT1 => Hint::WriteT1,
+        Asked::WriteT2 => Hint::WriteT2,
+        Asked::WriteNta => Hint::WriteNonTemporal,
     }
 }

@@ -86,7 +86,7 @@ impl Oracle {
             && core.code.get(line).is_none()
             && self.second_request(p, line, Who::Walk).is_none()
         {
-            let state = self.read_system(p, line, Who::Walk, memory);
+            let state = self.read_missed(p, line, Who::Walk, memory);
             self.second_insert(p, line, state, 's');
         }
     }
@@ -103,14 +103,17 @@ impl Oracle {
         memory: MemoryType,
     ) {
         let line = physical / self.bytes();
+        if self.g.prefetches == Prefetches::Requests {
+            return self.ask_for(p, line, hint, memory);
+        }
         let name = match hint {
             Hint::T1 => "soft_prefetch_t1",
             Hint::T2 => "soft_prefetch_t2",
             Hint::NonTemporal => "soft_prefetch_nta",
             _ => "",
         };
-        let outer = matches!(hint, Hint::T1 | Hint::T2);
-        if outer {
+        let outer = matches!(hint, Hint::T1 | Hint::T2 | Hint::WriteT1 | Hint::WriteT2);
+        if outer && !name.is_empty() {
             self.one(p, name);
         }
         if !memory.is_cacheable() {
@@ -124,16 +127,69 @@ impl Oracle {
             return;
         }
         self.one(p, "l1d_miss");
+        let to_write = [Hint::Write, Hint::WriteT1, Hint::WriteT2, Hint::WriteNonTemporal];
+        let writes = to_write.contains(&hint) && memory == MemoryType::WriteBack;
+        let who = if writes { Who::Store } else { Who::Load };
         if outer && self.g.outer_prefetch == PrefetchInto::SecondLevel {
-            if self.second_request(p, line, Who::Load).is_none() {
-                let state = self.read_system(p, line, Who::Load, memory);
+            if self.second_request(p, line, who).is_none() {
+                let state = self.read_missed(p, line, who, memory);
                 self.second_insert(p, line, state, 's');
             }
             return;
         }
-        let writes = hint == Hint::Write && memory == MemoryType::WriteBack;
-        let who = if writes { Who::Store } else { Who::Load };
         self.data_miss(p, line, who, memory, hint == Hint::NonTemporal);
+    }
+
+    /// A prefetch instruction of Knights Corner.
+    fn ask_for(&mut self, p: usize, line: u64, hint: Hint, memory: MemoryType) {
+        let (outer, writes) = match hint {
+            Hint::T0 | Hint::NonTemporal => (false, false),
+            Hint::T1 | Hint::T2 => (true, false),
+            Hint::Write | Hint::WriteNonTemporal => (false, true),
+            Hint::WriteT1 | Hint::WriteT2 => (true, true),
+        };
+        let cacheable = memory.is_cacheable();
+        let may_write = memory == MemoryType::WriteBack && self.cores[p].code.get(line).is_none();
+        let who = if writes && may_write { Who::AsksToWrite } else { Who::Asks };
+        let below = self.cores[p].second.as_ref().unwrap().get(line);
+        if outer {
+            self.one(p, "prefetch_l2_seen_by_l1");
+            if !cacheable {
+                return;
+            }
+            self.one(p, "prefetch_l2");
+            self.n(p, "prefetch_l2_miss", u64::from(below.is_none()));
+            match (self.second_request(p, line, who), who) {
+                (None, _) => {
+                    let state = self.read_missed(p, line, who, memory);
+                    self.second_insert(p, line, state, 's');
+                }
+                (Some(_), Who::AsksToWrite) => self.second_claim(p, line),
+                _ => {}
+            }
+            return;
+        }
+        self.one(p, "prefetch_l1");
+        if !cacheable {
+            self.one(p, "prefetch_l1_dropped");
+        } else if !self.cores[p].data.touch(line) {
+            self.one(p, "prefetch_l1_miss");
+            self.n(p, "prefetch_l1_l2_miss", u64::from(below.is_none()));
+            self.data_miss(p, line, who, memory, false);
+        }
+    }
+
+    /// CLEVICT0, and CLEVICT1, which is for the second level too.
+    pub(in crate::cache::tests) fn evict(&mut self, p: usize, physical: u64, second_level: bool) {
+        let line = physical / self.bytes();
+        if second_level {
+            return self.flush_own(p, line);
+        }
+        if let Some(gone) = self.cores[p].data.remove(line, false)
+            && dirty(gone.state)
+        {
+            self.data_back(p, gone);
+        }
     }
 
     pub(in crate::cache::tests) fn device(&mut self, physical: u64, bytes: u32, write: bool) {

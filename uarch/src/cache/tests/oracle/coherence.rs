@@ -5,8 +5,9 @@ use super::*;
 impl Oracle {
     pub(super) fn ask_all(&mut self, asker: Option<usize>, line: u64, ask: Ask) -> Snoop {
         let mut answers = BTreeSet::new();
-        for q in 0..self.cores.len() {
-            if Some(q) != asker {
+        for core in 0..self.cores.all.len() {
+            if Some(core) != asker.map(|asker| asker / self.cores.threads) {
+                let q = self.cores.last[core];
                 answers.insert(self.ask(q, line, ask));
             }
         }
@@ -24,12 +25,15 @@ impl Oracle {
         let core = &self.cores[q];
         let (code, data) = (core.code.get(line), core.data.get(line));
         let second = core.second.as_ref().and_then(|second| second.get(line));
-        self.one(q, "snoop_l1d");
-        if self.g.second_level.is_some() {
-            self.one(q, "l2_request_snoop");
-            self.one(q, "l2_tag_read");
+        let is_there = [code, data, second] != [None; 3];
+        if is_there || self.g.coherence == Coherence::Snooping {
+            self.one(q, "snoop_l1d");
+            if self.g.second_level.is_some() {
+                self.one(q, "l2_request_snoop");
+                self.one(q, "l2_tag_read");
+            }
         }
-        if [code, data, second] == [None; 3] {
+        if !is_there {
             return 0;
         }
         for (found, name) in
@@ -37,6 +41,7 @@ impl Oracle {
         {
             self.n(q, name, u64::from(found.is_some()));
         }
+        self.n(q, "snoop_hitm_l2", u64::from(second.is_some_and(|line| dirty(line.state))));
         let in_data = data.is_some_and(|line| dirty(line.state));
         let is_dirty = in_data || second.is_some_and(|line| dirty(line.state));
         let gives = is_dirty && ask != Ask::All;
@@ -46,7 +51,8 @@ impl Oracle {
             self.n(q, "l1d_writeback", u64::from(in_data && !stays));
             let to_memory = (mesi && ask != Ask::Device) || ask == Ask::Flush;
             let second_level = self.g.second_level.is_some();
-            self.n(q, "l2_evict_modified", u64::from(to_memory && second_level));
+            let snooped = self.g.coherence == Coherence::Snooping;
+            self.n(q, "l2_evict_modified", u64::from(to_memory && second_level && snooped));
             if !in_data {
                 self.carry(q, false);
             }
@@ -106,11 +112,11 @@ impl Oracle {
         line: u64,
         who: Who,
         memory: MemoryType,
-    ) -> LineState {
+    ) -> (LineState, Snoop) {
         let (ask, request) = match who {
             Who::Code => (Ask::Share, Request::ReadCode),
-            Who::Load | Who::Walk => (Ask::Share, Request::ReadData),
-            Who::Store | Who::Locked => (Ask::Take, Request::ReadForOwnership),
+            Who::Load | Who::Walk | Who::Asks => (Ask::Share, Request::ReadData),
+            Who::Store | Who::Locked | Who::AsksToWrite => (Ask::Take, Request::ReadForOwnership),
         };
         let snoop = self.ask_all(Some(p), line, ask);
         self.send(Some(p), request, line * self.bytes(), self.bytes(), false, snoop);
@@ -121,7 +127,26 @@ impl Oracle {
         };
         self.state(p, "system_read", state);
         self.request_type(p, memory);
-        state
+        (state, snoop)
+    }
+
+    /// The same for one that the second level was asked for. The state in which it holds it.
+    pub(super) fn read_missed(
+        &mut self,
+        p: usize,
+        line: u64,
+        who: Who,
+        memory: MemoryType,
+    ) -> LineState {
+        let (state, snoop) = self.read_system(p, line, who, memory);
+        let what = match who {
+            Who::Code => "ifetch",
+            Who::Load | Who::Walk | Who::Asks => "load",
+            Who::Store | Who::Locked | Who::AsksToWrite => "store",
+        };
+        let from = if snoop == Snoop::Miss { "memory" } else { "cache" };
+        self.one(p, &format!("l2_miss_{what}_from_{from}"));
+        if who == Who::AsksToWrite { E } else { state }
     }
 
     /// Asks the others to drop a line that is here, to write it. The state it has after the write.

@@ -11,7 +11,7 @@ impl Oracle {
         memory: MemoryType,
         once: bool,
     ) {
-        let owns = matches!(who, Who::Store | Who::Locked);
+        let owns = matches!(who, Who::Store | Who::Locked | Who::AsksToWrite);
         if self.g.code_and_data == CodeAndData::OneCache {
             if let Some(code) = self.cores[p].code.remove(line, false) {
                 self.one(p, "l1d_invalidates_l1i");
@@ -50,6 +50,7 @@ impl Oracle {
         self.one(p, name);
         match kind {
             Kind::Mmx => self.one(p, &format!("{name}_mmx")),
+            Kind::Vector => self.one(p, &format!("{name}_vpu")),
             Kind::Locked => self.one(p, "l1d_miss_locked"),
             _ => {}
         }
@@ -81,13 +82,15 @@ impl Oracle {
         self.one(p, "hw_prefetch_attempt");
         let target = target as u64;
         if self.has(p, target) {
+            self.one(p, "hw_prefetch_l2_hit");
             return self.one(p, "hw_prefetch_cancelled");
         }
+        self.one(p, "hw_prefetch_l2_miss");
         self.one(p, "l2_tag_read");
         self.state(p, "l2_request", I);
         self.one(p, "l2_load_prefetched_invalid");
         let who = if write && prefetcher.for_ownership { Who::Store } else { Who::Load };
-        let state = self.read_system(p, target, who, MemoryType::WriteBack);
+        let (state, _) = self.read_system(p, target, who, MemoryType::WriteBack);
         self.second_insert(p, target, state, 'p');
     }
 
@@ -196,6 +199,7 @@ impl Oracle {
                 let state = second.state(line);
                 self.one(p, "l2_tag_read");
                 self.state(p, "l2_request", state);
+                self.one(p, "l2_write_hit");
                 if who == Who::Store {
                     self.state(p, "l2_request_store", state);
                 }

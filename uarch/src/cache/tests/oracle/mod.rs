@@ -15,6 +15,7 @@ use super::super::*;
 use crate::bus::{Request, Snoop};
 use pmu_model::Signal;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Index, IndexMut};
 
 /// A transaction: processor, request, address, bytes, locked, snoop.
 pub(in crate::cache::tests) type Sent = (Option<usize>, Request, u64, u32, bool, Snoop);
@@ -37,6 +38,9 @@ enum Who {
     Store,
     Locked,
     Walk,
+    /// A prefetch instruction that is no access, to read or to write.
+    Asks,
+    AsksToWrite,
 }
 
 pub(in crate::cache::tests) struct Core {
@@ -52,9 +56,38 @@ pub(in crate::cache::tests) struct Core {
     window: Option<u64>,
 }
 
+/// The cores, by the number of any of their threads.
+pub(in crate::cache::tests) struct Cores {
+    threads: usize,
+    all: Vec<Core>,
+    /// By core: its thread that acted last.
+    last: Vec<usize>,
+}
+
+impl Cores {
+    /// One processor of each core.
+    pub(in crate::cache::tests) fn first_threads(&self) -> Vec<usize> {
+        (0..self.all.len()).map(|core| core * self.threads).collect()
+    }
+}
+
+impl Index<usize> for Cores {
+    type Output = Core;
+
+    fn index(&self, p: usize) -> &Core {
+        &self.all[p / self.threads]
+    }
+}
+
+impl IndexMut<usize> for Cores {
+    fn index_mut(&mut self, p: usize) -> &mut Core {
+        &mut self.all[p / self.threads]
+    }
+}
+
 pub(in crate::cache::tests) struct Oracle {
     pub(in crate::cache::tests) g: CacheGeometry,
-    pub(in crate::cache::tests) cores: Vec<Core>,
+    pub(in crate::cache::tests) cores: Cores,
     pub(in crate::cache::tests) counts: Vec<[u64; Signal::COUNT]>,
     pub(in crate::cache::tests) sent: Vec<Sent>,
 }
@@ -74,7 +107,11 @@ fn sole(state: LineState) -> bool {
 }
 
 impl Oracle {
-    pub(in crate::cache::tests) fn new(g: &CacheGeometry, processors: usize) -> Self {
+    pub(in crate::cache::tests) fn new(
+        g: &CacheGeometry,
+        processors: usize,
+        threads: usize,
+    ) -> Self {
         let core = || Core {
             code: Array::new(&g.code),
             data: Array::new(&g.data),
@@ -85,12 +122,19 @@ impl Oracle {
             fetched: None,
             window: None,
         };
+        let all: Vec<Core> = (0..processors).step_by(threads).map(|_| core()).collect();
+        let last = (0..all.len()).map(|core| core * threads).collect();
         Self {
             g: *g,
-            cores: (0..processors).map(|_| core()).collect(),
+            cores: Cores { threads, all, last },
             counts: vec![[0; Signal::COUNT]; processors],
             sent: Vec::new(),
         }
+    }
+
+    /// A processor acts.
+    pub(in crate::cache::tests) fn acts(&mut self, p: usize) {
+        self.cores.last[p / self.cores.threads] = p;
     }
 
     pub(in crate::cache::tests) fn n(&mut self, p: usize, name: &str, times: u64) {

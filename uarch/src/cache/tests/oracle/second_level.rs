@@ -19,8 +19,18 @@ impl Oracle {
             Who::Code => ("l2_request_ifetch", "l2_miss_ifetch", "l2_read_instruction"),
             Who::Load => ("l2_request_data", "l2_miss_data", "l2_read_load"),
             Who::Walk => ("l2_request_tlb", "l2_miss_tlb", "l2_read_load"),
-            Who::Store | Who::Locked => ("l2_request_data", "l2_miss_data", "l2_read_store"),
+            Who::Asks => ("l2_request_data", "l2_miss_data", "l2_read_load"),
+            Who::Store | Who::Locked | Who::AsksToWrite => {
+                ("l2_request_data", "l2_miss_data", "l2_read_store")
+            }
         };
+        let reads = matches!(who, Who::Code | Who::Load | Who::Walk);
+        let writes = matches!(who, Who::Store | Who::Locked);
+        if found.is_some() && reads {
+            self.state(p, "l2_request_read", state);
+        }
+        self.n(p, "l2_miss_read", u64::from(found.is_none() && (reads || who == Who::Asks)));
+        self.n(p, "l2_write_hit", u64::from(found.is_some() && writes));
         self.one(p, request);
         self.one(p, if found.is_some() { read } else { miss });
         match who {
@@ -30,7 +40,7 @@ impl Oracle {
                 self.state(p, load, state);
             }
             Who::Store => self.state(p, "l2_request_store", state),
-            Who::Locked => {}
+            Who::Locked | Who::Asks | Who::AsksToWrite => {}
         }
         found
     }
@@ -92,11 +102,11 @@ impl Oracle {
     ) -> (LineState, LineState, bool) {
         let owns = matches!(who, Who::Store | Who::Locked);
         if self.g.second_level.is_none() {
-            let state = self.read_system(p, line, who, memory);
+            let (state, _) = self.read_system(p, line, who, memory);
             return (state, state, false);
         }
         let Some(found) = self.second_request(p, line, who) else {
-            let state = self.read_system(p, line, who, memory);
+            let state = self.read_missed(p, line, who, memory);
             if self.inclusive() {
                 self.second_insert(p, line, state, 's');
             }
@@ -123,6 +133,9 @@ impl Oracle {
         let state = if owns {
             self.second_own(p, line);
             M
+        } else if who == Who::AsksToWrite {
+            self.second_claim(p, line);
+            E
         } else if sole(found.state) {
             E
         } else {
@@ -138,6 +151,15 @@ impl Oracle {
         }
         if state != M {
             self.cores[p].second.as_mut().unwrap().set(line, M);
+            self.one(p, "l2_tag_write");
+        }
+    }
+
+    /// Others drop a line of the second level, which is to be written later.
+    pub(super) fn second_claim(&mut self, p: usize, line: u64) {
+        if !sole(self.cores[p].second.as_ref().unwrap().state(line)) {
+            self.upgrade(p, line);
+            self.cores[p].second.as_mut().unwrap().set(line, E);
             self.one(p, "l2_tag_write");
         }
     }

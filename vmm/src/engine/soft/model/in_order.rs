@@ -142,7 +142,7 @@ impl InOrder {
             Operation::Load => (true, false),
             Operation::Store => (false, true),
             Operation::Modify => (true, true),
-            Operation::Prefetch(_) | Operation::Flush => return,
+            Operation::Prefetch(_) | Operation::Flush | Operation::Evict { .. } => return,
         };
         self.running.elements += u64::from(elements);
         let misaligned = cpu.alignment.is_misaligned(linear, bytes.min(8).into());

@@ -210,7 +210,7 @@ impl OutOfOrder {
             Operation::Load => (true, false),
             Operation::Store => (false, true),
             Operation::Modify => (true, true),
-            Operation::Prefetch(_) | Operation::Flush => return,
+            Operation::Prefetch(_) | Operation::Flush | Operation::Evict { .. } => return,
         };
         let AccessCycles { mut walk, read, write } = cycles;
         if cpu.alignment.is_misaligned(linear, bytes.min(8).into()) {

@@ -21,6 +21,8 @@ pub(super) enum Pipeline {
     InOrder(Box<InOrder>),
     /// One that executes them as their operands are there.
     OutOfOrder(Box<OutOfOrder>),
+    /// The part has no model of one: nothing is told to it.
+    Unmodelled,
 }
 
 /// Whose blocks execution goes through: blocks of different caches may have the same number.
@@ -48,7 +50,7 @@ pub(super) struct Descriptions(Option<Box<out_of_order::Descriptions>>);
 impl Descriptions {
     pub(super) fn new(of: &part::Pipeline) -> Self {
         Self(match of {
-            part::Pipeline::InOrder { .. } => None,
+            part::Pipeline::InOrder { .. } | part::Pipeline::Unmodelled => None,
             part::Pipeline::OutOfOrder(core) => {
                 Some(Box::new(out_of_order::Descriptions::new(core)))
             }
@@ -79,6 +81,7 @@ impl Pipeline {
                 Self::InOrder(Box::new(InOrder::new(parameters, rows_of)))
             }
             part::Pipeline::OutOfOrder(core) => Self::OutOfOrder(Box::new(OutOfOrder::new(core))),
+            part::Pipeline::Unmodelled => Self::Unmodelled,
         }
     }
 
@@ -87,6 +90,7 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.resume(cpu),
             Self::OutOfOrder(pipeline) => pipeline.resume(cpu),
+            Self::Unmodelled => {}
         }
     }
 
@@ -95,6 +99,7 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.suspend(cpu),
             Self::OutOfOrder(pipeline) => pipeline.suspend(cpu),
+            Self::Unmodelled => {}
         }
     }
 
@@ -104,6 +109,7 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.time(),
             Self::OutOfOrder(pipeline) => pipeline.time(),
+            Self::Unmodelled => 0,
         }
     }
 
@@ -113,6 +119,7 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.clock(),
             Self::OutOfOrder(pipeline) => pipeline.clock(),
+            Self::Unmodelled => 0,
         }
     }
 
@@ -121,6 +128,7 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.idle_until(cycle),
             Self::OutOfOrder(pipeline) => pipeline.idle_until(cycle),
+            Self::Unmodelled => {}
         }
     }
 
@@ -141,6 +149,7 @@ impl Pipeline {
                     pipeline.begins(prepared, fetch.linear);
                 }
             }
+            Self::Unmodelled => {}
         }
     }
 
@@ -149,6 +158,7 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.fetched(cycles),
             Self::OutOfOrder(pipeline) => pipeline.fetched(cycles),
+            Self::Unmodelled => {}
         }
     }
 
@@ -158,6 +168,7 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.accessed(cpu, access, cycles),
             Self::OutOfOrder(pipeline) => pipeline.accessed(cpu, access, cycles),
+            Self::Unmodelled => {}
         }
     }
 
@@ -166,6 +177,7 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.branched(taken, prediction),
             Self::OutOfOrder(pipeline) => pipeline.branched(taken, prediction),
+            Self::Unmodelled => {}
         }
     }
 
@@ -210,6 +222,7 @@ impl Pipeline {
                     pipeline.halted();
                 }
             }
+            Self::Unmodelled => {}
         }
     }
 
@@ -225,6 +238,7 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.delivered(),
             Self::OutOfOrder(pipeline) => pipeline.delivered(occurrences),
+            Self::Unmodelled => {}
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::platform::P55C;
 fn timings() -> Timings {
     match part::P55C.pipeline {
         Pipeline::InOrder { rows_of, .. } => Timings::new(rows_of),
-        Pipeline::OutOfOrder(_) => panic!("the P55C executes in order"),
+        Pipeline::OutOfOrder(_) | Pipeline::Unmodelled => panic!("the P55C executes in order"),
     }
 }
 
