@@ -218,7 +218,7 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
     };
     let ram = RamLayout::new(options.memory, None).expect("memory");
     let known = Config::new(part.name, ram, payload).expect("a known processor");
-    let is_modelled = known.platform.models.is_some();
+    let is_modelled = known.platform.has_pipeline();
     let config = Config {
         timing: if is_modelled { options.timing.unwrap_or(timing) } else { Timing::Auto },
         warm: options.warm,

@@ -2,8 +2,8 @@
 //! instruction set. A signal that is live and never fired would be an event that counts zero without a
 //! word; one that is fired and not live, an event that waits for nothing.
 //!
-//! Two processors do all that [`System`] can be told of, at random, in few lines of memory of each type;
-//! what that has fired is compared.
+//! Two cores do all that [`System`] can be told of, at random, in few lines of memory of each type; what that
+//! has fired is compared. Of a core with several threads, any may be the one that acts.
 
 use pmu_model::{Personality, Signal, SignalSet, Tier, UmaskRule};
 use uarch::branch::{Transfer, TransferKind};
@@ -18,7 +18,7 @@ use uarch::system::{DataAccess, Fetch, Operation, PageTables, System, Walk};
 use uarch::tlb::{Page, PageSize};
 
 /// Each modelled part, by the name of its personality.
-const PARTS: [(&str, &Part); 7] = [
+const PARTS: [(&str, &Part); 8] = [
     ("p55c", &part::P55C),
     ("ppro", &part::PPRO),
     ("pii", &part::PII),
@@ -26,6 +26,7 @@ const PARTS: [(&str, &Part); 7] = [
     ("pm", &part::PM),
     ("k7", &part::K7),
     ("k8", &part::K8),
+    ("knc", &part::KNC),
 ];
 
 /// Where the memory ends: more than one chip select of each part has.
@@ -89,17 +90,19 @@ impl PageTables for Tables {
 /// What the models of a part fire.
 fn fired(part: &'static Part) -> SignalSet {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
-    let mut system = System::new(part, 2, std::slice::from_ref(&(0..MEMORY)));
+    let processors = 2 * part.threads;
+    let mut system = System::new(part, processors, std::slice::from_ref(&(0..MEMORY)));
     let mut fired = SignalSet::EMPTY;
-    for processor in 0..2 {
+    for processor in 0..processors {
         system.change_memory(processor, true);
     }
     for time in 0..STEPS {
-        let processor = random.below(2) as usize;
+        let processor = random.below(processors as u64) as usize;
+        system.choose(processor);
         system.set_time(processor, 100 * time);
         step(&mut system, processor, &mut random, time);
     }
-    for processor in 0..2 {
+    for processor in 0..processors {
         note(system.occurrences(processor), &mut fired);
     }
     if let Pipeline::OutOfOrder(core) = part.pipeline {
@@ -233,7 +236,7 @@ fn step(system: &mut System, processor: usize, random: &mut Random, time: u64) {
         _ => match random.below(20) {
             0 => system.write_back_and_invalidate(processor),
             1 => system.invalidate(processor),
-            2 if random.one_in(2) => system.flush_tlbs(processor),
+            2 if random.one_in(2) => system.flush_tlbs(processor, TABLES),
             2 => system.load_page_tables(processor, TABLES),
             _ => system.invalidate_page(processor, linear),
         },
@@ -242,15 +245,25 @@ fn step(system: &mut System, processor: usize, random: &mut Random, time: u64) {
 
 /// An access to data, of any kind.
 fn data(system: &mut System, processor: usize, random: &mut Random, linear: u64) {
-    let hints = [Hint::T0, Hint::T1, Hint::T2, Hint::NonTemporal, Hint::Write];
-    let kind = random.of(&[Kind::Plain, Kind::Plain, Kind::Mmx, Kind::Locked]);
+    let hints = [
+        Hint::T0,
+        Hint::T1,
+        Hint::T2,
+        Hint::NonTemporal,
+        Hint::Write,
+        Hint::WriteT1,
+        Hint::WriteT2,
+        Hint::WriteNonTemporal,
+    ];
+    let kind = random.of(&[Kind::Plain, Kind::Vector, Kind::Mmx, Kind::Locked]);
     let bytes = random.of(&[1, 4, 8]);
     let (operation, kind) = match random.below(12) {
         0..5 => (Operation::Load, if kind == Kind::Locked { Kind::Plain } else { kind }),
         5..8 => (Operation::Store, if kind == Kind::Locked { Kind::Plain } else { kind }),
         8 => (Operation::Modify, kind),
         9 => (Operation::Prefetch(random.of(&hints)), Kind::Plain),
-        10 => (Operation::Flush, Kind::Plain),
+        10 if random.one_in(2) => (Operation::Flush, Kind::Plain),
+        10 => (Operation::Evict { second_level: random.one_in(2) }, Kind::Plain),
         _ => {
             // A line, or half of it.
             let half = linear & !31;

@@ -204,11 +204,15 @@ impl Machine {
                 platform.name
             )));
         }
-        if platform.models.is_none()
-            && (config.timing == Timing::Model || config.warm == Warm::Always)
-        {
+        if platform.models.is_none() && config.warm == Warm::Always {
             return Err(Error::Usage(format!(
-                "--timing model and --warm always: the micro-architecture of {} is not modelled",
+                "--warm always: the micro-architecture of {} is not modelled",
+                platform.name
+            )));
+        }
+        if !platform.has_pipeline() && config.timing == Timing::Model {
+            return Err(Error::Usage(format!(
+                "--timing model: the pipeline of {} is not modelled",
                 platform.name
             )));
         }

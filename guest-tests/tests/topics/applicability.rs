@@ -59,7 +59,6 @@ const EXCEPTIONS: &[Exception] = &[
     not("clock::a_pmi_within_an_instruction", &["p55c"], NO_INT),
     not("clock::cycles_without_an_instruction", &["p55c"], NO_CMASK),
     not("counter_access::with_a_counter_mask", &["p55c"], NO_CMASK),
-    not("counter_access::with_a_model", &["knc"], "no event that a model tells"),
     not("cpuid_features", INTEL, "no such registers"),
     not("cpuid_features", &["k7"], "no such registers"),
     not("cycles::masked_cycles", &["p55c", "knc"], NO_MASKED),
@@ -83,8 +82,7 @@ const EXCEPTIONS: &[Exception] = &[
         &["p55c", "ppro", "pii", "p6", "pm", "k7"],
         "one part with a thread a core will do",
     ),
-    not("misses", &["knc"], "its caches have no models yet"),
-    not("textbook", &["knc"], "its caches and its predictor have no models yet"),
+    not("textbook", &["knc"], "its predictor has no model of its own yet"),
     not(
         "textbook::a_matrix_keeps_waiting_by_columns",
         &["pm"],

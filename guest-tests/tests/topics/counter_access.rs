@@ -31,8 +31,8 @@ fn with_a_counter_mask(part: &'static Part) -> Result {
 fn with_a_model(part: &'static Part) -> Result {
     let misses = event(match part.registers {
         Registers::Amd => 0x41,
-        Registers::P55c => 0x03,
-        Registers::P6 | Registers::Knc => 0x45,
+        Registers::P55c | Registers::Knc => 0x03,
+        Registers::P6 => 0x45,
     });
     let last = part.counters - 1;
     check(part, last, |n| (if n == last { misses } else { part.instructions }, OS))

@@ -27,8 +27,8 @@ const K8: &[(&str, Event)] = &[
     ("reserved", event(0xFFAA)),
 ];
 const KNC: &[(&str, Event)] = &[
-    ("data_read_miss", event(0x03)),
-    ("l2_read_miss", event(0x10CB)),
+    ("snp_hitm_bunit", event(0x10E3)),
+    ("in_flight", event(0x20)),
     ("vpu_stalls", event(0x2005)),
     ("agi_gather", event(0x21)),
     ("reserved", event(0x50)),

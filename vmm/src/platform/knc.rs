@@ -14,8 +14,11 @@ use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::control_registers::cr4;
 use x86_cpu::features::Features;
 
+use uarch::part::caches::KNC as CACHES;
+
 use super::Platform;
-use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf, subleaf};
+use super::cpuid::{CpuidLeaf, OutOfRange, genuine_intel, leaf};
+use super::descriptors::{cache, second_cache};
 use super::msr::{Check, MsrRow};
 use super::mtrr;
 use super::rows::{ALL, lenient, pat, read_only, strict};
@@ -46,7 +49,7 @@ pub static KNC: Platform = Platform {
         selector_words: false,
         ..Features::I486
     },
-    models: None,
+    models: Some(&uarch::part::KNC),
     threads_per_core: 4,
     // Of 61 cores: those that the dump of the SE10P is of.
     max_processors: 244,
@@ -84,11 +87,11 @@ const CPUID: &[CpuidLeaf] = &[
     leaf(1, 0xB13, PROCESSORS, 0, FEATURES),
     leaf(2, 0, 0, 0, 0),
     leaf(3, 0, 0, 0, 0),
-    // 62 cores; caches of 8 ways and 64 bytes a line, each for 4 threads: level 1 code and data,
-    // 64 sets (32 KiB); level 2, 1024 sets (512 KiB), which calls itself a data cache.
-    subleaf(4, 0, 0xF400_C122, 0x01C0_003F, 0x3F, 0),
-    subleaf(4, 1, 0xF400_CD21, 0x01C0_003F, 0x3F, 0),
-    subleaf(4, 2, 0xF400_CD41, 0x01C0_003F, 0x3FF, 0),
+    // 62 cores; caches, each for 4 threads: level 1 code and data, and level 2, which calls itself a data
+    // cache.
+    cache(0, 0xF400_C122, &CACHES.code, CACHES.line),
+    cache(1, 0xF400_CD21, &CACHES.data, CACHES.line),
+    cache(2, 0xF400_CD41, second_cache(&CACHES), CACHES.line),
     leaf(0x8000_0000, 0x8000_0008, 0, 0, 0),
     leaf(0x8000_0001, 0, 0, LAHF_LM, EXTENDED_FEATURES),
     // The name is empty.

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use uarch::part::Pipeline;
 use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::features::Features;
 
@@ -113,6 +114,11 @@ impl Platform {
     /// Finds a personality by its command-line name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         Self::ALL.iter().copied().find(|p| p.name == name)
+    }
+
+    /// Whether a model of its pipeline can keep the time.
+    pub fn has_pipeline(&self) -> bool {
+        self.models.is_some_and(|part| !matches!(part.pipeline, Pipeline::Unmodelled))
     }
 
     /// Executes CPUID with `function` in EAX and `subleaf` in ECX.
