@@ -24,7 +24,7 @@ pub(super) fn access(
     let mut now = start;
     for access in execution.accesses {
         if access.misaligned {
-            now += parameters.misaligned;
+            now += parameters.pipes.misaligned;
         }
         // Page walks are reads as well (Intel SDM, event 1Ah).
         let mut read = access.walk;

@@ -4,7 +4,7 @@
 //! stage takes them out, in the same clock if the FIFO was empty. While there is room it runs ahead, so
 //! that what delays it is hidden behind instructions that take longer.
 
-use super::{Execution, Parameters};
+use super::Pipes;
 use crate::pipeline::Instruction;
 
 /// Most entries that the FIFO of a part may have.
@@ -22,7 +22,8 @@ pub(super) struct FrontEnd {
 }
 
 impl FrontEnd {
-    /// Puts an instruction into the FIFO: when it is in.
+    /// Puts an instruction into the FIFO, whose fetch took `fetch` clocks more than hits, and which is a taken
+    /// branch if `taken`: when it is in.
     ///
     /// An instruction with prefixes enters as the first of its clock, later by each of them; two enter
     /// together only if both are short. That is how Intel's optimisation manuals of the time (242816) are
@@ -30,20 +31,21 @@ impl FrontEnd {
     #[inline]
     pub(super) fn enter(
         &mut self,
-        parameters: &Parameters,
+        pipes: &Pipes,
         instruction: &Instruction,
-        execution: &Execution<'_>,
+        fetch: u64,
+        taken: bool,
     ) -> u64 {
-        let short = instruction.length <= parameters.longest_paired;
+        let short = instruction.length <= pipes.longest_paired;
         let joins = self.room && short && !instruction.prefixes.any();
         let parsed = self.entered
             + u64::from(!joins)
-            + u64::from(instruction.prefixes.size) * parameters.size_prefix
-            + u64::from(instruction.prefixes.other) * parameters.other_prefix
-            + execution.fetch;
-        let entered = parsed.max(self.taken[MOST - parameters.fifo]);
+            + u64::from(instruction.prefixes.size) * pipes.size_prefix
+            + u64::from(instruction.prefixes.other) * pipes.other_prefix
+            + fetch;
+        let entered = parsed.max(self.taken[MOST - pipes.fifo]);
         let first = entered != self.entered || !joins;
-        self.room = first && short && !execution.taken;
+        self.room = first && short && !taken;
         self.entered = entered;
         entered
     }

@@ -87,7 +87,8 @@ impl State {
         instruction: &Instruction,
         execution: &Execution<'_>,
     ) {
-        let entered = self.front_end.enter(parameters, instruction, execution);
+        let entered =
+            self.front_end.enter(&parameters.pipes, instruction, execution.fetch, execution.taken);
         if execution.fetch != 0 {
             occurrences.fire(Signal::StallIfetch, execution.fetch);
         }
@@ -96,7 +97,7 @@ impl State {
                 occurrences.fire(Signal::StallD1OneInFifo, 1);
                 false
             }
-            Some(first) => pairing::pairs(parameters, &first.instruction, instruction),
+            Some(first) => pairing::pairs(&parameters.pipes, &first.instruction, instruction),
             None => false,
         };
         if joined {
@@ -113,7 +114,7 @@ impl State {
             self.mispredict(parameters, occurrences, joined, instruction);
         } else if instruction.serialises {
             self.end = self.end.max(self.write_buffers.empty_at());
-            self.restart(parameters.refill);
+            self.restart(parameters.pipes.refill);
         }
     }
 
@@ -153,7 +154,7 @@ impl State {
         self.exchanged = false;
         self.first = Some(First {
             instruction: *instruction,
-            banks: pairing::banks(parameters, execution.accesses.first()),
+            banks: pairing::banks(&parameters.pipes, execution.accesses.first()),
             waited,
             precision: execution.precision,
         });
@@ -182,9 +183,9 @@ impl State {
             self.results.note(parameters, &first.instruction, first.precision, start);
         }
         self.results.note(parameters, instruction, execution.precision, self.start);
-        self.end += pairing::clocks(parameters, &first.instruction, instruction)
+        self.end += pairing::clocks(&parameters.pipes, &first.instruction, instruction)
             - u64::from(first.instruction.timing.clocks);
-        let banks = pairing::banks(parameters, execution.accesses.first());
+        let banks = pairing::banks(&parameters.pipes, execution.accesses.first());
         if first.banks != 0 && banks != 0 {
             occurrences.fire(Signal::PairVMem, 1);
             if first.banks & banks != 0 {
@@ -241,7 +242,11 @@ impl State {
         if late {
             occurrences.fire(Signal::FlushMispredictWb, 1);
         }
-        self.restart(if late { parameters.mispredicted_late } else { parameters.mispredicted });
+        self.restart(if late {
+            parameters.mispredicted_late
+        } else {
+            parameters.pipes.mispredicted
+        });
     }
 
     /// All behind the last pair is dropped; the next instruction executes `clocks` clocks after it.
@@ -256,7 +261,7 @@ impl State {
 /// Clocks of an instruction alone in the execution stage, without what its accesses wait for.
 fn clocks(parameters: &Parameters, instruction: &Instruction, execution: &Execution<'_>) -> u64 {
     let timing = &instruction.timing;
-    let lock = if instruction.prefixes.lock { parameters.lock } else { 0 };
+    let lock = if instruction.prefixes.lock { parameters.pipes.lock } else { 0 };
     u64::from(timing.clocks)
         + u64::from(timing.per_iteration) * execution.iterations
         + execution.more

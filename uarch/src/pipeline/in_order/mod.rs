@@ -29,15 +29,17 @@ mod front_end;
 mod issue;
 mod pairing;
 mod parameters;
+mod registers;
 mod results;
 #[cfg(test)]
 mod tests;
 mod timing;
 mod write_buffers;
+mod x87;
 
 pub use self::{
     execution::{Access, Execution, Outcome, Precision},
-    parameters::Parameters,
+    parameters::{Parameters, Pipes},
     timing::{Mmx, Pairing, Timing, Unit, X87},
 };
 
@@ -61,9 +63,9 @@ impl Pipeline {
     #[must_use]
     pub fn new(parameters: &'static Parameters) -> Self {
         assert!((1..=write_buffers::MOST).contains(&parameters.write_buffers));
-        assert!((1..=front_end::MOST).contains(&parameters.fifo));
-        assert!(parameters.refill >= 3);
-        let state = State::new(parameters.refill);
+        assert!((1..=front_end::MOST).contains(&parameters.pipes.fifo));
+        assert!(parameters.pipes.refill >= 3);
+        let state = State::new(parameters.pipes.refill);
         Self { parameters, state }
     }
 
@@ -90,14 +92,14 @@ impl Pipeline {
     /// Its accesses to memory are not in it, nor is INT n, an instruction, which does not flush the
     /// pipeline (Intel SDM volume 3, "Performance-Monitoring Events", event 15h).
     pub fn deliver(&mut self) -> u64 {
-        self.state.end += self.parameters.delivery;
-        self.state.restart(self.parameters.refill);
-        self.parameters.delivery
+        self.state.end += self.parameters.pipes.delivery;
+        self.state.restart(self.parameters.pipes.refill);
+        self.parameters.pipes.delivery
     }
 
     /// Time passes while nothing executes: HLT, a stopped clock.
     pub fn idle(&mut self, clocks: u64) {
         self.state.end += clocks;
-        self.state.restart(self.parameters.refill);
+        self.state.restart(self.parameters.pipes.refill);
     }
 }

@@ -4,16 +4,16 @@
 //! chapter 10.1; those of MMX instructions are of Intel's MMX Technology Developer's Guide, chapter 3.
 
 use super::{
-    Access, Parameters,
+    Access, Pipes,
     timing::{Mmx, Pairing, Unit},
 };
 use crate::pipeline::{Branch, Instruction, MemoryUse, Registers};
 
 /// Whether `second` may execute in the V pipe while `first` executes in the U pipe.
-pub(super) fn pairs(parameters: &Parameters, first: &Instruction, second: &Instruction) -> bool {
+pub(super) fn pairs(pipes: &Pipes, first: &Instruction, second: &Instruction) -> bool {
     pipes_allow(first, second)
-        && operands_allow(first, second)
-        && encoding_allows(parameters, second)
+        && operands_allow(pipes, first, second)
+        && encoding_allows(pipes, second)
         && mmx_allows(first, second)
 }
 
@@ -31,7 +31,7 @@ fn pipes_allow(first: &Instruction, second: &Instruction) -> bool {
 /// a call.
 ///
 /// A flag writer and ADC or SBB behind it do not pair anyway, as these pair in the U pipe only.
-fn operands_allow(first: &Instruction, second: &Instruction) -> bool {
+fn operands_allow(pipes: &Pipes, first: &Instruction, second: &Instruction) -> bool {
     if second.timing.pairing == Pairing::Exchange {
         return true;
     }
@@ -39,7 +39,8 @@ fn operands_allow(first: &Instruction, second: &Instruction) -> bool {
     if second.branch == Branch::Conditional || !second.reads.intersects(Registers::FLAGS) {
         hazards = hazards.without(Registers::FLAGS);
     }
-    if first.predicts_stack_pointer
+    if pipes.stack_pairs
+        && first.predicts_stack_pointer
         && second.predicts_stack_pointer
         && first.memory == second.memory
     {
@@ -50,10 +51,10 @@ fn operands_allow(first: &Instruction, second: &Instruction) -> bool {
 
 /// Rules 7 and 8: a prefix other than of size, both displacement and immediate, or more bytes than the
 /// V pipe takes, and an instruction cannot be the second.
-fn encoding_allows(parameters: &Parameters, second: &Instruction) -> bool {
+fn encoding_allows(pipes: &Pipes, second: &Instruction) -> bool {
     second.prefixes.other == 0
         && !second.displacement_and_immediate
-        && second.length <= parameters.longest_paired
+        && second.length <= pipes.longest_paired
 }
 
 /// An MMX instruction that accesses memory or a general register executes in the U pipe, and pairs only
@@ -78,9 +79,9 @@ fn leaves_the_unit(instruction: &Instruction) -> bool {
 /// Clocks of a pair in the execution stage, without what its accesses wait for.
 ///
 /// Agner Fog, chapter 10.2, rule 4: an instruction that reads, computes and writes back overlaps little.
-pub(super) fn clocks(parameters: &Parameters, first: &Instruction, second: &Instruction) -> u64 {
+pub(super) fn clocks(pipes: &Pipes, first: &Instruction, second: &Instruction) -> u64 {
     let index = |instruction: &Instruction| usize::from(instruction.timing.clocks - 1).min(2);
-    u64::from(parameters.pair_clocks[index(first)][index(second)])
+    u64::from(pipes.pair_clocks[index(first)][index(second)])
 }
 
 /// The banks of the data cache that an access needs, a bit each; none for none.
@@ -88,9 +89,9 @@ pub(super) fn clocks(parameters: &Parameters, first: &Instruction, second: &Inst
 /// Two accesses of a pair that need the same are made one after the other (Agner Fog, chapter 10.2, rules 2
 /// and 3).
 #[inline]
-pub(super) fn banks(parameters: &Parameters, access: Option<&Access>) -> u32 {
+pub(super) fn banks(pipes: &Pipes, access: Option<&Access>) -> u32 {
     let Some(access) = access else { return 0 };
-    let bank = |address: u64| (address >> parameters.bank_bit) & ((1 << parameters.bank_bits) - 1);
+    let bank = |address: u64| (address >> pipes.bank_bit) & ((1 << pipes.bank_bits) - 1);
     let last = access.address.wrapping_add(u64::from(access.bytes.max(1)) - 1);
     1 << bank(access.address) | 1 << bank(last)
 }

@@ -26,7 +26,7 @@ fn execute(program: &[Assembled]) -> (u64, Occurrences) {
         pipeline.retire(&mut occurrences, &step.instruction, &step.execution());
     }
     // The first instruction executes when the pipeline has been filled.
-    (pipeline.clock() - P55C.refill, occurrences)
+    (pipeline.clock() - P55C.pipes.refill, occurrences)
 }
 
 /// How often a signal was fired.
