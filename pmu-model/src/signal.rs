@@ -440,6 +440,8 @@ signals! {
     SseScalarDoubleArith: "sse_scalar_double_arith";
     /// One instruction of the vector unit retired, those on mask registers included.
     VpuOp: "vpu_op";
+    /// One instruction of the vector unit executed in the V pipe, beside another in the U pipe.
+    VpuOpV: "vpu_op_v";
     /// One element that an instruction of the vector unit worked on.
     VpuElementActive: "vpu_element_active";
     /// One line of memory read by the vector unit.
@@ -796,6 +798,11 @@ signals! {
     BusSnoopStall: "bus_snoop_stall";
     /// One stall of a pipe because an address register was written just before its use.
     StallAgi: "stall_agi";
+    /// One such stall of an instruction that gathers or scatters, whose addresses come from a vector register
+    /// as well. Fired beside [`Signal::StallAgi`].
+    StallAgiGather: "stall_agi_gather";
+    /// One stall of the vector unit because a register was not ready, in any order of reads and writes.
+    StallVpuRegister: "stall_vpu_register";
     /// One clock in which the floating-point unit froze the pipeline.
     StallFpu: "stall_fpu";
     /// One clock in which the pipeline waited for a data read.
@@ -892,6 +899,8 @@ impl Signal {
                 | Self::BusHitm
                 | Self::BusSnoopStall
                 | Self::StallAgi
+                | Self::StallAgiGather
+                | Self::StallVpuRegister
                 | Self::StallFpu
                 | Self::StallLoadMiss
                 | Self::StallLoadMissMmx

@@ -450,7 +450,7 @@ const TIMED: &[Signal] = &[
 /// The signals of whatever personality that pipelines fire, or that depend on the time that they keep.
 pub const CYCLE_DEPENDENT: SignalSet = {
     let mut set = SignalSet::of(TIMED);
-    let pipelines = [IN_ORDER_PIPELINE, OUT_OF_ORDER_PIPELINE];
+    let pipelines = [IN_ORDER_PIPELINE, MULTITHREADED_PIPELINE, OUT_OF_ORDER_PIPELINE];
     let mut of = 0;
     while of < pipelines.len() {
         let mut n = 0;
@@ -485,6 +485,20 @@ pub(super) const IN_ORDER_PIPELINE: &[Signal] = &[
     StallD1OneInFifo,
     StallMmxMultiply,
     StallMmxStoreData,
+];
+
+/// What the model of an in-order core of several threads with a vector unit fires.
+pub(super) const MULTITHREADED_PIPELINE: &[Signal] = &[
+    PairV,
+    PairVMem,
+    L1dBankConflict,
+    VpuOpV,
+    StallAgi,
+    StallAgiGather,
+    StallVpuRegister,
+    StallFrontend,
+    MicrocodeBusy,
+    EStageBusy,
 ];
 
 /// What the models of out-of-order pipelines fire, each on the parts that count it.
