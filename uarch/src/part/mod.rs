@@ -6,10 +6,12 @@
 mod amd_operations;
 pub mod bus;
 pub mod caches;
+pub mod in_order_table;
 mod intel_operations;
 pub mod k7_operations;
 mod k8_float_operations;
 pub mod k8_operations;
+pub mod knc_pipeline;
 pub mod p55c_pipeline;
 mod p6_float_operations;
 pub mod p6_operations;
@@ -50,7 +52,7 @@ pub enum Pipeline {
         /// Its figures.
         parameters: &'static in_order::Parameters,
         /// The timings of an operation, by its mnemonic: [`p55c_pipeline::rows_of`].
-        rows_of: fn(&str) -> Vec<&'static p55c_pipeline::Row>,
+        rows_of: fn(&str) -> Vec<&'static in_order_table::Row>,
     },
     /// One that executes them as their operands are there.
     OutOfOrder(&'static out_of_order::Core),

@@ -3,7 +3,7 @@
 //! All take a clock. Those that access memory or a general register may only be in the U pipe, which is a
 //! rule of pairing.
 
-use super::Row;
+use super::super::in_order_table::Row;
 use crate::pipeline::in_order::{Mmx, Pairing, Timing};
 
 pub(super) static ROWS: &[Row] = &[

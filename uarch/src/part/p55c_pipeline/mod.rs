@@ -7,12 +7,13 @@
 //! mmx.rs       timings of MMX instructions
 //! ```
 
-mod general;
+pub(super) mod general;
 mod mmx;
 #[cfg(test)]
 mod tests;
-mod x87;
+pub(super) mod x87;
 
+use super::in_order_table::{Form, Row};
 use crate::pipeline::in_order::{Parameters, Pipes, Timing};
 
 /// Clocks that a wrong prediction found in the execution stage loses: Agner Fog, "How to optimize for
@@ -61,95 +62,12 @@ pub static P55C: Parameters = Parameters {
     mmx_to_x87: 50,
 };
 
-/// Where an instruction's operands are, as far as timings tell forms apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In registers, or implied.
-    Register,
-    /// One is read from memory, and memory is not written.
-    Load,
-    /// Memory is written, and may have been read.
-    Store,
-}
-
-/// What the last operand is, as far as timings tell forms apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// None, a register or memory.
-    Plain,
-    /// An immediate.
-    Immediate,
-    /// An immediate, of the encoding of its own that an operation has for the accumulator.
-    AccumulatorImmediate,
-    /// One, of the encoding of its own that shifts and rotations have for it.
-    One,
-    /// CL.
-    Count,
-}
-
-/// A form of an instruction, as far as timings tell forms apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Form {
-    /// Where its operands are.
-    pub place: Place,
-    /// What the last of them is.
-    pub source: Source,
-    /// Width of the operand; of that in memory, if an x87 instruction has one.
-    pub bits: u8,
-}
-
-/// A row of the tables: operations by their mnemonics, and which of their forms.
-#[derive(Debug)]
-pub struct Row {
-    names: &'static [&'static str],
-    place: Option<Place>,
-    source: Option<Source>,
-    bits: u8,
-    timing: Timing,
-}
-
-impl Row {
-    /// All forms.
-    const fn all(names: &'static [&'static str], timing: Timing) -> Self {
-        Self { names, place: None, source: None, bits: 0, timing }
-    }
-
-    /// The forms with operands in a place.
-    const fn at(place: Place, names: &'static [&'static str], timing: Timing) -> Self {
-        Self { place: Some(place), ..Self::all(names, timing) }
-    }
-
-    /// Those of them with a last operand.
-    const fn with(self, source: Source) -> Self {
-        Self { source: Some(source), ..self }
-    }
-
-    /// Those of them with operands of a width.
-    const fn of(self, bits: u8) -> Self {
-        Self { bits, ..self }
-    }
-
-    /// The timing of a form, if the row has it.
-    #[must_use]
-    pub fn timing(&self, form: Form) -> Option<Timing> {
-        let has = self.place.is_none_or(|place| place == form.place)
-            && self.source.is_none_or(|source| source == form.source)
-            && (self.bits == 0 || self.bits == form.bits);
-        has.then_some(self.timing)
-    }
-
-    #[cfg(test)]
-    fn has(&self, name: &str, form: Form) -> bool {
-        self.names.contains(&name) && self.timing(form).is_some()
-    }
-}
-
 /// The rows of an operation, by its mnemonic, capitalised, without a condition or the size of a string's
 /// elements; none if the processor does not have it. The first of them that has a form has its timing.
 #[must_use]
 pub fn rows_of(name: &str) -> Vec<&'static Row> {
     let rows = general::ROWS.iter().chain(mmx::ROWS).chain(x87::ROWS);
-    rows.filter(|row| row.names.contains(&name)).collect()
+    rows.filter(|row| row.names(name)).collect()
 }
 
 /// The timing of an operation in one of its forms, by its mnemonic as [`rows_of`] has it; `None` if the

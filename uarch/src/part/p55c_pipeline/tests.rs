@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use super::*;
+use crate::part::in_order_table::{Place, Source};
 use crate::pipeline::in_order::{Pairing, Unit};
 
 const PLACES: [Place; 3] = [Place::Register, Place::Load, Place::Store];
@@ -157,9 +158,10 @@ fn every_operation_of_the_processor_has_a_timing() {
 fn every_row_is_used() {
     let rows: Vec<&Row> = general::ROWS.iter().chain(mmx::ROWS).chain(x87::ROWS).collect();
     for (n, row) in rows.iter().enumerate() {
-        for name in row.names {
+        for name in row.says().0 {
+            let has = |row: &&Row, form| row.names(name) && row.timing(form).is_some();
             let first =
-                all_forms().any(|form| rows.iter().position(|row| row.has(name, form)) == Some(n));
+                all_forms().any(|form| rows.iter().position(|row| has(row, form)) == Some(n));
             assert!(first, "row {n}: {name} is never found");
         }
     }
@@ -169,12 +171,12 @@ fn every_row_is_used() {
 #[test]
 fn what_pairs_is_simple() {
     for row in general::ROWS.iter().chain(mmx::ROWS).chain(x87::ROWS) {
-        let clocks = row.timing.clocks;
-        assert!(clocks >= 1);
-        if row.timing.pairing != Pairing::Never {
-            assert!(clocks <= 3, "{:?}", row.names);
+        let (names, timing) = row.says();
+        assert!(timing.clocks >= 1);
+        if timing.pairing != Pairing::Never {
+            assert!(timing.clocks <= 3 && !timing.microcode, "{names:?}");
         }
-        if let Unit::X87(unit) = row.timing.unit {
+        if let Unit::X87(unit) = timing.unit {
             assert!(unit.shorter.iter().all(|&shorter| shorter < unit.busy));
             assert!(unit.busy <= unit.result);
         }

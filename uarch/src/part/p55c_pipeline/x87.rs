@@ -3,7 +3,7 @@
 //! with x87 instructions behind it. Where a range is given, its lower end is here, and the rest depends on
 //! the operands.
 
-use super::{Place, Row};
+use super::super::in_order_table::{Place, Row};
 use crate::pipeline::in_order::{
     Pairing::{Exchange, Never, WithExchange},
     Timing,
@@ -13,7 +13,7 @@ const fn x87(clocks: u16, integer_overlap: u16, x87_overlap: u16) -> Timing {
     Timing::x87(clocks, integer_overlap, x87_overlap, Never)
 }
 
-pub(super) static ROWS: &[Row] = &[
+pub(crate) static ROWS: &[Row] = &[
     // Loads and stores.
     Row::all(&["Fld"], x87(3, 0, 0)).of(80),
     Row::all(&["Fld"], Timing::x87(1, 0, 0, WithExchange)),

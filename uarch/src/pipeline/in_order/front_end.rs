@@ -22,8 +22,8 @@ pub(super) struct FrontEnd {
 }
 
 impl FrontEnd {
-    /// Puts an instruction into the FIFO, whose fetch took `fetch` clocks more than hits, and which is a taken
-    /// branch if `taken`: when it is in.
+    /// Puts an instruction into the FIFO, whose fetch took `fetch` clocks more than hits, and which is a
+    /// taken branch if `taken`: when it is in.
     ///
     /// An instruction with prefixes enters as the first of its clock, later by each of them; two enter
     /// together only if both are short. That is how Intel's optimisation manuals of the time (242816) are

@@ -150,11 +150,11 @@ impl State {
         let buffers = &mut self.write_buffers;
         let waited = data::access(parameters, buffers, occurrences, instruction, execution, at);
         self.end = at + clocks(parameters, instruction, execution) + waited;
-        self.written = address_hazards(instruction);
+        self.written = pairing::address_hazards(&parameters.pipes, instruction);
         self.exchanged = false;
         self.first = Some(First {
             instruction: *instruction,
-            banks: pairing::banks(&parameters.pipes, execution.accesses.first()),
+            banks: banks(parameters, execution),
             waited,
             precision: execution.precision,
         });
@@ -185,7 +185,7 @@ impl State {
         self.results.note(parameters, instruction, execution.precision, self.start);
         self.end += pairing::clocks(&parameters.pipes, &first.instruction, instruction)
             - u64::from(first.instruction.timing.clocks);
-        let banks = pairing::banks(&parameters.pipes, execution.accesses.first());
+        let banks = banks(parameters, execution);
         if first.banks != 0 && banks != 0 {
             occurrences.fire(Signal::PairVMem, 1);
             if first.banks & banks != 0 {
@@ -196,7 +196,7 @@ impl State {
         let at = self.start + first.waited;
         let buffers = &mut self.write_buffers;
         self.end += data::access(parameters, buffers, occurrences, instruction, execution, at);
-        self.written = self.written.union(address_hazards(instruction));
+        self.written = self.written.union(pairing::address_hazards(&parameters.pipes, instruction));
         self.exchanged = instruction.exchanges.is_some();
     }
 
@@ -268,11 +268,8 @@ fn clocks(parameters: &Parameters, instruction: &Instruction, execution: &Execut
         + lock
 }
 
-/// Registers that an address in the next clock would wait for.
-fn address_hazards(instruction: &Instruction) -> Registers {
-    if instruction.predicts_stack_pointer {
-        instruction.writes.without(Registers::STACK_POINTER)
-    } else {
-        instruction.writes
-    }
+/// The banks that the first access of an instruction needs; none if it makes none.
+fn banks(parameters: &Parameters, execution: &Execution<'_>) -> u32 {
+    let first = execution.accesses.first();
+    first.map_or(0, |access| pairing::banks(&parameters.pipes, access.address, access.bytes))
 }

@@ -27,6 +27,7 @@ mod data;
 mod execution;
 mod front_end;
 mod issue;
+pub mod multithreaded;
 mod pairing;
 mod parameters;
 mod registers;
@@ -40,7 +41,7 @@ mod x87;
 pub use self::{
     execution::{Access, Execution, Outcome, Precision},
     parameters::{Parameters, Pipes},
-    timing::{Mmx, Pairing, Timing, Unit, X87},
+    timing::{Mmx, Pairing, Timing, Unit, Vector, X87},
 };
 
 use self::issue::State;

@@ -4,7 +4,7 @@
 //! chapter 10.1; those of MMX instructions are of Intel's MMX Technology Developer's Guide, chapter 3.
 
 use super::{
-    Access, Pipes,
+    Pipes,
     timing::{Mmx, Pairing, Unit},
 };
 use crate::pipeline::{Branch, Instruction, MemoryUse, Registers};
@@ -15,6 +15,11 @@ pub(super) fn pairs(pipes: &Pipes, first: &Instruction, second: &Instruction) ->
         && operands_allow(pipes, first, second)
         && encoding_allows(pipes, second)
         && mmx_allows(first, second)
+}
+
+/// Whether an instruction may be the first of a pair at all.
+pub(super) fn may_be_first(instruction: &Instruction) -> bool {
+    matches!(instruction.timing.pairing, Pairing::U | Pairing::UV | Pairing::WithExchange)
 }
 
 /// Rule 1: the first is pairable in the U pipe and the second in the V pipe.
@@ -84,14 +89,22 @@ pub(super) fn clocks(pipes: &Pipes, first: &Instruction, second: &Instruction) -
     u64::from(pipes.pair_clocks[index(first)][index(second)])
 }
 
-/// The banks of the data cache that an access needs, a bit each; none for none.
+/// The banks of the data cache that an access needs, a bit each.
 ///
 /// Two accesses of a pair that need the same are made one after the other (Agner Fog, chapter 10.2, rules 2
 /// and 3).
 #[inline]
-pub(super) fn banks(pipes: &Pipes, access: Option<&Access>) -> u32 {
-    let Some(access) = access else { return 0 };
+pub(super) fn banks(pipes: &Pipes, address: u64, bytes: u8) -> u32 {
     let bank = |address: u64| (address >> pipes.bank_bit) & ((1 << pipes.bank_bits) - 1);
-    let last = access.address.wrapping_add(u64::from(access.bytes.max(1)) - 1);
-    1 << bank(access.address) | 1 << bank(last)
+    let last = address.wrapping_add(u64::from(bytes.max(1)) - 1);
+    1 << bank(address) | 1 << bank(last)
+}
+
+/// Registers that an address in the clock behind an instruction would wait for.
+pub(super) fn address_hazards(pipes: &Pipes, instruction: &Instruction) -> Registers {
+    if pipes.stack_pairs && instruction.predicts_stack_pointer {
+        instruction.writes.without(Registers::STACK_POINTER)
+    } else {
+        instruction.writes
+    }
 }

@@ -7,7 +7,8 @@ pub struct Parameters {
     pub pipes: Pipes,
     /// Write buffers, eight at most.
     pub write_buffers: usize,
-    /// Clocks lost when a wrong prediction is found in the write-back stage: that of a conditional branch in the V pipe.
+    /// Clocks lost when a wrong prediction is found in the write-back stage: that of a conditional branch
+    /// in the V pipe.
     pub mispredicted_late: u64,
     /// Clocks until the result of an MMX multiplication can be used.
     pub mmx_multiply: u64,
@@ -20,7 +21,8 @@ pub struct Parameters {
 /// The figures that in-order pipelines with two pipes have in common, whatever they execute in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pipes {
-    /// Instructions, four at most, that fit between the stage that finds where they end and the one that pairs them.
+    /// Instructions, four at most, that fit between the stage that finds where they end and the one that
+    /// pairs them.
     pub fifo: usize,
     /// Bytes of the longest instruction that enters the FIFO with another, and that the V pipe takes.
     pub longest_paired: u8,

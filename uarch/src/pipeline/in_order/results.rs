@@ -41,7 +41,7 @@ impl Results {
         instruction: &Instruction,
     ) -> Option<(u64, Wait)> {
         match instruction.timing.unit {
-            Unit::Integer => None,
+            Unit::Integer | Unit::Vector(_) => None,
             Unit::X87(unit) => {
                 let free = self.x87_unit.free_for(&unit);
                 Some((free.max(self.x87_stack.needed(&unit, instruction)), Wait::X87))
@@ -73,7 +73,7 @@ impl Results {
         start: u64,
     ) {
         match instruction.timing.unit {
-            Unit::Integer => {}
+            Unit::Integer | Unit::Vector(_) => {}
             Unit::X87(unit) => {
                 self.mmx_mode = false;
                 let repeat = parameters.pipes.multiplier_repeat;

@@ -12,6 +12,8 @@ pub struct Timing {
     pub pairing: Pairing,
     /// Which unit computes its result.
     pub unit: Unit,
+    /// It executes from microcode.
+    pub microcode: bool,
 }
 
 /// Which pipes an instruction may take when it pairs.
@@ -40,6 +42,8 @@ pub enum Unit {
     X87(X87),
     /// The MMX unit.
     Mmx(Mmx),
+    /// The vector unit.
+    Vector(Vector),
 }
 
 /// How long an instruction occupies the x87 unit, from when it begins to execute.
@@ -55,6 +59,17 @@ pub struct X87 {
     pub operand_early: bool,
     /// By how many clocks both are shorter at single and at double precision.
     pub shorter: [u16; 2],
+}
+
+/// How long an instruction occupies the vector unit, from when it begins to execute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vector {
+    /// Clocks until its result can be used.
+    pub result: u16,
+    /// Clocks until another instruction of the vector unit can begin.
+    pub busy: u16,
+    /// It gathers or scatters: it takes addresses from a vector.
+    pub gathers: bool,
 }
 
 /// The parts of the MMX unit of which there is only one, or that have rules of their own.
@@ -74,13 +89,19 @@ impl Timing {
     /// An instruction of the integer units.
     #[must_use]
     pub const fn integer(clocks: u16, pairing: Pairing) -> Self {
-        Self { clocks, per_iteration: 0, pairing, unit: Unit::Integer }
+        Self { clocks, per_iteration: 0, pairing, unit: Unit::Integer, microcode: false }
     }
 
-    /// An instruction that is repeated by REP.
+    /// An instruction that executes from microcode.
+    #[must_use]
+    pub const fn microcode(clocks: u16) -> Self {
+        Self { microcode: true, ..Self::integer(clocks, Pairing::Never) }
+    }
+
+    /// An instruction that is repeated by REP, from microcode.
     #[must_use]
     pub const fn repeated(clocks: u16, per_iteration: u16) -> Self {
-        Self { clocks, per_iteration, pairing: Pairing::Never, unit: Unit::Integer }
+        Self { per_iteration, ..Self::microcode(clocks) }
     }
 
     /// An x87 instruction as Agner Fog's tables have it: clocks until it is finished, and how many of
@@ -99,13 +120,35 @@ impl Timing {
             operand_early: false,
             shorter: [0; 2],
         };
-        Self { clocks: clocks - integer_overlap, per_iteration: 0, pairing, unit: Unit::X87(unit) }
+        Self { unit: Unit::X87(unit), ..Self::integer(clocks - integer_overlap, pairing) }
     }
 
     /// An MMX instruction.
     #[must_use]
     pub const fn mmx(part: Mmx, pairing: Pairing) -> Self {
-        Self { clocks: 1, per_iteration: 0, pairing, unit: Unit::Mmx(part) }
+        Self { unit: Unit::Mmx(part), ..Self::integer(1, pairing) }
+    }
+
+    /// An instruction of the vector unit, which begins another in the next clock; its own result can be used
+    /// after so many.
+    #[must_use]
+    pub const fn vector(result: u16, pairing: Pairing) -> Self {
+        let unit = Vector { result, busy: 1, gathers: false };
+        Self { unit: Unit::Vector(unit), ..Self::integer(1, pairing) }
+    }
+
+    /// The same instruction of the vector unit, which begins another after so many clocks.
+    #[must_use]
+    pub const fn occupying(self, busy: u16) -> Self {
+        let Unit::Vector(unit) = self.unit else { return self };
+        Self { unit: Unit::Vector(Vector { busy, ..unit }), ..self }
+    }
+
+    /// The same instruction of the vector unit, with addresses from a vector.
+    #[must_use]
+    pub const fn gathering(self) -> Self {
+        let Unit::Vector(unit) = self.unit else { return self };
+        Self { unit: Unit::Vector(Vector { gathers: true, ..unit }), ..self }
     }
 
     /// The same x87 instruction in the multiplier.
@@ -141,5 +184,11 @@ impl Timing {
     #[must_use]
     pub const fn is_mmx(&self) -> bool {
         matches!(self.unit, Unit::Mmx(_))
+    }
+
+    /// Whether it is an instruction of the vector unit.
+    #[must_use]
+    pub const fn is_vector(&self) -> bool {
+        matches!(self.unit, Unit::Vector(_))
     }
 }

@@ -37,9 +37,11 @@ impl X87Unit {
         repeat: u64,
         start: u64,
     ) {
-        // FXCH may be the second of a pair, and occupies nothing.
-        if instruction.exchanges.is_none() {
-            self.free = start + u64::from(unit.busy - shorter(unit, precision));
+        // FXCH may be the second of a pair, and occupies nothing. In the clock of another, none issues
+        // anyway.
+        let busy = u64::from(unit.busy - shorter(unit, precision));
+        if instruction.exchanges.is_none() && busy > 1 {
+            self.free = start + busy;
         }
         if unit.multiplies {
             self.multiplier_free = start + repeat;

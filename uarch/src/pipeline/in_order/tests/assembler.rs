@@ -5,7 +5,10 @@
 
 use super::super::{Access, Execution, Outcome};
 use crate::{
-    part::p55c_pipeline::{Form, Place, Source, timing},
+    part::{
+        in_order_table::{Form, Place, Source},
+        p55c_pipeline::timing,
+    },
     pipeline::{Branch, Instruction, MemoryUse, Prefixes, Registers},
 };
 

@@ -13,7 +13,7 @@ mod tests;
 
 use uarch::branch::{Outcome as Prediction, Resolution};
 use uarch::occurrences::Occurrences;
-use uarch::part::p55c_pipeline::Row;
+use uarch::part::in_order_table::Row;
 use uarch::pipeline::in_order::{Access, Execution, Outcome, Parameters, Pipeline, Precision};
 use uarch::system::{AccessCycles, DataAccess, Operation};
 use x86_cpu::cpu::Cpu;

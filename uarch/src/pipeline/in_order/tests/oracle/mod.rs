@@ -297,7 +297,7 @@ impl Machine<'_> {
         // The second of a pair with an x87 instruction.
         let second = self.d2.as_ref().is_some_and(|group| group.second == Some(n));
         match instruction.timing.unit {
-            Unit::Integer => None,
+            Unit::Integer | Unit::Vector(_) => None,
             Unit::X87(_) if instruction.exchanges.is_some() && second => None,
             Unit::X87(unit) => {
                 let mut until = self.x87_free;
@@ -333,7 +333,7 @@ impl Machine<'_> {
     fn result(&mut self, n: usize, now: u64) {
         let instruction = *self.instruction(n);
         match instruction.timing.unit {
-            Unit::Integer => {}
+            Unit::Integer | Unit::Vector(_) => {}
             Unit::X87(unit) => {
                 self.mmx_mode = false;
                 let shorter = match self.program[n].happened.precision {

@@ -1,6 +1,6 @@
 //! What an in-order pipeline knows of an instruction before it executes.
 
-use uarch::part::p55c_pipeline::{Form, Place, Row, Source};
+use uarch::part::in_order_table::{Form, Place, Row, Source};
 use uarch::pipeline::in_order::{Pairing, Timing};
 use uarch::pipeline::{Branch, Instruction, MemoryUse, Prefixes, Registers};
 use x86_cpu::effects::{Effects, FlagSet, Mode, Register, RegisterSet};

@@ -1,0 +1,269 @@
+//! The core: its threads, what they share, and whose turn it is.
+
+use pmu_model::Signal;
+
+use super::super::{Timing, Unit, front_end, pairing, x87::X87Unit};
+use super::{
+    Execution, Instruction, Parameters,
+    thread::{Brought, Stage, Thread},
+};
+use crate::{occurrences::Occurrences, pipeline};
+
+/// Most threads of a core.
+pub const THREADS: usize = 4;
+
+/// What has to be done for the core to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// The next instruction of this thread is to be executed, and brought.
+    Bring(usize),
+    /// The instruction that was brought for this thread is to issue.
+    Issue(usize),
+}
+
+/// An in-order core of several threads.
+#[derive(Clone, Debug)]
+pub struct Core {
+    pub(super) parameters: &'static Parameters,
+    pub(super) threads: [Thread; THREADS],
+    /// The threads that execute, a bit each: they are neither halted nor away.
+    running: u8,
+    /// What is executed to deliver an exception or an interrupt.
+    delivery: Instruction,
+    /// The thread that issued last, and the cycle it did so in.
+    last: usize,
+    now: u64,
+    /// When the execution stage is free.
+    pub(super) free: u64,
+    x87: X87Unit,
+    /// When an instruction of the vector unit can begin.
+    vector_free: u64,
+}
+
+impl Core {
+    /// A core whose threads are all halted.
+    ///
+    /// # Panics
+    ///
+    /// If a figure of the part is beyond what the model has room for.
+    #[must_use]
+    pub fn new(parameters: &'static Parameters) -> Self {
+        let pipes = &parameters.pipes;
+        assert!((1..=front_end::MOST).contains(&pipes.fifo));
+        assert!(pipes.refill >= 1 && pipes.mispredicted >= 1 && parameters.cadence >= 1);
+        // With reads and writes apart, there are twice as many.
+        assert!(pipes.bank_bits <= if parameters.reads_beside_writes { 4 } else { 5 });
+        let clocks = u16::try_from(pipes.delivery).expect("a delivery is not that long");
+        let mut delivery = pipeline::Instruction::new(Timing::microcode(clocks));
+        delivery.serialises = true;
+        Self {
+            parameters,
+            threads: std::array::from_fn(|_| Thread::default()),
+            running: 0,
+            delivery: Instruction::scalar(delivery),
+            last: THREADS - 1,
+            now: 0,
+            free: 0,
+            x87: X87Unit::default(),
+            vector_free: 0,
+        }
+    }
+
+    /// A halted thread executes from a cycle on, or from now if that is past: HLT has ended, or it is told of
+    /// again. Its pipeline is empty.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such thread, or it executes.
+    pub fn start(&mut self, thread: usize, cycle: u64) {
+        self.resume(thread, cycle);
+        let thread = &mut self.threads[thread];
+        thread.restart(thread.finished + self.parameters.pipes.refill);
+    }
+
+    /// The same with all in its pipeline that was there when it halted, as nothing else has been executed:
+    /// DELAY has ended, or what is told of the thread goes on where it ended.
+    ///
+    /// # Panics
+    ///
+    /// As [`Core::start`].
+    pub fn resume(&mut self, thread: usize, cycle: u64) {
+        assert!(!self.runs(thread));
+        self.running |= 1 << thread;
+        let thread = &mut self.threads[thread];
+        thread.finished = thread.finished.max(cycle).max(self.now);
+        // It is not the front end that held it up.
+        thread.decoded = thread.decoded.max(thread.finished);
+    }
+
+    /// A thread is away, as if it were halted, though it may execute elsewhere. What was brought and has not
+    /// issued is forgotten.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such thread.
+    pub fn stop(&mut self, thread: usize) {
+        self.threads[thread].stage = Stage::Issued;
+        self.running &= !(1 << thread);
+    }
+
+    /// Whether a thread executes.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such thread.
+    #[must_use]
+    pub fn runs(&self, thread: usize) -> bool {
+        assert!(thread < THREADS);
+        self.running & 1 << thread != 0
+    }
+
+    /// The cycle in which all that a thread has issued is finished.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such thread.
+    #[must_use]
+    pub fn clock(&self, thread: usize) -> u64 {
+        self.threads[thread].finished
+    }
+
+    /// The cycle in which an instruction issued last, of whatever thread.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// What has to be done for the core to go on; `None` if no thread executes.
+    #[must_use]
+    pub fn next(&self) -> Option<Turn> {
+        // What may join the instruction that issued last does so in its cycle.
+        if self.runs(self.last) && matches!(self.threads[self.last].stage, Stage::First(_)) {
+            return Some(Turn::Bring(self.last));
+        }
+        // By turns: the thread behind the one that issued last comes first, and that one last. One that may
+        // be able to issue comes before those whose turn is later, whether they are able or may be.
+        let mut next: Option<(u64, Turn)> = None;
+        for behind in 1..=THREADS {
+            let number = (self.last + behind) % THREADS;
+            if !self.runs(number) {
+                continue;
+            }
+            let thread = &self.threads[number];
+            let (cycle, turn) = match thread.stage {
+                Stage::Held(ready) => {
+                    let unit = self.unit_free(&thread.brought.instruction);
+                    (ready.max(self.free).max(unit), Turn::Issue(number))
+                }
+                Stage::First(_) | Stage::Issued => {
+                    (thread.lower_bound().max(self.free), Turn::Bring(number))
+                }
+            };
+            if next.is_none_or(|(of_next, _)| cycle < of_next) {
+                next = Some((cycle, turn));
+            }
+        }
+        next.map(|(_, turn)| turn)
+    }
+
+    /// Brings the next instruction of a thread. `Some` if it joins the one before: the cycle in which both
+    /// issue. Else it is held until its turn comes.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such thread, it does not execute, or what was brought before has not issued.
+    pub fn bring(
+        &mut self,
+        thread: usize,
+        occurrences: &mut Occurrences,
+        instruction: &Instruction,
+        execution: &Execution,
+    ) -> Option<u64> {
+        let parameters = self.parameters;
+        assert!(self.runs(thread) && !matches!(self.threads[thread].stage, Stage::Held(_)));
+        let of = &mut self.threads[thread];
+        let entered = of.enter(parameters, instruction, execution);
+        let joins = self.join(thread, occurrences, instruction, execution, entered);
+        if joins.is_none() {
+            let of = &mut self.threads[thread];
+            of.hold(parameters, occurrences, instruction, execution, entered);
+        }
+        joins
+    }
+
+    /// An exception or a hardware interrupt is delivered to a thread: brings what does so. Its accesses are
+    /// not in it, nor is INT n, an instruction.
+    ///
+    /// # Panics
+    ///
+    /// As [`Core::bring`].
+    pub fn deliver(&mut self, thread: usize, occurrences: &mut Occurrences) {
+        let delivery = self.delivery;
+        assert!(self.runs(thread) && !matches!(self.threads[thread].stage, Stage::Held(_)));
+        let of = &mut self.threads[thread];
+        of.hold(self.parameters, occurrences, &delivery, &Execution::default(), 0);
+    }
+
+    /// The instruction that was brought for a thread issues: in which cycle. [`Core::next`] says when it is
+    /// to.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such thread, or nothing was brought for it.
+    pub fn issue(&mut self, thread: usize, occurrences: &mut Occurrences) -> u64 {
+        debug_assert_eq!(self.next(), Some(Turn::Issue(thread)));
+        let parameters = self.parameters;
+        let of = &self.threads[thread];
+        let Stage::Held(ready) = of.stage else { panic!("no instruction was brought") };
+        let unit_free = self.unit_free(&of.brought.instruction);
+        let at = ready.max(self.free).max(unit_free);
+
+        let of = &mut self.threads[thread];
+        let Brought { instruction, clocks, waits, precision, mispredicted, halts, .. } =
+            &of.brought;
+        let scalar = &instruction.scalar;
+        // What other threads had turns for is not in it.
+        let stalled = ready.max(unit_free).saturating_sub(of.decoded);
+        for (signal, clocks) in [
+            (Signal::EStageBusy, *clocks),
+            (Signal::MicrocodeBusy, if scalar.timing.microcode { *clocks } else { 0 }),
+            (Signal::StallFrontend, stalled),
+        ] {
+            if clocks != 0 {
+                occurrences.fire(signal, clocks);
+            }
+        }
+        (self.last, self.now, self.free) = (thread, at, at + clocks);
+        match &scalar.timing.unit {
+            Unit::X87(unit) => {
+                let repeat = parameters.pipes.multiplier_repeat;
+                self.x87.occupy(unit, scalar, *precision, repeat, at);
+            }
+            // In the clock of another instruction, none issues anyway.
+            Unit::Vector(unit) if unit.busy > 1 => self.vector_free = at + u64::from(unit.busy),
+            Unit::Vector(_) | Unit::Integer | Unit::Mmx(_) => {}
+        }
+        of.front_end.take(at);
+        of.decoded = at + parameters.cadence;
+        of.finished = self.free + waits;
+        of.operands.issued(pairing::address_hazards(&parameters.pipes, scalar), of.finished);
+        of.operands.note(instruction, *precision, at + waits);
+        of.stage = if pairing::may_be_first(scalar) { Stage::First(at) } else { Stage::Issued };
+        let (serialises, mispredicted, halts) = (scalar.serialises, *mispredicted, *halts);
+        of.go_on(parameters, serialises, mispredicted);
+        if halts {
+            self.stop(thread);
+        }
+        at
+    }
+
+    /// When the unit of an instruction, which all threads share, can begin it.
+    #[inline]
+    fn unit_free(&self, instruction: &Instruction) -> u64 {
+        match &instruction.scalar.timing.unit {
+            Unit::X87(unit) => self.x87.free_for(unit),
+            Unit::Vector(_) => self.vector_free,
+            Unit::Integer | Unit::Mmx(_) => 0,
+        }
+    }
+}

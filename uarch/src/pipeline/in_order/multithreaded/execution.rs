@@ -1,0 +1,39 @@
+//! What happened when an instruction executed, which its bytes do not tell.
+
+use super::super::Precision;
+
+/// What happened when an instruction executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Execution {
+    /// It transferred control, as predicted or not.
+    pub taken: bool,
+    /// Instructions had been fetched from elsewhere than where control went.
+    pub mispredicted: bool,
+    /// Clocks that its fetch took beyond hits in the code cache and the code TLB.
+    pub fetch: u64,
+    /// The first of its data accesses.
+    pub access: Option<Access>,
+    /// How many of its data accesses cross a boundary that costs time.
+    pub misaligned: u64,
+    /// Clocks that it waits for its data accesses beyond hits in the data cache and the data TLB.
+    pub waits: u64,
+    /// Iterations of REP.
+    pub iterations: u64,
+    /// Precision control of the x87 unit.
+    pub precision: Precision,
+    /// Clocks more than the part's table has, for an instruction whose clocks depend on its operands.
+    pub more: u64,
+    /// The thread is out behind it: HLT, DELAY.
+    pub halts: bool,
+}
+
+/// A data access of an instruction, as far as that of another can be in its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Linear address of its first byte.
+    pub address: u64,
+    /// Bytes.
+    pub bytes: u8,
+    /// It writes, and does not read.
+    pub writes: bool,
+}
