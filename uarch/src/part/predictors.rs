@@ -25,6 +25,8 @@ const P6_RETURN_DEPTH: usize = 16;
 const P6_TAG_BITS: u32 = 32;
 /// What a branch costs in a P6 or a Pentium M that the decoder puts right: not sourced.
 const P6_DECODE_PENALTY: u32 = 5;
+/// What a branch costs in Knights Corner that fetch went wrong at: not sourced. Its pipeline has the same.
+const KNC_PENALTY: u32 = 5;
 /// What a mispredicted branch costs in a Pentium M: not sourced.
 const PM_PENALTY: u32 = 12;
 /// Ways of AMD's target buffers: not sourced.
@@ -44,7 +46,9 @@ const AMD_DECODE_PENALTY: u32 = 4;
 const K8_PENALTY: u32 = 11;
 
 /// Pentium with MMX.
-pub static P55C: PredictorGeometry = PredictorGeometry {
+pub static P55C: PredictorGeometry = P5_FAMILY;
+
+const P5_FAMILY: PredictorGeometry = PredictorGeometry {
     // Fog, section 22.2.1: an entry is found by the address of the branch's last byte.
     address: BranchAddress::LastByte,
     // Fog, section 22.2.1: 16 sets of 16 ways, bits 5:2 select the set, bits 31:6 are compared.
@@ -77,6 +81,20 @@ pub static P55C: PredictorGeometry = PredictorGeometry {
         executed: false,
         flushes: true,
     },
+};
+
+/// Knights Corner. That it has a target buffer, that a taken branch without an entry empties the pipeline,
+/// and that only one with an entry is mispredicted, is in Intel 327357-001, table 1-6, events 15h and 2Bh.
+/// Not sourced: that each thread has its own, and that it is as in the Pentium with MMX, a relative.
+pub static KNC: PredictorGeometry = PredictorGeometry {
+    penalties: Penalties { taken: 0, decode: KNC_PENALTY, execution: KNC_PENALTY },
+    reports: Reports {
+        target_buffer_hits: false,
+        target_buffer_misses: false,
+        executed: false,
+        flushes: true,
+    },
+    ..P5_FAMILY
 };
 
 /// Pentium Pro.

@@ -7,7 +7,7 @@ use pmu_model::Signal;
 use super::{
     PredictorGeometry, Resolution, Run, Transfer,
     program::{Execution, Step},
-    reference::{Athlon, PentiumM, PentiumMmx, PentiumPro},
+    reference::{Athlon, KnightsCorner, PentiumM, PentiumMmx, PentiumPro},
 };
 use crate::part::predictors;
 
@@ -86,6 +86,11 @@ fn compare<R: Reference>(geometry: &'static PredictorGeometry, new: impl Fn() ->
 #[test]
 fn pentium_with_mmx() {
     compare(&predictors::P55C, PentiumMmx::default);
+}
+
+#[test]
+fn knights_corner() {
+    compare(&predictors::KNC, KnightsCorner::default);
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! The Pentium with MMX and the P6 family. "Fog" is A. Fog, "How to optimize for the Pentium family of
-//! microprocessors", edition of 2000.
+//! The Pentium with MMX, the P6 family and Knights Corner. "Fog" is A. Fog, "How to optimize for the
+//! Pentium family of microprocessors", edition of 2000.
 
 use pmu_model::Signal;
 
 use super::{Outcome, Resolution, Run, TransferKind, branch, pattern};
-use crate::part::predictors::{P6, P55C};
+use crate::part::predictors::{KNC, P6, P55C};
 
 use Resolution::{Mispredicted, NotPredicted, Predicted, RedirectedAtDecode};
 
@@ -237,4 +237,26 @@ fn entries_of_other_code_are_false() {
         run.transfer(indirect);
         assert_eq!(run.fired(signals), [0, 0]);
     }
+}
+
+/// Intel 327357-001, table 1-6: a misprediction (2Bh) is one of a branch that hits the target buffer; a
+/// taken branch that misses it empties the pipeline (15h) and is none.
+#[test]
+fn knc_counts_mispredictions_of_branches_with_an_entry() {
+    let counted = [Signal::PipelineFlush, Signal::BranchMispredictedBtbHit];
+    let mut run = Run::new(&KNC);
+    // Not taken, and no entry: nothing is lost.
+    assert_eq!(run.conditional(0xffff_ffff_8000_0100, 0xffff_ffff_8000_0200, false), Predicted);
+    assert_eq!(run.fired(counted), [0, 0]);
+    // Taken for the first time.
+    assert_eq!(run.conditional(0xffff_ffff_8000_0100, 0xffff_ffff_8000_0200, true), Mispredicted);
+    assert_eq!(run.fired(counted), [1, 0]);
+    assert_eq!(run.conditional(0xffff_ffff_8000_0100, 0xffff_ffff_8000_0200, true), Predicted);
+    assert_eq!(run.fired(counted), [0, 0]);
+    // It has an entry, and goes on in line.
+    assert_eq!(run.conditional(0xffff_ffff_8000_0100, 0xffff_ffff_8000_0200, false), Mispredicted);
+    assert_eq!(run.fired(counted), [1, 1]);
+    // An interrupt empties the pipeline as well.
+    run.predictor.interrupted(0xffff_ffff_8000_0102, 0xffff_ffff_8000_1000, &mut run.occurrences);
+    assert_eq!(run.fired(counted), [1, 0]);
 }

@@ -1,11 +1,13 @@
 //! Slow predictors: lists and maps, searched from end to end.
 
 mod athlon;
+mod knights_corner;
 mod pentium_m;
 mod pentium_mmx;
 mod pentium_pro;
 
 pub(super) use athlon::Athlon;
+pub(super) use knights_corner::KnightsCorner;
 pub(super) use pentium_m::PentiumM;
 pub(super) use pentium_mmx::PentiumMmx;
 pub(super) use pentium_pro::PentiumPro;

@@ -95,6 +95,9 @@ impl Reference for PentiumMmx {
             Resolution::Predicted
         } else {
             signals.extend([Signal::PipelineFlush, Signal::FlushMispredict]);
+            if hit {
+                signals.push(Signal::BranchMispredictedBtbHit);
+            }
             if kind == 'r' {
                 signals.push(Signal::BranchMispredictedRet);
             }
