@@ -455,6 +455,11 @@ impl Pmu {
         each(self.subscriptions.adding[signal.index()])
     }
 
+    /// Those of them that add what other threads of the core do as well, lowest first.
+    pub fn core_wide_counters_of(&self, signal: Signal) -> impl Iterator<Item = usize> {
+        each(self.subscriptions.adding[signal.index()] & self.subscriptions.core_wide)
+    }
+
     /// Occurrences after which a counter overflows, of whatever it adds: at least 1.
     ///
     /// # Panics

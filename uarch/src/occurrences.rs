@@ -104,12 +104,13 @@ impl Occurrences {
     }
 
     /// Gives a counter a budget of so many occurrences of all signals that it is given together: those
-    /// that there are already, and all that come.
+    /// that there are already, and all that come. Of several that it is given, the least is left.
     pub fn add_to_budget(&mut self, counter: usize, occurrences: u64, signal: Signal) {
         if self.budgeted >> counter & 1 == 0 {
             self.budgeted |= 1 << counter;
-            self.left[counter] = occurrences;
+            self.left[counter] = u64::MAX;
         }
+        self.left[counter] = self.left[counter].min(occurrences);
         let index = signal.index();
         self.counted_by[index] |= 1 << counter;
         self.count_down(1 << counter, self.fired[index]);

@@ -368,7 +368,7 @@ impl Soft {
         } else if let Some((mut modelling, detail)) = models {
             let Running { vcpu, siblings, board, ram } = running;
             let cache = if detail.keeps_time { Cache::Timed } else { Cache::Models };
-            modelling.begin(vcpu, board, detail, cache);
+            modelling.begin(vcpu, siblings, board, detail, cache);
             let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
             let Modelling { observer, mut translations, mut timed, signals } = modelling;
             let blocks = if detail.keeps_time { &mut timed } else { &mut translations };
@@ -512,7 +512,7 @@ impl Recording {
             true => (Cache::RecordedAndTimed, Blocks::Timed, &mut timed),
             false => (Cache::Recorded, Blocks::Modelled, &mut modelled),
         };
-        modelling.begin(vcpu, board, detail, cache);
+        modelling.begin(vcpu, siblings, board, detail, cache);
         modelling.log(vcpu.id, recorder.signals());
         recorder.begin(vcpu.id, &vcpu.cpu, blocks);
         let before = vcpu.pmu.programmings();

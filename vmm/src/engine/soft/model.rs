@@ -29,7 +29,7 @@ mod pipeline;
 
 pub(super) use self::pipeline::Cache;
 use self::pipeline::{Descriptions, Pipeline};
-use super::vcpu::Vcpu;
+use super::vcpu::{Siblings, Vcpu};
 use crate::boot::memory::RamLayout;
 use crate::engine::Board;
 use crate::platform::{MemoryTypes, PageAttributes};
@@ -193,7 +193,14 @@ impl Modelling {
     }
 
     /// A processor is about to run blocks of a cache of translations.
-    pub(super) fn begin(&mut self, vcpu: &Vcpu, board: &Board, detail: Detail, cache: Cache) {
+    pub(super) fn begin(
+        &mut self,
+        vcpu: &Vcpu,
+        siblings: &Siblings<'_>,
+        board: &Board,
+        detail: Detail,
+        cache: Cache,
+    ) {
         self.observer.watch.descriptions.choose(cache);
         self.observer.watch.runs_pipelines = detail.pipelines;
         self.observer.watch.keeps_time = detail.keeps_time;
@@ -201,7 +208,7 @@ impl Modelling {
         let local_apic = board.chipset.irq.lapic(vcpu.id).page();
         self.observer.watch.internal_page =
             local_apic.filter(|_| !board.platform.local_apic_on_bus);
-        self.observer.watch.begin(vcpu, &self.signals);
+        self.observer.watch.begin(vcpu, siblings, &self.signals);
     }
 
     /// Has these signals logged of a processor, but for those that the models do not fire.
@@ -234,7 +241,7 @@ impl Model {
         self.system.occurrences(self.running).take_log()
     }
 
-    fn begin(&mut self, vcpu: &Vcpu, signals: &SignalSet) {
+    fn begin(&mut self, vcpu: &Vcpu, siblings: &Siblings<'_>, signals: &SignalSet) {
         self.running = vcpu.id;
         self.system.choose(vcpu.id);
         let processor = &mut self.processors[vcpu.id];
@@ -256,6 +263,16 @@ impl Model {
         for signal in &vcpu.pmu.demand().signals.intersection(signals) {
             for counter in vcpu.pmu.counters_of(signal) {
                 occurrences.add_to_budget(counter, vcpu.pmu.headroom_of(counter), signal);
+            }
+        }
+        // What siblings count of the whole core: the counters of one number have one budget, the least.
+        let own = vcpu.pmu.personality().counters;
+        for sibling in siblings.iter() {
+            for signal in &sibling.pmu.sibling_demand().signals.intersection(signals) {
+                for counter in sibling.pmu.core_wide_counters_of(signal) {
+                    let headroom = sibling.pmu.headroom_of(counter);
+                    occurrences.add_to_budget(own + counter, headroom, signal);
+                }
             }
         }
     }
