@@ -621,8 +621,8 @@ impl System {
         });
     }
 
-    /// Translations have changed: all are dropped. CR3 has this value. Where it was loaded and nothing else has
-    /// happened, it is [`System::load_page_tables`].
+    /// Translations have changed: all are dropped. CR3 has this value. Where it was loaded and nothing else
+    /// has happened, it is [`System::load_page_tables`].
     pub fn flush_tlbs(&mut self, processor: usize, cr3: u64) {
         self.tlbs[processor].flush(cr3);
         self.processors[processor].forget_pages();

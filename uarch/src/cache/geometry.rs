@@ -134,9 +134,9 @@ pub enum Protocol {
 pub enum Coherence {
     /// The caches of all others.
     Snooping,
-    /// Those that have it, which directories know that hold a copy of the tags of every second level. Which of
-    /// the directories has a line, an address hash decides; to a line, one is as far away as another here, so
-    /// that there is no such hash.
+    /// Those that have it, which directories know that hold a copy of the tags of every second level. Which
+    /// of the directories has a line, an address hash decides; to a line, one is as far away as another here,
+    /// so that there is no such hash.
     TagDirectories,
 }
 

@@ -1,8 +1,8 @@
 //! Bus and memory of the modelled processors, on a board of their time.
 //!
 //! The bus clock is that of the personality: its clock divided by the ratio here is what the local APIC's
-//! timer divides, but for the ring of Knights Corner, which has the clock of its cores. Unless said otherwise,
-//! times are in clocks of the bus.
+//! timer divides, but for the ring of Knights Corner, which has the clock of its cores. Unless said
+//! otherwise, times are in clocks of the bus.
 
 use crate::bus::{
     BusGeometry, ClockRatio, DramGeometry, Interconnect, Northbridge, PipelinedBus, PointToPoint,

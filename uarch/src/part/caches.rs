@@ -48,8 +48,8 @@ const PM_WRITE_COMBINING_BUFFERS: usize = 4;
 const K7_WRITE_COMBINING_BUFFERS: usize = 1;
 /// Those of the Athlon 64. Not sourced.
 const K8_WRITE_COMBINING_BUFFERS: usize = 4;
-/// Cycles that a hit in the L2 of Knights Corner takes beyond one in the L1: 23.4 from load to use of a scalar
-/// pointer chase were measured (J. McCalpin), and 24 are common. Not sourced at first hand.
+/// Cycles that a hit in the L2 of Knights Corner takes beyond one in the L1: 23.4 from load to use of a
+/// scalar pointer chase were measured (J. McCalpin), and 24 are common. Not sourced at first hand.
 const KNC_L2_LATENCY: u64 = 23;
 /// The bus of Knights Corner to its L2: 64 bytes every other clock (J. McCalpin, after the core's designers).
 const KNC_L2_BUS: SecondLevelBus = SecondLevelBus { width: 64, period: 2 };

@@ -33,8 +33,8 @@ const P55C_WALK_READ: u64 = 1;
 /// That a walk takes no longer is not sourced.
 const WALK_READ: u64 = 3;
 
-/// Entries of Knights Corner's TLBs, all of 4 ways: data in pages of 4 KiB, 64 KiB and 2 MiB, code in pages of
-/// 4 KiB, and the second level. Not sourced: no document at hand.
+/// Entries of Knights Corner's TLBs, all of 4 ways: data in pages of 4 KiB, 64 KiB and 2 MiB, code in pages
+/// of 4 KiB, and the second level. Not sourced: no document at hand.
 const KNC_ENTRIES: [u16; 5] = [64, 32, 8, 32, 64];
 /// Cycles of looking into Knights Corner's second level: not sourced.
 const KNC_SHARED_LATENCY: u64 = 8;
@@ -47,7 +47,8 @@ const CODE_BY_4_KIB: &[Held] = &[
     Held { page: Mib2, entry: Kib4 },
     Held { page: Mib4, entry: Kib4 },
 ];
-/// Large pages, and page-directory entries for the others. That one which spans 4 MiB takes two is not sourced.
+/// Large pages, and page-directory entries for the others. That one which spans 4 MiB takes two is not
+/// sourced.
 const BY_2_MIB: &[Held] = &[
     Held { page: Kib4, entry: Mib2 },
     Held { page: Kib64, entry: Mib2 },

@@ -364,13 +364,84 @@ fn a_walk_takes_time_where_it_hits() {
     }
 }
 
+/// Threads with the same page tables find each other's pages, and others do not. The second page of 2 MiB
+/// takes a short walk, which its page-directory entry begins.
+#[test]
+fn threads_of_a_core_share_translations() {
+    let mut system = System::new(&part::KNC, 8, std::slice::from_ref(&(0..TABLES + 2 * PAGE)));
+    let pages = (0..8).map(|page| Some((page * PAGE, MemoryType::WriteBack, false)));
+    let tables = Tables { pages: pages.collect() };
+    for processor in 0..8 {
+        system.change_memory(processor, true);
+    }
+    let load = |system: &mut System, processor: usize, page: u64| {
+        let access = DataAccess {
+            linear: page * PAGE,
+            physical: page * PAGE,
+            second_page: None,
+            bytes: 4,
+            elements: 1,
+            operation: Operation::Load,
+            kind: Kind::Plain,
+        };
+        system.choose(processor);
+        let before = *system.occurrences(processor).fired();
+        system.access(processor, &tables, &access);
+        let after = *system.occurrences(processor).fired();
+        [Signal::PageWalkData, Signal::PageWalkDataLong]
+            .map(|signal| after[signal.index()] - before[signal.index()])
+    };
+    assert_eq!(load(&mut system, 0, 1), [1, 1]);
+    assert_eq!(load(&mut system, 2, 1), [0, 0]);
+    assert_eq!(load(&mut system, 2, 2), [1, 0]);
+    assert_eq!(load(&mut system, 0, 2), [0, 0]);
+    // Another core has TLBs of its own.
+    assert_eq!(load(&mut system, 4, 1), [1, 1]);
+    // Another's page tables are not those of the rest, and what they have stays.
+    system.choose(1);
+    system.load_page_tables(1, 0x5000);
+    assert_eq!(load(&mut system, 1, 1), [1, 1]);
+    assert_eq!(load(&mut system, 3, 1), [0, 0]);
+    system.choose(3);
+    system.invalidate_page(3, PAGE);
+    assert_eq!(load(&mut system, 0, 1), [1, 1]);
+    assert_eq!(load(&mut system, 1, 1), [0, 0]);
+}
+
+/// What another core has done to a core's caches is found by the thread that runs there next.
+#[test]
+fn what_probes_fire_goes_on_with_the_core() {
+    let mut system = System::new(&part::KNC, 8, std::slice::from_ref(&(0..TABLES)));
+    let tables = Tables { pages: vec![Some((0, MemoryType::WriteBack, false))] };
+    let access = DataAccess {
+        linear: 0,
+        physical: 0,
+        second_page: None,
+        bytes: 4,
+        elements: 1,
+        operation: Operation::Store,
+        kind: Kind::Plain,
+    };
+    for processor in [1, 4] {
+        system.choose(processor);
+        system.access(processor, &tables, &access);
+    }
+    let hits = |system: &mut System, processor: usize| {
+        system.occurrences(processor).fired()[Signal::SnoopHitmL2.index()]
+    };
+    assert_eq!([1, 2, 4].map(|processor| hits(&mut system, processor)), [1, 0, 0]);
+    system.choose(2);
+    assert_eq!([1, 2, 4].map(|processor| hits(&mut system, processor)), [0, 1, 0]);
+}
+
 #[test]
 fn shortcuts_change_nothing() {
     let parts = [&part::P55C, &part::P6, &part::PM, &part::K7, &part::K8, &part::KNC];
     for (seed, part) in (1..).zip(parts) {
         let mut program = Program::new(part, 0x9E37_79B9 * seed);
         let mut processor = 0;
-        // What a thread knows is out of date when its turn comes again, so that shortcuts take longer to come.
+        // What a thread knows is out of date when its turn comes again, so that shortcuts take longer to
+        // come.
         let steps = if part.threads == 1 { 60_000 } else { 150_000 };
         for step in 0..steps {
             // Mostly the first processor; of a core with several threads, one goes on for a while.

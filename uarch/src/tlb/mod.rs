@@ -112,8 +112,8 @@ impl Tlbs {
         }
     }
 
-    /// The running thread goes on with other page tables. What it had before is dropped if no other thread has
-    /// it too.
+    /// The running thread goes on with other page tables. What it had before is dropped if no other thread
+    /// has it too.
     fn enter_tables(&mut self, cr3: u64) {
         if self.threads.load(cr3) {
             self.drop_pages(true);
@@ -193,9 +193,9 @@ impl Tlbs {
     }
 
     /// Drops all pages and all page-directory entries: PG or PE in CR0, or PSE, PGE or PAE in CR4, were
-    /// changed (AMD 24593, Translation-Lookaside Buffer; Intel 243192, Invalidating the TLBs). CR3 may have been
-    /// loaded with `cr3` since it was last told. On a core of several threads, it is the running one that did
-    /// so, and other address spaces than its own stay.
+    /// changed (AMD 24593, Translation-Lookaside Buffer; Intel 243192, Invalidating the TLBs). CR3 may have
+    /// been loaded with `cr3` since it was last told. On a core of several threads, it is the running one
+    /// that did so, and other address spaces than its own stay.
     pub fn flush(&mut self, cr3: u64) {
         if self.threads.are_several() {
             self.enter_tables(cr3);
@@ -207,8 +207,8 @@ impl Tlbs {
     }
 
     /// CR3 is loaded, by a MOV or a task switch: drops all pages but global ones, and all page-directory
-    /// entries. A flush filter may prevent that. On a core of several threads, it is the running one that loads
-    /// it, and other address spaces than its new one stay.
+    /// entries. A flush filter may prevent that. On a core of several threads, it is the running one that
+    /// loads it, and other address spaces than its new one stay.
     pub fn load_page_tables(&mut self, cr3: u64) {
         if self.flush_filter.is_none() {
             self.enter_tables(cr3);

@@ -1,4 +1,5 @@
-//! A second level that data and code share: large pages, and the page-directory entries that name page tables.
+//! A second level that data and code share: large pages, and the page-directory entries that name page
+//! tables.
 
 use super::Page;
 use super::array::Array;
@@ -14,8 +15,8 @@ pub(super) enum Found {
     Page,
 }
 
-/// The second level. Each entry stands for 2 MiB of linear addresses. One that stands for a page-directory entry is
-/// marked as one of small pages.
+/// The second level. Each entry stands for 2 MiB of linear addresses. One that stands for a page-directory
+/// entry is marked as one of small pages.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
     array: Array,
@@ -37,8 +38,8 @@ impl Shared {
         })
     }
 
-    /// A walk for an address found a page. Of a small page, the page-directory entry is put in, which is never
-    /// global.
+    /// A walk for an address found a page. Of a small page, the page-directory entry is put in, which is
+    /// never global.
     pub(super) fn insert(&mut self, linear: u64, page: Page, space: AddressSpace) {
         let is_large = matches!(page.size, PageSize::Mib2 | PageSize::Mib4 | PageSize::Gib1);
         let page = Page { global: page.global && is_large, ..page };

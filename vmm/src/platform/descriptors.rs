@@ -66,8 +66,8 @@ pub(super) const fn second_level(tlbs: &TlbGeometry, caches: &CacheGeometry) -> 
 
 const LINES_PER_TAG: u32 = 1;
 
-/// A subleaf of function 4 of an Intel processor (Intel SDM volume 2, CPUID, "deterministic cache parameters"):
-/// what a cache is and who shares it, in EAX, and the size of the array behind it.
+/// A subleaf of function 4 of an Intel processor (Intel SDM volume 2, CPUID, "deterministic cache
+/// parameters"): what a cache is and who shares it, in EAX, and the size of the array behind it.
 pub(super) const fn cache(number: u32, eax: u32, array: &CacheArray, line: u32) -> CpuidLeaf {
     subleaf(4, number, eax, (array.ways - 1) << 22 | (line - 1), array.sets - 1, 0)
 }

@@ -1,6 +1,7 @@
 //! Tests of the caches: by hand, and against a slow model of the definition.
 
 mod generated;
+mod knights_corner;
 mod memory_types;
 mod oracle;
 mod outstanding;
