@@ -16,7 +16,7 @@
 //!   while anything is counted, what the part's pipeline takes.
 
 pub mod guest;
-pub mod long_mode;
+mod long_mode;
 pub mod machine;
 pub mod measure;
 pub mod msr;

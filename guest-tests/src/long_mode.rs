@@ -1,17 +1,10 @@
-//! Guests that go into 64-bit mode and out of it again.
+//! 64-bit mode, for code that executes in it alone.
 
 use iced_x86::code_asm::{cr0, cr3, cr4, dword_ptr, eax, ecx, fword_ptr};
 
-use crate::{Guest, Result, SCRATCH};
+use crate::{Guest, Result};
 
-// A page each: the tables of 2 MiB pages, a descriptor table with its pseudo descriptors, and data.
-const PML4: u32 = SCRATCH + 0x1000;
-const PDPT: u32 = SCRATCH + 0x2000;
-const DIRECTORY: u32 = SCRATCH + 0x3000;
-const GDT: u32 = SCRATCH + 0x4000;
-const OWN_GDTR: u32 = SCRATCH + 0x4100;
-const SAVED_GDTR: u32 = SCRATCH + 0x4200;
-/// In that table: 32-bit code and data as the guest's own, 64-bit code.
+/// 32-bit code and data as the guest's own, 64-bit code.
 const DESCRIPTORS: [u64; 4] =
     [0, 0x00CF_9A00_0000_FFFF, 0x00CF_9200_0000_FFFF, 0x00AF_9A00_0000_FFFF];
 const CODE32: u8 = 0x08;
@@ -23,33 +16,34 @@ const EFER: u32 = 0xC000_0080;
 const LME: i32 = 1 << 8;
 
 impl Guest {
-    /// Executes `code` in 64-bit mode, with all of memory below 4 MiB where it is. It may use all registers but RSP.
+    /// Executes `code` in 64-bit mode, with all of memory below 16 MiB where it is, in pages of 2 MiB. 16 KiB
+    /// from `tables` on are for page tables and descriptors. Paging is off before and behind it. Changes EAX,
+    /// ECX and EDX.
     ///
     /// # Errors
     /// If an instruction cannot be encoded.
-    pub fn in_64_bit_mode(&mut self, code: &[u8]) -> Result {
-        let entries = [
-            (PML4, PDPT | 3),
-            (PDPT, DIRECTORY | 3),
-            (DIRECTORY, 0x83),
-            (DIRECTORY + 8, 0x20_0083),
-        ];
+    pub fn in_64_bit_mode(&mut self, tables: u32, code: &[u8]) -> Result {
+        let (pml4, pdpt, directory) = (tables, tables + 0x1000, tables + 0x2000);
+        let gdt = tables + 0x3000;
+        let (own_gdtr, saved_gdtr) = (gdt + 0x100, gdt + 0x200);
+        let large = (0..8).map(|n| (directory + 8 * n, 0x20_0000 * n | 0x83));
+        let entries = [(pml4, pdpt | 3), (pdpt, directory | 3)].into_iter().chain(large);
         for (at, entry) in entries {
             self.mov(dword_ptr(at), entry)?;
         }
         for (n, descriptor) in (0..).zip(DESCRIPTORS) {
-            self.mov(dword_ptr(GDT + 8 * n), descriptor as u32)?;
-            self.mov(dword_ptr(GDT + 8 * n + 4), (descriptor >> 32) as u32)?;
+            self.mov(dword_ptr(gdt + 8 * n), descriptor as u32)?;
+            self.mov(dword_ptr(gdt + 8 * n + 4), (descriptor >> 32) as u32)?;
         }
         // Limit 1Fh, then the base.
-        self.mov(dword_ptr(OWN_GDTR), GDT << 16 | 0x1F)?;
-        self.mov(dword_ptr(OWN_GDTR + 4), GDT >> 16)?;
-        self.sgdt(fword_ptr(SAVED_GDTR))?;
-        self.lgdt(fword_ptr(OWN_GDTR))?;
+        self.mov(dword_ptr(own_gdtr), gdt << 16 | 0x1F)?;
+        self.mov(dword_ptr(own_gdtr + 4), gdt >> 16)?;
+        self.sgdt(fword_ptr(saved_gdtr))?;
+        self.lgdt(fword_ptr(own_gdtr))?;
         self.mov(eax, cr4)?;
         self.or(eax, PAE)?;
         self.mov(cr4, eax)?;
-        self.mov(eax, PML4)?;
+        self.mov(eax, pml4)?;
         self.mov(cr3, eax)?;
         self.mov(ecx, EFER)?;
         self.rdmsr()?;
@@ -78,6 +72,6 @@ impl Guest {
         self.mov(eax, cr4)?;
         self.and(eax, !PAE)?;
         self.mov(cr4, eax)?;
-        self.lgdt(fword_ptr(SAVED_GDTR))
+        self.lgdt(fword_ptr(saved_gdtr))
     }
 }

@@ -3,6 +3,7 @@
 //! "Own code" in a reason is that of the program and of the four instructions behind it, which disable the
 //! counter: some lines that may not be in the instruction cache.
 
+mod knc;
 mod pipelines;
 
 /// By how much a program moves an event.
@@ -28,7 +29,7 @@ pub(crate) fn of_control() -> impl Iterator<Item = &'static Expectation> {
 
 /// What other programs move.
 pub(crate) fn all() -> impl Iterator<Item = &'static Expectation> {
-    EXPECTATIONS.iter().chain(pipelines::EXPECTATIONS)
+    EXPECTATIONS.iter().chain(pipelines::EXPECTATIONS).chain(knc::EXPECTATIONS)
 }
 
 type Parts = &'static [&'static str];
@@ -63,6 +64,7 @@ const P6_SSE: Parts = &["p6", "pm"];
 const K7: Parts = &["k7"];
 const K8: Parts = &["k8"];
 const AMD: Parts = &["k7", "k8"];
+const KNC: Parts = &["knc"];
 
 const SCALE: &str = "32 additions, MOV, XOR, XOR, WRMSR";
 const FETCHED: &str = "75 bytes in windows of 16: 5, or 6 if the first is not aligned";
@@ -90,6 +92,9 @@ const CONTROL: &[Expectation] = &[
     exactly(K8, "CPU_CLOCKS_NOT_HALTED", "control", 36, SCALE),
     exactly(AMD, "INTERRUPTS_MASKED_CYCLES", "control", 36, MASKED),
     between(AMD, "INSTRUCTION_CACHE_FETCHES", "control", (5, 6), FETCHED),
+    exactly(KNC, "INSTRUCTIONS_EXECUTED", "control", 36, SCALE),
+    exactly(KNC, "CPU_CLK_UNHALTED", "control", 36, SCALE),
+    between(KNC, "CODE_READ", "control", (3, 4), "75 bytes in windows of 32"),
 ];
 
 const LOOP: &str = "MOV, MOV, 64 times MOV, ADD, DEC, JNZ, then four";

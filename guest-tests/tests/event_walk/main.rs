@@ -15,7 +15,7 @@ mod walk;
 use walk::Walk;
 
 /// Parts whose caches, predictors and buses have models.
-const PARTS: [&str; 7] = ["p55c", "ppro", "pii", "p6", "pm", "k7", "k8"];
+const PARTS: [&str; 8] = ["p55c", "ppro", "pii", "p6", "pm", "k7", "k8", "knc"];
 
 #[test]
 fn every_event_is_moved_and_the_page_is_fresh() {

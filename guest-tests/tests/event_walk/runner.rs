@@ -70,8 +70,11 @@ pub(crate) fn counts(part: &'static Part, program: &Program, selects: &[Select])
     });
     let table: Vec<u8> = rows.flatten().flat_map(u32::to_le_bytes).collect();
     let image = Guest::assemble(part, |g| guest(g, program, &table)).expect("a guest");
-    let options =
-        Options { cpus: program.processors() as u8, memory: program.memory, ..Options::default() };
+    let options = Options {
+        cpus: program.processors(part) as u8,
+        memory: program.memory,
+        ..Options::default()
+    };
     let outcome = run_with(part, &image, options);
     let mut bytes = vec![0; 8 * TIMES * selects.len()];
     assert!(outcome.machine.read_physical(COUNTS.into(), &mut bytes), "counts are in memory");
@@ -80,15 +83,15 @@ pub(crate) fn counts(part: &'static Part, program: &Program, selects: &[Select])
 }
 
 fn guest(g: &mut Guest, program: &Program, table: &[u8]) -> Result {
-    let Some(other) = program.other else {
+    let (Some(other), Some(second)) = (program.other, program.second(g.part)) else {
         return walk(g, program, table);
     };
-    g.on_every_processor(program.processors(), |g| {
+    g.on_every_processor(program.processors(g.part), |g| {
         g.on_processor(0, |g| {
             walk(g, program, table)?;
             g.mov(dword_ptr(OVER), 1)
         })?;
-        g.on_processor(1, |g| act_when_asked(g, other))
+        g.on_processor(second, |g| act_when_asked(g, other))
     })
 }
 

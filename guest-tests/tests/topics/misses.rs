@@ -1,7 +1,7 @@
 //! Misses of the data cache, which no count of instructions foretells: on K7 and K8 event 41h (AMD 26094,
 //! section 10.2; AMD 22007, appendix D), on the P6 family 45h DCU_LINES_IN, on P55C 03h DATA_READ_MISS
-//! (Intel SDM volume 3, appendix A), on Knights Corner 03h too (Intel 327357, Table 1-6). And those of the data
-//! TLB: 46h, 02h.
+//! (Intel SDM volume 3, appendix A), on Knights Corner 03h too (Intel 327357, Table 1-6). And those of the
+//! data TLB: 46h, 02h.
 
 use guest_tests::guest::{EFLAGS_IF, LVT_NMI, LVTPC};
 use guest_tests::msr::{INT, OS, USR};

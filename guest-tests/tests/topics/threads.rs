@@ -5,9 +5,12 @@ use guest_tests::guest::{EFLAGS_CLEAR, EFLAGS_IF, EOI, FAULT_UD, LVTPC, NO_FAULT
 use guest_tests::msr::{
     ALL_THREADS, GLOBAL_CTRL, GLOBAL_OVF_CTRL, GLOBAL_STATUS, INT, OS, SPFLT_CONTROL, USR,
 };
+use guest_tests::part::event;
 use guest_tests::{DISABLING, Guest, Options, PMI_VECTOR, Part, Result, SCRATCH, run, run_with};
 use iced_x86::code_asm::{dword_ptr, eax, ebp, ebx, ecx, edi, edx};
 use vpmu::program::Image;
+
+use crate::misses::read_lines;
 
 topics!(
     spflt_is_an_instruction,
@@ -15,6 +18,8 @@ topics!(
     spflt_selects_a_region,
     each_thread_counts_its_region,
     a_counter_for_all_threads,
+    an_event_of_the_core,
+    what_a_sibling_has_brought_in,
     two_overflows_are_one_interrupt,
     a_later_overflow_is_in_the_status,
     the_wrong_order_loses_the_next,
@@ -247,6 +252,69 @@ fn a_counter_for_all_threads(part: &'static Part) -> Result {
     let outcome = run_with(part, &image, FOUR_THREADS);
     for n in 0..u64::from(THREADS) {
         outcome.expect(&[(&format!("all{n}"), all), (&format!("own{n}"), own(n))]);
+    }
+    Ok(())
+}
+
+/// L2_DATA_WRITE_MISS_MEM_FILL (10F7h) has no thread: each thread's counter has the lines that all four have
+/// written, here 16 each at CPL 3, none of which any cache has, nor the neighbour of which is written.
+fn an_event_of_the_core(part: &'static Part) -> Result {
+    const LINES: u32 = 16;
+    let image = Guest::assemble(part, |g| {
+        g.on_every_processor(THREADS, |g| {
+            g.start(0, event(0x10F7), USR, 0)?;
+            g.barrier()?;
+            g.at_cpl3(EFLAGS_CLEAR, |g| {
+                g.mov(edi, ebp)?;
+                g.shl(edi, 20)?;
+                g.add(edi, 0x80_0000)?;
+                g.mov(ecx, LINES)?;
+                let next = g.here()?;
+                g.mov(dword_ptr(edi), ecx)?;
+                g.add(edi, 0x1040)?;
+                g.dec(ecx)?;
+                g.jnz(next)
+            })?;
+            g.barrier()?;
+            g.stop(0)?;
+            g.read_pmc(0)?;
+            g.leave(SCRATCH)
+        })?;
+        g.report_left("lines", SCRATCH)
+    })?;
+    let outcome = run_with(part, &image, FOUR_THREADS);
+    for n in 0..THREADS {
+        outcome.expect(&[(&format!("lines{n}"), (THREADS * LINES).into())]);
+    }
+    Ok(())
+}
+
+/// 64 lines are read by one thread, then by the others of its core, which find them in the data cache, then
+/// by a thread of another core, which gets them from the first core's L2.
+fn what_a_sibling_has_brought_in(part: &'static Part) -> Result {
+    const FIVE: u32 = THREADS + 1;
+    let expected = [(0x03, [64, 0, 0, 0, 64]), (0x10F1, [0, 0, 0, 0, 64])];
+    for (code, expected) in expected {
+        let image = Guest::assemble(part, |g| {
+            g.on_every_processor(FIVE, |g| {
+                g.start(0, event(code), USR, 0)?;
+                for n in 0..FIVE {
+                    g.barrier()?;
+                    g.on_processor(n, |g| {
+                        g.at_cpl3(EFLAGS_CLEAR, |g| read_lines(g, 64, 0x1040))
+                    })?;
+                }
+                g.barrier()?;
+                g.stop(0)?;
+                g.read_pmc(0)?;
+                g.leave(SCRATCH + 0x10_0000)
+            })?;
+            g.report_left("misses", SCRATCH + 0x10_0000)
+        })?;
+        let outcome = run_with(part, &image, Options { cpus: FIVE as u8, ..Options::DEFAULT });
+        for (n, misses) in expected.into_iter().enumerate() {
+            outcome.expect(&[(&format!("misses{n}"), misses)]);
+        }
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 
 use guest_tests::msr::OS;
 use guest_tests::part::event;
-use guest_tests::{Guest, Part, Result, run};
+use guest_tests::{Guest, Part, Result, SCRATCH, run};
 use iced_x86::code_asm::{
     AsmRegister32, CodeAssembler, dword_ptr, eax, ecx, edi, edx, r8d, rdi, rdx, rsi,
 };
@@ -13,6 +13,8 @@ use iced_x86::{Code, Instruction, MemoryOperand, MvexRegMemConv, Register};
 
 topics!(saxpy, dot_product, one_lane, matrix_multiply, stencil, gather, mandelbrot);
 
+/// Where the tables for 64-bit mode are.
+const TABLES: u32 = SCRATCH;
 /// Operands, a page each, and the result.
 const X: u32 = 0x30_0000;
 const Y: u32 = 0x30_1000;
@@ -121,8 +123,8 @@ fn expect(
                     g.mov(dword_ptr(at), word)?;
                 }
             }
-            g.in_64_bit_mode(setup)?;
-            g.count(name, event, OS, |g| g.in_64_bit_mode(code))?;
+            g.in_64_bit_mode(TABLES, setup)?;
+            g.count(name, event, OS, |g| g.in_64_bit_mode(TABLES, code))?;
             results.iter().try_for_each(|&(at, _)| g.report_word(&format!("{at:x}"), at))
         })?;
         let outcome = run(part, &image);

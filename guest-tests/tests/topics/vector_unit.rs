@@ -7,6 +7,8 @@ use guest_tests::{Guest, Part, Result, SCRATCH, run};
 
 topics!(instructions_elements_and_lines);
 
+/// Where the tables for 64-bit mode are, and data.
+const TABLES: u32 = SCRATCH + 0x1000;
 const OPERANDS: u32 = SCRATCH + 0x5000;
 
 /// By hand: four instructions with an operand in memory and KMOV; 16, 16, 3 and 3 elements; three lines read and
@@ -32,7 +34,7 @@ fn instructions_elements_and_lines(part: &'static Part) -> Result {
     let image = Guest::assemble(part, |g| {
         events
             .iter()
-            .try_for_each(|&(name, event, _)| g.count(name, event, OS, |g| g.in_64_bit_mode(&code)))
+            .try_for_each(|&(name, event, _)| g.count(name, event, OS, |g| g.in_64_bit_mode(TABLES, &code)))
     })?;
     let outcome = run(part, &image);
     for (name, _, expected) in events {

@@ -12,7 +12,9 @@ mod registers;
 mod stalls;
 mod stores;
 mod system;
+mod vector;
 
+use guest_tests::part::Registers;
 use guest_tests::{Guest, Options, Part, Result};
 
 /// A program.
@@ -51,9 +53,14 @@ impl Program {
         }
     }
 
+    /// The second processor that it needs, if it needs one: on another core.
+    pub(crate) fn second(&self, part: &Part) -> Option<u32> {
+        self.other.map(|_| if part.registers == Registers::Knc { 4 } else { 1 })
+    }
+
     /// Processors that it needs.
-    pub(crate) fn processors(&self) -> u32 {
-        if self.other.is_some() { 2 } else { 1 }
+    pub(crate) fn processors(&self, part: &Part) -> u32 {
+        self.second(part).unwrap_or(0) + 1
     }
 }
 
@@ -73,6 +80,7 @@ pub(crate) fn all() -> Vec<Program> {
         operations::PROGRAMS,
         stalls::PROGRAMS,
         processors::PROGRAMS,
+        vector::PROGRAMS,
     ]
     .concat()
 }

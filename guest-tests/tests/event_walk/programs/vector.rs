@@ -1,0 +1,141 @@
+//! What only Knights Corner has: its vector unit, its prefetches and evictions, and page tables of a core.
+
+use guest_tests::{Guest, Part, Result, SCRATCH};
+use iced_x86::code_asm::{cr3, dword_ptr, eax, ecx};
+
+use super::Program;
+use super::data::{empty_caches, lines};
+use super::pages::page_tables;
+use crate::runner::ask;
+
+pub(super) const PROGRAMS: &[Program] = &[
+    Program {
+        runs_on: is_knc,
+        prepare: empty_caches,
+        ..Program::new(
+            "vector prefetches",
+            "8 VPREFETCH of each kind, of lines that no cache has",
+            |g| {
+                let kinds = (0..8).flat_map(|kind| (0..8).map(move |n| (kind, n)));
+                in_64_bit_mode(
+                    g,
+                    kinds.flat_map(|(kind, n)| {
+                        prefetch(kind, SCRATCH + 0x1_0000 + 0x1000 * u32::from(kind) + 64 * n)
+                    }),
+                )
+            },
+        )
+    },
+    Program {
+        runs_on: is_knc,
+        set_up: uncacheable,
+        ..Program::new(
+            "vector prefetches of uncacheable memory",
+            "8 VPREFETCH0 and 8 VPREFETCH1 of memory that may not be cached",
+            |g| {
+                let all = (0..8).flat_map(|n| {
+                    let at = UNCACHEABLE + 64 * n;
+                    [prefetch(VPREFETCH0, at), prefetch(VPREFETCH1, at)].concat()
+                });
+                in_64_bit_mode(g, all)
+            },
+        )
+    },
+    Program {
+        runs_on: is_knc,
+        prepare: |g| {
+            empty_caches(g)?;
+            lines(g, 16, 64, true)
+        },
+        ..Program::new("evictions", "CLEVICT0, then CLEVICT1, of 16 lines that were written", |g| {
+            let all = (0..16).flat_map(|n| {
+                let at = SCRATCH + 64 * n;
+                [evict(0xFB, at), evict(0xFA, at)].concat()
+            });
+            in_64_bit_mode(g, all)
+        })
+    },
+    Program {
+        runs_on: is_knc,
+        prepare: empty_caches,
+        ..Program::new("vectors", "16 VMOVAPS from, and 16 to, lines that no cache has", |g| {
+            let all = (0..16).flat_map(|n| {
+                let at = SCRATCH + 0x1_0000 + 0x1000 * n;
+                [vector(0x28, at), vector(0x29, at + 0x1_0000)].concat()
+            });
+            in_64_bit_mode(g, all)
+        })
+    },
+    Program {
+        runs_on: is_knc,
+        other: Some(|g| lines(g, 16, 0x1040, true)),
+        ..Program::new(
+            "written by both",
+            "another processor writes 16 lines; they are written, unread",
+            |g| {
+                ask(g)?;
+                lines(g, 16, 0x1040, true)
+            },
+        )
+    },
+    Program {
+        runs_on: is_knc,
+        set_up: page_tables,
+        ..Program::new("page tables", "4 times, CR3 is loaded and a byte read", |g| {
+            for _ in 0..4 {
+                g.mov(eax, cr3)?;
+                g.mov(cr3, eax)?;
+                g.mov(eax, dword_ptr(SCRATCH))?;
+            }
+            Ok(())
+        })
+    },
+];
+
+/// Where the tables for 64-bit mode are.
+const TABLES: u32 = 0xE2_0000;
+const UNCACHEABLE: u32 = 0xC0_0000;
+/// The numbers of these in the reg field of the opcode.
+const VPREFETCH0: u8 = 1;
+const VPREFETCH1: u8 = 2;
+
+fn is_knc(part: &Part) -> bool {
+    part.name == "knc"
+}
+
+fn in_64_bit_mode(g: &mut Guest, code: impl Iterator<Item = u8>) -> Result {
+    g.in_64_bit_mode(TABLES, &code.collect::<Vec<_>>())
+}
+
+/// Intel 327364: VEX.L0.0F 18 /0 to /7 are VPREFETCHNTA, 0, 1, 2, ENTA, E0, E1 and E2. The operand is at an
+/// absolute address.
+fn prefetch(kind: u8, at: u32) -> Vec<u8> {
+    let [a, b, c, d] = at.to_le_bytes();
+    vec![0xC5, 0xF8, 0x18, 0x04 | kind << 3, 0x25, a, b, c, d]
+}
+
+/// VEX.L0.F2.0F AE /7 is CLEVICT0, with F3 CLEVICT1; by the second byte of the prefix.
+fn evict(prefix: u8, at: u32) -> Vec<u8> {
+    let [a, b, c, d] = at.to_le_bytes();
+    vec![0xC5, prefix, 0xAE, 0x3C, 0x25, a, b, c, d]
+}
+
+/// MVEX.512.0F.W0 28 /r and 29 /r are VMOVAPS, of ZMM0 here.
+fn vector(opcode: u8, at: u32) -> Vec<u8> {
+    let [a, b, c, d] = at.to_le_bytes();
+    vec![0x62, 0xF1, 0x78, 0x08, opcode, 0x04, 0x25, a, b, c, d]
+}
+
+/// Makes 64 KiB uncacheable, in the last of the variable ranges.
+fn uncacheable(g: &mut Guest) -> Result {
+    const MTRR_PHYS_BASE: u32 = 0x200;
+    const MTRR_DEF_TYPE: u32 = 0x2FF;
+    g.write_msr(MTRR_PHYS_BASE, u64::from(UNCACHEABLE))?;
+    g.write_msr(MTRR_PHYS_BASE + 1, 0xF_FFFF_0000 | 0x800)?;
+    // Enabled, fixed ranges as they are, write-back otherwise.
+    g.mov(ecx, MTRR_DEF_TYPE)?;
+    g.rdmsr()?;
+    g.and(eax, 0x400)?;
+    g.or(eax, 0x806)?;
+    g.wrmsr()
+}
