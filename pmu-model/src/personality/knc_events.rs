@@ -306,7 +306,7 @@ pub(super) const EVENTS: &[EventDef] = &[
         umasks: &[bit(0x00, "", "", "P54C", Modelled, &[PrefetchL1])],
         scope: Scope::Thread,
         revision: "",
-        note: "",
+        note: "Those of vprefetchnta and of the exclusive forms of both are taken to be among them.",
         section: TABLE,
         source: MANUAL,
         aliases: Aliases {
@@ -501,7 +501,7 @@ pub(super) const EVENTS: &[EventDef] = &[
         umasks: &[bit(0x00, "", "", "P54C", Estimated, &[PrefetchL1HitInflight])],
         scope: Scope::Thread,
         revision: "",
-        note: "",
+        note: "In the models a line has come before anything else happens.",
         section: TABLE,
         source: MANUAL,
         aliases: Aliases {
@@ -721,7 +721,7 @@ pub(super) const EVENTS: &[EventDef] = &[
         umasks: &[bit(0x00, "", "", "P54C", Modelled, &[PrefetchL2SeenByL1])],
         scope: Scope::Thread,
         revision: "",
-        note: "May exceed L2_DATA_PF2.",
+        note: "May exceed L2_DATA_PF2. Those of vprefetch2 and of the exclusive forms of both are taken to be among them.",
         section: TABLE,
         source: MANUAL,
         aliases: Aliases {
@@ -921,7 +921,7 @@ pub(super) const EVENTS: &[EventDef] = &[
         umasks: &[bit(0x10, "", "", "CRI", Modelled, &[L2WriteHit])],
         scope: Scope::Core,
         revision: "",
-        note: "The document describes a read hit; its name and libpfm4 say write. May undercount on stepping A0.",
+        note: "The document describes a read hit; its name and libpfm4 say write. May undercount on stepping A0. Here, stores that ask the L2 for their line or for the right to write it.",
         section: TABLE,
         source: MANUAL,
         aliases: Aliases {
@@ -1266,7 +1266,7 @@ pub(super) const EVENTS: &[EventDef] = &[
         umasks: &[bit(0x10, "", "", "CRI", Estimated, &[PrefetchL2HitInflight])],
         scope: Scope::Core,
         revision: "",
-        note: "",
+        note: "In the models a line has come before anything else happens.",
         section: TABLE,
         source: MANUAL,
         aliases: Aliases {
@@ -1532,7 +1532,7 @@ pub(super) const EVENTS: &[EventDef] = &[
         umasks: &[bit(0x10, "", "", "CRI", Absent, &[])],
         scope: Scope::Core,
         revision: "",
-        note: "Counts zero: no model of this part's caches. The constraint table gives no unit mask; 10h is that of its neighbours.",
+        note: "Counts zero: in the models a streaming store is as any store. The constraint table gives no unit mask; 10h is that of its neighbours.",
         section: CONSTRAINTS,
         source: LINUX,
         aliases: Aliases { libpfm4: "", oprofile: "", likwid: "", perfctr: "" },
@@ -1552,7 +1552,7 @@ pub(super) const EVENTS: &[EventDef] = &[
         umasks: &[bit(0x10, "", "", "CRI", Absent, &[])],
         scope: Scope::Core,
         revision: "",
-        note: "Counts zero: no model of this part's caches. The constraint table gives no unit mask; 10h is that of its neighbours.",
+        note: "Counts zero: in the models a streaming store is as any store. The constraint table gives no unit mask; 10h is that of its neighbours.",
         section: CONSTRAINTS,
         source: LINUX,
         aliases: Aliases { libpfm4: "", oprofile: "", likwid: "", perfctr: "" },
