@@ -23,7 +23,7 @@ pub struct Execution {
     pub precision: Precision,
     /// Clocks more than the part's table has, for an instruction whose clocks depend on its operands.
     pub more: u64,
-    /// The thread is out behind it: HLT, DELAY.
+    /// The thread is out behind it until it is started (HLT) or resumed (DELAY).
     pub halts: bool,
 }
 

@@ -12,7 +12,7 @@ use crate::{occurrences::Occurrences, pipeline::Registers};
 
 /// Clocks by which what an address is computed from has to be there before its instruction executes.
 const ADDRESS: u64 = 1;
-/// More than there are registers of the vector unit.
+/// As many as there are registers of the vector unit, and more: a power of two.
 const VECTOR: usize = 64;
 
 /// What issued together.

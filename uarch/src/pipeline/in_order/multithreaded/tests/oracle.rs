@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use pmu_model::Signal;
 
 use super::{
-    super::{Execution, Instruction, VectorRegisters},
+    super::{Instruction, VectorRegisters},
     Course, Out, Step, What,
 };
 use crate::pipeline::{
@@ -505,10 +505,4 @@ fn registers(set: VectorRegisters) -> impl Iterator<Item = Register> {
     let masks =
         (0..8).filter(move |&n| set.intersects(VectorRegisters::mask(n))).map(Register::Mask);
     zmm.chain(masks)
-}
-
-/// That a step halts is said in both places.
-pub(super) fn is_consistent(step: &Step) -> bool {
-    let Execution { halts, .. } = step.execution;
-    halts == step.out.is_some()
 }
