@@ -123,6 +123,9 @@ fn everything(g: &mut Guest) -> Result {
     strings_and_ports(g)?;
     system(g)?;
     floating_point(g)?;
+    if g.part.name == "knc" {
+        vector_unit(g)?;
+    }
     g.at_cpl3(EFLAGS_CLEAR, |g| {
         integer(g)?;
         strings(g)?;
@@ -132,6 +135,34 @@ fn everything(g: &mut Guest) -> Result {
         g.xor(ecx, ecx)?;
         g.rdpmc()
     })
+}
+
+/// Knights Corner's: each kind of its prefetches, loads and stores of vectors, evictions; and more lines written than
+/// its second level has.
+fn vector_unit(g: &mut Guest) -> Result {
+    const TABLES: u32 = SCRATCH + 0x1_0000;
+    const LINES: u32 = 0x40_0000;
+    let absolute = |bytes: &[u8], at: u32| [bytes, &[0x25], &at.to_le_bytes()].concat();
+    // VEX.L0.0F 18 /0 to /7: VPREFETCHNTA, 0, 1, 2, ENTA, E0, E1 and E2.
+    let prefetches = (0..16u32).map(|n| {
+        absolute(&[0xC5, 0xF8, 0x18, 0x04 | (n as u8 % 8) << 3], LINES + 0x1000 * n)
+    });
+    // MVEX.512.0F.W0 28 /r and 29 /r: VMOVAPS from and to memory, of lines that were prefetched and others.
+    let moves = [0x28, 0x29].into_iter().flat_map(|opcode| {
+        (8..24).map(move |n| absolute(&[0x62, 0xF1, 0x78, 0x08, opcode, 0x04], LINES + 0x1000 * n))
+    });
+    // VEX.L0.F2.0F AE /7 and F3: CLEVICT0 and CLEVICT1.
+    let evictions =
+        [0xFB, 0xFA].map(|prefix| absolute(&[0xC5, prefix, 0xAE, 0x3C], LINES + 0x8000));
+    let code: Vec<_> = prefetches.chain(moves).chain(evictions).flatten().collect();
+    g.in_64_bit_mode(TABLES, &code)?;
+    g.mov(ebx, LINES)?;
+    g.mov(ecx, 12_000)?;
+    let next = g.here()?;
+    g.mov(dword_ptr(ebx), ecx)?;
+    g.add(ebx, 64)?;
+    g.dec(ecx)?;
+    g.jnz(next)
 }
 
 fn integer(g: &mut Guest) -> Result {

@@ -67,8 +67,7 @@ fn counting_from_outside() -> Verdict {
         let run = stat(options);
         assert_eq!(said(&run), (HALTED.0.to_owned(), Some(HALTED.1)));
         let text = String::from_utf8_lossy(&run.stdout).into_owned();
-        let all =
-            rows.iter().all(|row| text.lines().any(|line| line.ends_with(row)));
+        let all = rows.iter().all(|row| text.lines().any(|line| line.ends_with(row)));
         assert!(all, "{rows:?}: {text}");
     };
     expect(&["-e", "INST_RETIRED,cycles"], &[" 2  INST_RETIRED", " 2  cycles"]);
