@@ -76,11 +76,11 @@ macro_rules! parts {
     };
 }
 
-/// Knights Corner. Its branch predictor is that of the Pentium with MMX: not sourced.
+/// Knights Corner.
 pub static KNC: Part = Part {
     caches: &caches::KNC,
     tlbs: &tlbs::KNC,
-    predictor: &predictors::P55C,
+    predictor: &predictors::KNC,
     bus: &bus::KNC,
     pipeline: Pipeline::Unmodelled,
     threads: 4,
