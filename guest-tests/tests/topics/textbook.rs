@@ -1,6 +1,6 @@
 //! What every textbook promises: a branch on random bytes is predicted wrongly every other time and one on
 //! sorted bytes hardly ever, and a matrix read by columns keeps the processor waiting where one read by rows
-//! does not. Events C5h (P6), C3h (K7, K8) and 35h (P55C) of mispredictions; A2h, D1h and 1Ah of stalls.
+//! does not. Events C5h (P6), C3h (K7, K8), 35h (P55C) and 2Bh (Knights Corner) of mispredictions; A2h, D1h and 1Ah of stalls.
 
 use guest_tests::msr::{CLOCKS, OS};
 use guest_tests::part::{Event, Registers, event};
@@ -20,6 +20,7 @@ fn mispredictions(part: &Part) -> Event {
     match part.registers {
         Registers::Amd => event(0xC3),
         Registers::P55c => event(0x35),
+        Registers::Knc => event(0x2B),
         _ => event(0xC5),
     }
 }
