@@ -26,7 +26,7 @@ impl Guest {
         let (pml4, pdpt, directory) = (tables, tables + 0x1000, tables + 0x2000);
         let gdt = tables + 0x3000;
         let (own_gdtr, saved_gdtr) = (gdt + 0x100, gdt + 0x200);
-        let large = (0..8).map(|n| (directory + 8 * n, 0x20_0000 * n | 0x83));
+        let large = (0..8).map(|n| (directory + 8 * n, 0x83 | n << 21));
         let entries = [(pml4, pdpt | 3), (pdpt, directory | 3)].into_iter().chain(large);
         for (at, entry) in entries {
             self.mov(dword_ptr(at), entry)?;
