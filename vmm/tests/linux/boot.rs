@@ -22,7 +22,7 @@ const TYPED: &str = r#"3000000 "echo shell-$((6*7)) cpus-$(nproc) watchdog-$(cat
 "#;
 
 /// Words of a kernel that found something wrong.
-fn complaint(line: &str) -> bool {
+pub(crate) fn complaint(line: &str) -> bool {
     let word = |wanted| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == wanted);
     word("BUG")
         || ["WARNING", "Oops", "unchecked MSR", "Uhhuh", "dazed"].iter().any(|w| line.contains(w))

@@ -10,6 +10,7 @@ mod guest;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod jit;
+mod knights_corner;
 mod memtest;
 mod multiboot;
 mod perf;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         ("boot", boot::TESTS),
         ("events", events::TESTS),
         ("jit", jit::TESTS),
+        ("knights_corner", knights_corner::TESTS),
         ("memtest", memtest::TESTS),
         ("multiboot", multiboot::TESTS),
         ("perf", perf::TESTS),
