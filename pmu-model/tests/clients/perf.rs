@@ -2,7 +2,8 @@
 //! `docs/linux.md`.
 //!
 //! Sources: Linux 6.1, `arch/x86/events/amd/core.c` (`amd_hw_cache_event_ids`, `amd_perfmon_event_map`) and
-//! `p6.c` (`p6_hw_cache_event_ids`, `p6_perfmon_event_map`).
+//! `p6.c` (`p6_hw_cache_event_ids`, `p6_perfmon_event_map`), `arch/x86/events/intel/knc.c` (`knc_hw_cache_event_ids`,
+//! `knc_perfmon_event_map`).
 
 use pmu_model::Availability::{self, Absent, Live, Pending};
 use pmu_model::{Personality, Tier};
@@ -61,6 +62,36 @@ const P6: &[(&str, u64, Availability)] = &[
     ("branch-load-misses", 0x00C5, Live),
 ];
 
+/// The same on Knights Corner.
+const KNC: &[(&str, u64, Availability)] = &[
+    ("cpu-cycles", 0x002A, Live),
+    ("instructions", 0x0016, Live),
+    ("cache-references", 0x0028, Live),
+    ("cache-misses", 0x0029, Live),
+    ("branch-instructions", 0x0012, Live),
+    ("branch-misses", 0x002B, Live),
+    ("L1-dcache-loads", 0x0000, Live),
+    ("L1-dcache-load-misses", 0x0003, Live),
+    ("L1-dcache-stores", 0x0001, Live),
+    ("L1-dcache-store-misses", 0x0004, Live),
+    ("L1-dcache-prefetches", 0x0011, Live),
+    ("L1-dcache-prefetch-misses", 0x001C, Live),
+    ("L1-icache-loads", 0x000C, Live),
+    ("L1-icache-load-misses", 0x000E, Live),
+    ("LLC-load-misses", 0x10CB, Live),
+    ("LLC-stores", 0x10CC, Live),
+    ("LLC-prefetches", 0x10FC, Live),
+    ("LLC-prefetch-misses", 0x10FE, Live),
+    ("dTLB-loads", 0x0000, Live),
+    ("dTLB-load-misses", 0x0002, Live),
+    ("dTLB-stores", 0x0001, Live),
+    ("dTLB-store-misses", 0x0002, Live),
+    ("iTLB-loads", 0x000C, Live),
+    ("iTLB-load-misses", 0x000D, Live),
+    ("branch-loads", 0x0012, Live),
+    ("branch-load-misses", 0x002B, Live),
+];
+
 /// Whether an event selected with its unit mask counts; `None` for a code that the processor lacks.
 fn availability(name: &str, select: u64) -> Option<Availability> {
     let personality = Personality::by_name(name).unwrap();
@@ -86,6 +117,13 @@ fn p6_family() {
     }
 }
 
+#[test]
+fn knights_corner() {
+    for &(name, select, expected) in KNC {
+        assert_eq!(availability("knc", select), Some(expected), "{name} {select:04X}h");
+    }
+}
+
 /// The page has a row for each of them.
 #[test]
 fn the_page_has_them() {
@@ -100,7 +138,7 @@ fn the_page_has_them() {
         let row = format!("| `{name}` | `{select:04X}h` | {} | {} |", word(Some(k8)), word(k7));
         assert!(page.contains(&row), "{row}");
     }
-    for &(name, select, availability) in P6 {
+    for &(name, select, availability) in P6.iter().chain(KNC) {
         let row = format!("| `{name}` | `{select:04X}h` | {} |", word(Some(availability)));
         assert!(page.contains(&row), "{row}");
     }
