@@ -14,7 +14,7 @@ pub struct Metric {
     pub denominator: &'static [Term],
     /// What the quotient is of.
     pub per: Per,
-    /// What it tells, and which values are good or bad where somebody says so.
+    /// What it tells.
     pub description: &'static str,
     /// Who says so.
     pub source: &'static str,

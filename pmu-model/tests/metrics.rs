@@ -23,7 +23,7 @@ fn metrics_are_computed_from_events_of_the_part() {
     }
 }
 
-/// "CPI per thread", "CPI per core" and "vectorization intensity" as Intel's tuning guide computes them, with
+/// "CPI per thread", "CPI per core" and "vectorization intensity" as its programmers compute them, with
 /// two threads on a core: 3000 / 1000, half of that, 4096 / 256.
 #[test]
 fn knights_corner_by_hand() {

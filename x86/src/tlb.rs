@@ -91,7 +91,8 @@ type CodeSide = Arc<[CodeEntry; CODE_ENTRIES]>;
 static NO_DATA: LazyLock<DataSide> = LazyLock::new(|| Arc::new([EMPTY; ENTRIES]));
 static NO_CODE: LazyLock<CodeSide> = LazyLock::new(|| Arc::new([EMPTY_CODE; CODE_ENTRIES]));
 
-/// The entries of those sides that are the processor's own.
+/// The entries of those sides that are the processor's own. The others are the empty ones: nothing else is
+/// shared, for a [`Tlb`] cannot be cloned. If it could, a shared side that is not empty would be missed here.
 fn own<T, const N: usize>(sides: &mut [Arc<[T; N]>; 2]) -> impl Iterator<Item = &mut [T; N]> {
     sides.iter_mut().filter_map(Arc::get_mut)
 }

@@ -25,9 +25,11 @@ const fn ratio(
     Metric { name, numerator, denominator, per: Per::Thread, description, source }
 }
 
-/// Who defines those of Knights Corner.
-const PHI: &str =
-    "Intel, Optimization and Performance Tuning for Intel Xeon Phi Coprocessors, part 2";
+/// Formulas in use among those who tune for Knights Corner, from Intel's articles on it.
+const IN_USE: &str = "in use by its programmers";
+/// The same, known by name; no document at hand has the formula.
+const FROM_MEMORY: &str =
+    "in use by its programmers; the formula has not been checked with a document";
 const QUOTIENT: &str = "by definition";
 
 pub(super) const KNC: &[Metric] = &[
@@ -35,8 +37,8 @@ pub(super) const KNC: &[Metric] = &[
         "CPI per thread",
         &[of("CPU_CLK_UNHALTED")],
         &[of("INSTRUCTIONS_EXECUTED")],
-        "Cycles an instruction of a thread. Above 4 is worth a look.",
-        PHI,
+        "Cycles an instruction of a thread.",
+        IN_USE,
     ),
     Metric {
         per: Per::Core,
@@ -44,58 +46,58 @@ pub(super) const KNC: &[Metric] = &[
             "CPI per core",
             &[of("CPU_CLK_UNHALTED")],
             &[of("INSTRUCTIONS_EXECUTED")],
-            "Cycles an instruction of a core, with the threads that run on it. Above 1 is worth a look.",
-            PHI,
+            "Cycles an instruction of a core, with the threads that run on it.",
+            IN_USE,
         )
     },
     ratio(
         "vectorization intensity",
         &[of("VPU_ELEMENTS_ACTIVE")],
         &[of("VPU_INSTRUCTIONS_EXECUTED")],
-        "Elements a vector instruction: 16 at most with four bytes each, 8 with eight. Less is worth a look.",
-        PHI,
+        "Elements a vector instruction: 16 at most with four bytes each, 8 with eight.",
+        IN_USE,
     ),
     ratio(
         "L1 compute to data access ratio",
         &[of("VPU_ELEMENTS_ACTIVE")],
         &[of("DATA_READ_OR_WRITE")],
-        "Elements an access. Below the vectorization intensity is worth a look.",
-        PHI,
+        "Elements an access.",
+        IN_USE,
     ),
     ratio(
         "L2 compute to data access ratio",
         &[of("VPU_ELEMENTS_ACTIVE")],
         &[of("DATA_READ_MISS_OR_WRITE_MISS")],
-        "Elements a miss of the first-level cache. Below 100 times the L1 ratio is worth a look.",
-        PHI,
+        "Elements a miss of the first-level cache.",
+        IN_USE,
     ),
     ratio(
         "estimated latency impact",
         &[of("CPU_CLK_UNHALTED"), minus("EXEC_STAGE_CYCLES"), minus("DATA_READ_OR_WRITE")],
         &[of("DATA_READ_MISS_OR_WRITE_MISS")],
-        "Cycles a miss of the first-level cache costs, about. Above 145 is worth a look.",
-        PHI,
+        "Cycles a miss of the first-level cache costs, about.",
+        FROM_MEMORY,
     ),
     ratio(
         "L1 hit rate",
         &[of("DATA_READ_OR_WRITE"), minus("DATA_READ_MISS_OR_WRITE_MISS")],
         &[of("DATA_READ_OR_WRITE")],
-        "Of accesses to data, those that hit the first-level cache. Below 0.95 is worth a look.",
-        PHI,
+        "Of accesses to data, those that hit the first-level cache.",
+        QUOTIENT,
     ),
     ratio(
         "L1 TLB miss ratio",
         &[of("DATA_PAGE_WALK")],
         &[of("DATA_READ_OR_WRITE")],
-        "Of accesses to data, those that walk the page tables. Above 0.01 is worth a look.",
-        PHI,
+        "Of accesses to data, those that walk the page tables.",
+        QUOTIENT,
     ),
     ratio(
         "L2 TLB miss ratio",
         &[of("LONG_DATA_PAGE_WALK")],
         &[of("DATA_READ_OR_WRITE")],
-        "Of accesses to data, those that miss the second-level TLB as well. Above 0.001 is worth a look.",
-        PHI,
+        "Of accesses to data, those that miss the second-level TLB as well.",
+        QUOTIENT,
     ),
     ratio(
         "pairing ratio",
@@ -109,7 +111,7 @@ pub(super) const KNC: &[Metric] = &[
         &[lines("L2_DATA_READ_MISS_MEM_FILL"), lines("HWP_L2MISS")],
         &[of("CPU_CLK_UNHALTED")],
         "Times the clock rate, the bandwidth of reads from memory.",
-        PHI,
+        IN_USE,
     ),
 ];
 
