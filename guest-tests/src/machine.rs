@@ -218,9 +218,8 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
     };
     let ram = RamLayout::new(options.memory, None).expect("memory");
     let known = Config::new(part.name, ram, payload).expect("a known processor");
-    let is_modelled = known.platform.has_pipeline();
     let config = Config {
-        timing: if is_modelled { options.timing.unwrap_or(timing) } else { Timing::Auto },
+        timing: options.timing.unwrap_or(timing),
         warm: options.warm,
         lvtpc_auto_mask: options.lvtpc_auto_mask.unwrap_or(known.lvtpc_auto_mask),
         cpus: options.cpus,

@@ -49,6 +49,9 @@ impl<T> PerProcessor<T> {
     /// If there is none of that number.
     pub fn choose(&mut self, processor: usize) {
         let number = self.number_of(processor);
+        if number == self.number {
+            return;
+        }
         if self.number != 0 {
             std::mem::swap(&mut self.running, &mut self.others[self.number - 1]);
         }

@@ -198,24 +198,31 @@ impl System {
     /// From now on, this processor runs. What is told without naming one is of the running processor; that is
     /// the first until then.
     pub fn choose(&mut self, processor: usize) {
+        let other_core = self.tlbs.number() != self.tlbs.number_of(processor);
         self.processors.choose(processor);
         self.occurrences.choose(processor);
         self.tlbs.choose(processor);
         let before = self.caches.choose(processor);
         if before != processor {
-            self.change_thread(before, processor);
+            self.change_thread(processor);
+            if other_core {
+                self.pass_on(before, processor);
+            }
         }
     }
 
-    /// Another thread of a core runs than before. What is not of a thread goes on with it: what other cores
-    /// have done to this one since, which nobody has taken yet.
-    #[cold]
-    fn change_thread(&mut self, from: usize, to: usize) {
+    /// Another thread of a core runs than before.
+    fn change_thread(&mut self, to: usize) {
         let thread = self.tlbs.thread_of(to);
         self.tlbs.running_mut().choose(thread);
-        // The others have used TLBs and instruction cache since it ran.
+        // The others have used the TLBs since it ran. What it has fetched, it has.
         self.processors[to].forget_known_pages();
-        self.processors[to].redirected = true;
+    }
+
+    /// What is not of a thread goes on with the one that runs: what other cores have done to this one since another
+    /// thread ran, which nobody has taken yet.
+    #[cold]
+    fn pass_on(&mut self, from: usize, to: usize) {
         let fired = self.occurrences[from].take();
         for (&signal, n) in Signal::ALL.iter().zip(fired) {
             if n != 0 {

@@ -210,7 +210,7 @@ impl Machine {
                 platform.name
             )));
         }
-        if !platform.has_pipeline() && config.timing == Timing::Model {
+        if platform.models.is_none() && config.timing == Timing::Model {
             return Err(Error::Usage(format!(
                 "--timing model: the pipeline of {} is not modelled",
                 platform.name

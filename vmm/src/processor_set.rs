@@ -104,6 +104,11 @@ impl ProcessorSet {
         std::iter::successors(self.next(0), move |&last| self.next(last + 1))
     }
 
+    /// Those of both sets.
+    pub(crate) fn intersection(self, other: Self) -> Self {
+        self.combined(other, |a, b| a & b)
+    }
+
     /// Those of either set.
     pub(crate) fn union(self, other: Self) -> Self {
         self.combined(other, |a, b| a | b)

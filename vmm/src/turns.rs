@@ -1,8 +1,8 @@
 //! In which order the processors of the software engine run, and for how long.
 //!
 //! All processors share one time line, which is cut into slices of at most [`QUANTUM`] cycles. A slice
-//! also ends where a device has something to do. Within a slice processors take turns, one after the
-//! other over the same interval: first those that execute something, then those that sleep, each in
+//! also ends where a device has something to do, and so does a turn where that is known when it begins.
+//! Within a slice processors take turns, one after the other over the same interval: first those that execute something, then those that sleep, each in
 //! the order of their numbers. So a sleeping processor is woken by an interrupt in the cycle in which
 //! the interrupt arrives.
 //!
@@ -69,6 +69,9 @@ impl Machine {
     /// A turn of every processor, until `until` or earlier.
     fn turn(&mut self, until: u64, left: &mut u64, counted: bool) -> Slice {
         let awake = self.rouse();
+        // What it does may wake anyone.
+        let device = self.next_event().unwrap_or(u64::MAX).max(self.now + 1);
+        let until = until.min(device);
         let mut turn = Turn { until, short: self.now < self.short_turns_until, counted };
         if awake.len() > 1 {
             turn.until = turn.until.min(self.now.saturating_add(TURN));
@@ -77,8 +80,9 @@ impl Machine {
             let latency = self.board.platform.ipi_latency;
             turn.until = turn.until.min(self.now.saturating_add(latency));
         }
-        let ended = match self.run_awake(awake, &mut turn, left) {
-            None => self.run_stirred(awake, &mut turn, left),
+        let mut executing = awake;
+        let ended = match self.run_awake(&mut executing, &mut turn, left) {
+            None => self.run_stirred(executing, &mut turn, left),
             ended => ended,
         };
         if let Some(ended) = ended {
@@ -96,10 +100,108 @@ impl Machine {
         Slice::Whole
     }
 
-    /// The part of a turn of those that execute something; `None` if the slice goes on.
-    fn run_awake(&mut self, awake: ProcessorSet, turn: &mut Turn, left: &mut u64) -> Option<Slice> {
-        let last = awake.last();
-        awake.iter().find_map(|id| self.run_one(id, turn, Some(id) != last, left))
+    /// The part of a turn of those that execute something; `None` if the slice goes on. Where threads of a core take
+    /// turns instruction by instruction, those that are woken in this turn join them, and are `executing` as well.
+    fn run_awake(
+        &mut self,
+        executing: &mut ProcessorSet,
+        turn: &mut Turn,
+        left: &mut u64,
+    ) -> Option<Slice> {
+        let last = executing.last();
+        let mut rest = *executing;
+        while let Some(id) = rest.next(0) {
+            let ended = if self.soft.interleaves() {
+                let core = self.board.platform.core_of(id);
+                let mut threads = rest.intersection(core).union(self.woken(core, *executing, turn));
+                rest = rest.without(core);
+                let ended = self.run_core(&mut threads, turn, rest.last().is_some(), left);
+                *executing = executing.union(threads);
+                ended
+            } else {
+                rest.remove(id);
+                self.run_one(id, turn, Some(id) != last, left)
+            };
+            if ended.is_some() {
+                return ended;
+            }
+        }
+        None
+    }
+
+    /// The threads of a core that sleep, and that an interrupt reaches in this turn.
+    fn woken(
+        &mut self,
+        core: ProcessorSet,
+        executing: ProcessorSet,
+        turn: &Turn,
+    ) -> ProcessorSet {
+        let receivers = self.board.chipset.irq.receivers(turn.until.saturating_sub(1));
+        let woken = receivers.intersection(core).without(executing);
+        for id in woken.iter() {
+            self.vcpus[id].sleep_until(self.now);
+            self.roster.stir(id);
+        }
+        woken
+    }
+
+    /// The part of a turn of threads of a core that take turns instruction by instruction.
+    fn run_core(
+        &mut self,
+        threads: &mut ProcessorSet,
+        turn: &mut Turn,
+        at_pause: bool,
+        left: &mut u64,
+    ) -> Option<Slice> {
+        loop {
+            let (vcpus, board) = (&mut self.vcpus, &mut self.board);
+            if let Some(next) = self.soft.next_thread(vcpus, board, *threads, turn.until) {
+                self.note_stirred();
+                let end = std::mem::replace(&mut turn.until, next.until);
+                let ended = self.run_one(next.id, turn, at_pause, left);
+                if turn.until == next.until {
+                    turn.until = end;
+                }
+                if ended.is_some() {
+                    return ended;
+                }
+                *threads = threads.union(self.woken_by(next.id));
+                if self.board.chipset.irq.first_arrival().is_some() {
+                    let core = self.board.platform.core_of(next.id);
+                    *threads = threads.union(self.woken(core, *threads, turn));
+                }
+                continue;
+            }
+            // Nothing that is to be executed issues before the end.
+            for id in threads.iter() {
+                let (vcpus, board) = (&mut self.vcpus, &mut self.board);
+                self.soft.wait(vcpus, id, board, self.memory.ram(), turn.until);
+            }
+            return None;
+        }
+    }
+
+    /// The threads of the core of processor `id` that sleep, and that it has just woken: a counter of theirs that counts
+    /// the whole core has overflowed.
+    fn woken_by(&mut self, id: usize) -> ProcessorSet {
+        let core = self.board.platform.core_of(id);
+        let time = self.vcpus[id].cpu.time;
+        let mut woken = ProcessorSet::default();
+        for other in self.note_stirred().intersection(core).iter().filter(|&other| other != id) {
+            let vcpu = &mut self.vcpus[other];
+            if vcpu.cpu.halted && !vcpu.asleep(&self.board) {
+                vcpu.sleep_until(time);
+                woken.insert(other);
+            }
+        }
+        woken
+    }
+
+    /// The processors that something has stirred since this was last asked for. The roster knows of them.
+    fn note_stirred(&mut self) -> ProcessorSet {
+        let stirred = self.board.chipset.irq.take_stirred();
+        stirred.iter().for_each(|id| self.roster.stir(id));
+        stirred
     }
 
     /// The part of a turn of those that slept when it began; `None` if the slice goes on. They all sleep
@@ -111,10 +213,20 @@ impl Machine {
         left: &mut u64,
     ) -> Option<Slice> {
         let mut from = 0;
+        let mut executing = awake;
         while let Some(id) = self.next_stirred(awake, from, turn.until, turn.counted) {
             let until = turn.until;
             self.vcpus[id].sleep_until(self.now);
-            let ended = self.run_one(id, turn, false, left);
+            executing.insert(id);
+            let ended = match self.run_one(id, turn, false, left) {
+                None if self.soft.interleaves() => {
+                    let mut threads = executing.intersection(self.board.platform.core_of(id));
+                    let ended = self.run_core(&mut threads, turn, false, left);
+                    executing = executing.union(threads);
+                    ended
+                }
+                ended => ended,
+            };
             self.roster.stir(id);
             if ended.is_some() || turn.until < until {
                 // Those before it were ahead when the end came.
@@ -128,8 +240,8 @@ impl Machine {
         None
     }
 
-    /// Runs a processor until the turn's end, which may come nearer by that; `None` if the slice goes on.
-    /// PAUSE ends the turn if others have yet to run.
+    /// Runs a processor until the turn's end, which may come nearer by that, or until another thread of its core
+    /// comes next; `None` if the slice goes on. PAUSE ends the turn if others have yet to run.
     fn run_one(
         &mut self,
         id: usize,
@@ -147,7 +259,11 @@ impl Machine {
                 Limit { time: turn.until, instructions, counted, at_send: !turn.short, at_pause };
             let (vcpus, board) = (&mut self.vcpus, &mut self.board);
             match self.soft.run(vcpus, id, board, self.memory.ram(), limit) {
-                Outcome::Complete => break None,
+                Outcome::Complete | Outcome::HandsOver => break None,
+                Outcome::Interleaves => {
+                    turn.until = turn.until.min(self.vcpus[id].cpu.time);
+                    break None;
+                }
                 Outcome::Stopped => break Some(Slice::Stopped),
                 Outcome::Yielded => {
                     turn.until = turn.until.min(self.vcpus[id].cpu.time);

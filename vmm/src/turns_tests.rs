@@ -195,6 +195,117 @@ fn guest(random: &mut Random, cpus: u32, knc: bool) -> Result<Vec<u8>, IcedError
     Ok(program.finish()?.bytes)
 }
 
+/// Each thread of a core does a script of its own, again and again, and counts what depends on the others; what it
+/// reads of the counters and of the time it adds up.
+fn core_guest(random: &mut Random, cpus: u32) -> Result<Vec<u8>, IcedError> {
+    // Of 327357-001: reads that miss, flushes, the V pipe, address interlocks, front end, E stage, cycles.
+    const EVENTS: [u32; 8] = [0x03, 0x15, 0x17, 0x1F, 0x2D, 0x2E, 0x2A, 0x16];
+    let mut program = Program::new()?;
+    let p = &mut program;
+    for vector in VECTORS {
+        handler(p, vector, true)?;
+    }
+    let mut first = p.create_label();
+    p.jmp(first)?;
+    let entry = p.here()?;
+    p.set_start_up(entry);
+    p.set_up_processor()?;
+    let work = p.here()?;
+    p.write_lapic(LVT_TIMER, u32::from(TIMER_VECTOR))?;
+    p.write_lapic(LVTPC, u32::from(PMI_VECTOR))?;
+    p.write_msr(0x2F, 3)?;
+    // Something of the core is always counted.
+    p.write_msr(0x29, 0x2E | 3 << 16 | 1 << 22)?;
+    p.mov(ebp, dword_ptr(LAPIC + LAPIC_ID as u32))?;
+    p.shr(ebp, 24)?;
+    for n in 0..cpus {
+        let mut over = p.create_label();
+        p.cmp(ebp, n as i32)?;
+        p.jne(over)?;
+        let again = p.here()?;
+        for _ in 0..8 {
+            let event = EVENTS[random.below(8) as usize];
+            core_script(p, random, cpus, event)?;
+        }
+        p.jmp(again)?;
+        p.place(&mut over)?;
+    }
+    p.hlt()?;
+    p.place(&mut first)?;
+    p.mov(esi, TRAMPOLINE)?;
+    p.mov(edi, 8 << 12)?;
+    p.mov(ecx, TRAMPOLINE_BYTES)?;
+    p.rep().movsb()?;
+    p.write_lapic(ICR, ALL_BUT_SELF | ASSERT | INIT)?;
+    p.write_lapic(ICR, ALL_BUT_SELF | ASSERT | START_UP)?;
+    p.jmp(work)?;
+    Ok(program.finish()?.bytes)
+}
+
+fn core_script(p: &mut Program, random: &mut Random, cpus: u32, event: u32) -> Made {
+    let sum = DATA + 0x200;
+    match random.below(12) {
+        0 => spin(p, 1 + random.below(500))?,
+        1 => {
+            p.mov(ecx, 1 + random.below(40))?;
+            let again = p.here()?;
+            // Lines that the others have too, and pairs.
+            p.mov(eax, dword_ptr(ecx * 8 + 0x30_0000))?;
+            p.mov(esi, ecx)?;
+            p.add(dword_ptr(esi * 8 + 0x30_1000), eax)?;
+            p.inc(edx)?;
+            p.dec(ecx)?;
+            p.jnz(again)?;
+        }
+        2 => {
+            p.rdtsc()?;
+            p.add(dword_ptr(sum), eax)?;
+        }
+        3 | 4 => {
+            p.mov(ecx, random.below(2))?;
+            p.rdpmc()?;
+            p.lock().add(dword_ptr(sum + 8), eax)?;
+        }
+        5 => {
+            let to = random.below(cpus) << 24;
+            p.write_lapic(ICR_HIGH, to)?;
+            let nmi = random.below(4) == 0;
+            p.write_lapic(ICR, ASSERT | if nmi { NMI } else { u32::from(IPI_VECTOR) })?;
+        }
+        6 => {
+            p.write_lapic(INITIAL, 1 + random.below(4000))?;
+            p.sti()?;
+            p.hlt()?;
+            p.cli()?;
+        }
+        7 => {
+            p.mov(eax, random.below(300))?;
+            p.sti()?;
+            // DELAY EAX.
+            p.db(&[0xC5, 0xFA, 0xAE, 0xF0])?;
+            p.cli()?;
+        }
+        8 | 9 => {
+            // At times it compares the occurrences of each cycle: threshold, inversion, edge.
+            let compared = random.below(3) << 24 | random.below(2) << 23 | random.below(2) << 18;
+            let compared = if random.below(2) == 0 { compared } else { 0 };
+            let any = random.below(2) << 21;
+            let select = event | 3 << 16 | 1 << 20 | 1 << 22 | any | compared;
+            let overflow = u64::from(1 + random.below(3000)).wrapping_neg() & 0xFF_FFFF_FFFF;
+            p.write_msr(0x2E, 3)?;
+            p.write_msr(0x20, overflow)?;
+            p.write_msr(0x28, u64::from(select))?;
+        }
+        10 => p.write_msr(0x28, 0)?,
+        _ => {
+            p.sti()?;
+            spin(p, 1 + random.below(100))?;
+            p.cli()?;
+        }
+    }
+    Ok(())
+}
+
 fn machine(cpu: &str, cpus: u32, bytes: &[u8]) -> Machine {
     let image = boot::Image { name: "generated".into(), bytes: bytes.into() };
     let payload = Payload::Flat { image, address: crate::program::LOAD_ADDRESS.into() };
@@ -222,7 +333,8 @@ impl Machine {
     }
 
     fn turn_of_all(&mut self, until: u64) -> Option<End> {
-        let mut until = until;
+        let device = self.next_event().unwrap_or(u64::MAX).max(self.now + 1);
+        let mut until = until.min(device);
         let (sleeping, executing): (Vec<_>, Vec<_>) =
             (0..self.vcpus.len()).partition(|&id| self.vcpus[id].asleep(&self.board));
         let awake = executing.len();
@@ -271,7 +383,7 @@ impl Machine {
 }
 
 /// Where each processor is, and what the guest has done.
-fn state(machine: &Machine) -> (u64, Vec<String>, Vec<u8>) {
+fn state(machine: &Machine) -> (u64, Vec<String>, Vec<(usize, u32)>) {
     let of = |vcpu: &crate::engine::soft::Vcpu| {
         let cpu = &vcpu.cpu;
         let registers: Vec<_> = (0..8).map(|n| cpu.gpr(n)).collect();
@@ -280,6 +392,8 @@ fn state(machine: &Machine) -> (u64, Vec<String>, Vec<u8>) {
     };
     let mut data = vec![0; 0x400];
     assert!(machine.read_physical(DATA.into(), &mut data));
+    let words = data.chunks_exact(4).enumerate().filter(|(_, word)| word != &[0; 4]);
+    let data = words.map(|(n, word)| (4 * n, u32::from_le_bytes(word.try_into().unwrap()))).collect();
     (machine.now, machine.vcpus.iter().map(of).collect(), data)
 }
 
@@ -328,6 +442,43 @@ fn compare(cpu: &str, cpus: u32, seeds: std::ops::Range<u64>, seen: &mut Seen) {
                 other.memory.ram().read_u32(address).unwrap();
         }
     }
+}
+
+/// What is counted of the threads of a core, what they read of the time and when they take interrupts does not depend
+/// on where the run is cut into slices.
+#[test]
+fn a_core_runs_as_one_however_it_is_cut() {
+    let mut interleaved = 0;
+    for cpus in 1..=4 {
+        for seed in 200..204 {
+            let random = &mut Random(seed);
+            let bytes = core_guest(random, cpus).unwrap();
+            let [mut whole, mut cut] = [0; 2].map(|_| machine("knc", cpus, &bytes));
+            let mut left = u64::MAX;
+            for slice in 0..30 {
+                let asleep = whole.is_asleep();
+                let Some(until) = whole.horizon(asleep) else { break };
+                let ended = whole.slice(until, &mut left, false);
+                interleaved += u32::from(whole.soft.interleaves());
+                // Before all of them count something of the core, what they do to each other depends on turns.
+                let longest = if slice < 3 { u64::MAX } else { 1 + u64::from(random.below(3000)) };
+                let mut cut_ended = Slice::Whole;
+                while cut.now < until && cut_ended == Slice::Whole {
+                    cut.is_asleep();
+                    let to = until.min(cut.now.saturating_add(longest));
+                    cut_ended = cut.slice(to, &mut left, false);
+                }
+                assert_eq!(cut_ended, ended, "{cpus} seed {seed} slice {slice}");
+                if ended != Slice::Whole {
+                    break;
+                }
+                whole.settle();
+                cut.settle();
+                assert_eq!(state(&cut), state(&whole), "{cpus} seed {seed} slice {slice}");
+            }
+        }
+    }
+    assert!(interleaved > 300, "{interleaved}");
 }
 
 #[test]

@@ -302,6 +302,12 @@ impl Cpu {
         self.time += cycles;
     }
 
+    /// Until when DELAY holds the thread back, if that is to come: an exception or interrupt ends it.
+    #[must_use]
+    pub fn delayed_until(&self) -> u64 {
+        self.delayed_until
+    }
+
     /// The current privilege level.
     #[must_use]
     pub fn cpl(&self) -> u8 {

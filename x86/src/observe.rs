@@ -218,6 +218,10 @@ pub trait Observer: Sized {
         }
     }
 
+    /// When the last step of the run was over, of the cycles that it told of: where it tells how much time passes.
+    fn last_step(&self) -> LastStep {
+        LastStep::EndsTheCycles
+    }
     /// Whether it tells how much time passes ([`Observer::take_cycles`]).
     #[inline(always)]
     fn keeps_time(&self) -> bool {
@@ -295,6 +299,17 @@ pub struct Observed<'a> {
     pub facts: &'a mut Facts,
     /// Occurrences of what a model tells of, by numbers that are its own; none without a model.
     pub modelled: &'a mut [u64],
+}
+
+/// When a step was over, of the cycles that were told in a run of this one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastStep {
+    /// In the last of them.
+    EndsTheCycles,
+    /// When so many had passed.
+    EndsAfter(u64),
+    /// Later: what is waited for is not known yet.
+    IsNotOver,
 }
 
 /// Sees nothing.

@@ -16,7 +16,7 @@ use crate::{
     float_cases::{FloatCases, FloatUnit},
     insn::Insn,
     mode::CodeSize,
-    observe::{Access, Delivery, Direction, Observed, Observer, Target, Walk},
+    observe::{Access, Delivery, Direction, LastStep, Observed, Observer, Target, Walk},
     ram::Ram,
 };
 
@@ -118,6 +118,10 @@ pub trait Watch {
     /// What follows runs in another context than what went before.
     fn changed(&mut self, _now: &ExecutionContext) {}
 
+    /// See [`Observer::last_step`].
+    fn last_step(&self) -> LastStep {
+        LastStep::EndsTheCycles
+    }
     /// See [`Observer::keeps_time`].
     fn keeps_time(&self) -> bool {
         false
@@ -573,6 +577,10 @@ impl<W: Watch> Observer for Watching<W> {
     #[inline(always)]
     fn is_spent(&self) -> bool {
         self.spent
+    }
+
+    fn last_step(&self) -> LastStep {
+        self.watch.last_step()
     }
 
     fn keeps_time(&self) -> bool {

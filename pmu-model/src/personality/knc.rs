@@ -6,7 +6,7 @@
 //! CR4.PCE as on the P6 family.
 
 use super::knc_events::EVENTS;
-use super::live::MODELS;
+use super::live::{MODELS, MULTITHREADED_PIPELINE};
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, index_by_code,
     metrics,
@@ -37,7 +37,7 @@ pub(super) static KNC: Personality = Personality {
     init: InitRule::Keeps,
     northbridge: None,
     mask_must_be_named: &[],
-    live: LiveSignals::with_models(MODELS).selected_by(EVENTS),
+    live: LiveSignals::with_models(MODELS).and(MULTITHREADED_PIPELINE).selected_by(EVENTS),
     events: EVENTS,
     metrics: metrics::KNC,
     by_code: &BY_CODE,

@@ -54,10 +54,15 @@ pub enum Pipeline {
         /// The timings of an operation, by its mnemonic: [`p55c_pipeline::rows_of`].
         rows_of: fn(&str) -> Vec<&'static in_order_table::Row>,
     },
+    /// One that executes instructions of several threads in order.
+    Multithreaded {
+        /// Its figures.
+        parameters: &'static in_order::multithreaded::Parameters,
+        /// The timings of an operation, by its mnemonic: [`knc_pipeline::rows_of`].
+        rows_of: fn(&str) -> Vec<&'static in_order_table::Row>,
+    },
     /// One that executes them as their operands are there.
     OutOfOrder(&'static out_of_order::Core),
-    /// There is no model of it.
-    Unmodelled,
 }
 
 macro_rules! parts {
@@ -82,7 +87,10 @@ pub static KNC: Part = Part {
     tlbs: &tlbs::KNC,
     predictor: &predictors::KNC,
     bus: &bus::KNC,
-    pipeline: Pipeline::Unmodelled,
+    pipeline: Pipeline::Multithreaded {
+        parameters: &knc_pipeline::KNC,
+        rows_of: knc_pipeline::rows_of,
+    },
     threads: 4,
 };
 

@@ -65,6 +65,10 @@ pub enum Outcome {
     /// The processor has sent an interrupt to another one or executed PAUSE, which [`Limit::at_send`]
     /// or [`Limit::at_pause`] asked for.
     Yielded,
+    /// The next instruction of its core is another hardware thread's.
+    HandsOver,
+    /// The threads of a core take turns instruction by instruction from now on.
+    Interleaves,
     /// The processor shut down: triple fault.
     Shutdown,
     /// The run is to end.

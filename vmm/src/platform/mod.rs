@@ -7,9 +7,10 @@
 
 use std::borrow::Cow;
 
-use uarch::part::Pipeline;
 use x86_cpu::alignment::AlignmentRule;
 use x86_cpu::features::Features;
+
+use crate::processor_set::ProcessorSet;
 
 mod cpuid;
 mod descriptors;
@@ -116,9 +117,14 @@ impl Platform {
         Self::ALL.iter().copied().find(|p| p.name == name)
     }
 
-    /// Whether a model of its pipeline can keep the time.
-    pub fn has_pipeline(&self) -> bool {
-        self.models.is_some_and(|part| !matches!(part.pipeline, Pipeline::Unmodelled))
+    /// The hardware threads of the core that a processor is of, itself included.
+    pub(crate) fn core_of(&self, processor: usize) -> ProcessorSet {
+        let threads = usize::from(self.threads_per_core);
+        let first = processor - processor % threads;
+        (first..first + threads).fold(ProcessorSet::default(), |mut core, id| {
+            core.insert(id);
+            core
+        })
     }
 
     /// Executes CPUID with `function` in EAX and `subleaf` in ECX.

@@ -25,7 +25,7 @@ impl<'a> Description<'a> {
     }
 
     /// Reads a register for an address.
-    fn read_for_address(&mut self, register: Register) {
+    pub(super) fn read_for_address(&mut self, register: Register) {
         self.effects.read.insert(register);
     }
 

@@ -57,7 +57,7 @@ pub(super) fn describe(d: &mut Description<'_>) -> bool {
 fn one_line(d: &mut Description<'_>) {
     let insn = d.insn;
     let mvex = Mvex::of(insn);
-    d.read(Register::Zmm(mvex.index()));
+    d.read_for_address(Register::Zmm(mvex.index()));
     d.read(Register::Mask(mvex.mask()));
     let access = match (insn.form, hints(insn.op)) {
         (Form::RegMem, _) => Access::Read,

@@ -64,6 +64,8 @@ pub static KNC: Parameters = Parameters {
     // Not sourced: Intel's compiler for it schedules stores, and moves of masks to general registers, eight
     // clocks behind what they need, other uses four.
     vector_to_outside: 4,
+    // Not sourced: as the Pentium with MMX.
+    write_buffers: 4,
     // Intel 328207, ibidem: a read and a write in the same cycle.
     reads_beside_writes: true,
 };

@@ -29,6 +29,11 @@ impl Asking {
         !self.counting.is_empty()
     }
 
+    /// What all ask for, and whether one of them counts.
+    pub(super) fn by_all(&self) -> (Detail, bool) {
+        self.by_others(ProcessorSet::CAPACITY)
+    }
+
     /// What all but processor `id` ask for, and whether one of them counts.
     pub(super) fn by_others(&self, id: usize) -> (Detail, bool) {
         let detail = Detail {

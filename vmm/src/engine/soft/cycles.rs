@@ -2,6 +2,7 @@
 //! instructions may retire in one cycle, and one may take many.
 
 use pmu_model::{Pmis, Pmu, SignalCounts};
+use x86_cpu::observe::LastStep;
 
 /// The occurrences of the running cycle, and of those before it that have no cycle yet.
 ///
@@ -14,21 +15,24 @@ pub(super) struct Cycles {
     /// There is a running cycle.
     begun: bool,
     left: SignalCounts,
+    /// Cycles that have passed before it is known which of them the last instruction was over in.
+    waited: u64,
     /// The privilege level of them.
     cpl: u8,
 }
 
 impl Cycles {
     pub(super) const fn new() -> Self {
-        Self { running: SignalCounts::new(), begun: false, left: SignalCounts::new(), cpl: 0 }
+        Self { running: SignalCounts::new(), begun: false, left: SignalCounts::new(), waited: 0, cpl: 0 }
     }
 
-    /// So many cycles pass, at the last of which an instruction retires that did this.
+    /// So many cycles pass, in which this occurred; the instruction that did it is over when `last_step` says.
     pub(super) fn pass(
         &mut self,
         pmu: &mut Pmu,
         cpl: u8,
         cycles: u64,
+        last_step: LastStep,
         counts: &SignalCounts,
     ) -> Pmis {
         let mut pmis = Pmis::NONE;
@@ -37,6 +41,37 @@ impl Cycles {
             self.cpl = cpl;
         }
         self.left.add_all(counts);
+        match last_step {
+            LastStep::EndsTheCycles => pmis.with(self.pass_up_to_retirement(pmu, cycles)),
+            LastStep::EndsAfter(before) => {
+                let before = before.min(cycles);
+                let waited = std::mem::take(&mut self.waited);
+                let retired = self.pass_up_to_retirement(pmu, waited + before);
+                pmis.with(retired).with(self.idle(pmu, cycles - before))
+            }
+            LastStep::IsNotOver => {
+                self.waited += cycles;
+                pmis
+            }
+        }
+    }
+
+    /// Cycles pass in which nothing retires: what lasts does so in them, and what did not fit before comes there.
+    fn idle(&mut self, pmu: &mut Pmu, cycles: u64) -> Pmis {
+        let mut pmis = Pmis::NONE;
+        for _ in 0..cycles {
+            if self.begun {
+                pmis = pmis.with(self.compare(pmu));
+            }
+            self.begun = true;
+            self.fill(pmu, 0);
+        }
+        pmis
+    }
+
+    /// So many cycles pass, at the last of which an instruction retires that did what is left.
+    fn pass_up_to_retirement(&mut self, pmu: &mut Pmu, cycles: u64) -> Pmis {
+        let mut pmis = Pmis::NONE;
         for to_come in (0..cycles).rev() {
             if self.begun {
                 pmis = pmis.with(self.compare(pmu));
@@ -53,7 +88,8 @@ impl Cycles {
 
     /// What follows is counted otherwise: the running cycle is over, and what is left has cycles of its own.
     pub(super) fn end(&mut self, pmu: &mut Pmu) -> Pmis {
-        let mut pmis = Pmis::NONE;
+        let waited = std::mem::take(&mut self.waited);
+        let mut pmis = self.idle(pmu, waited);
         while self.begun {
             pmis = pmis.with(self.compare(pmu));
             self.begun = !self.left.is_empty();
@@ -102,7 +138,8 @@ mod tests {
         let mut cycles = Cycles::new();
         for &(takes, signal, n) in instructions {
             let counts = [(signal, n)].into_iter().collect();
-            assert!(cycles.pass(&mut pmu, 0, takes, &counts).is_empty());
+            let last_step = LastStep::EndsTheCycles;
+            assert!(cycles.pass(&mut pmu, 0, takes, last_step, &counts).is_empty());
         }
         assert!(cycles.end(&mut pmu).is_empty());
         let MsrAccess::Done(count) = pmu.read_msr(PERFCTR0) else { panic!("a counter of K8") };

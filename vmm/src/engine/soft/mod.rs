@@ -23,6 +23,7 @@ mod model;
 mod outside;
 mod recorded;
 mod stretch;
+mod threads;
 mod timing;
 mod vcpu;
 
@@ -31,7 +32,7 @@ use uarch::part::Part;
 use x86_cpu::block::{Translated, Translations};
 use x86_cpu::bus::{Bus, Uncounted};
 use x86_cpu::cpu::Cpu;
-use x86_cpu::observe::{Counting, Cx, Observer, Plain};
+use x86_cpu::observe::{Counting, Cx, LastStep, Observer, Plain};
 use x86_cpu::ram::Ram;
 use x86_cpu::run::Exit;
 use x86_cpu::timing::{Budget, CycleCosts};
@@ -225,13 +226,14 @@ impl Soft {
         ram: &Ram,
         limit: Limit,
     ) -> Outcome {
+        let interleaves = self.interleaves();
         let threads_per_core = usize::from(board.platform.threads_per_core);
         // What one processor does moves lines in the caches of all.
         (self.others, self.others_count) = self.asking.by_others(id);
         let Some((vcpu, mut siblings)) = Siblings::split(vcpus, id, threads_per_core) else {
             return Outcome::Complete;
         };
-        let outcome = self.run_thread(vcpu, &mut siblings, board, ram, limit);
+        let outcome = self.run_thread(vcpu, &mut siblings, board, ram, limit, interleaves);
         self.look_at(vcpu);
         siblings.iter().for_each(|sibling| self.look_at(sibling));
         outcome
@@ -245,9 +247,19 @@ impl Soft {
         board: &mut Board,
         ram: &Ram,
         limit: Limit,
+        interleaves: bool,
     ) -> Outcome {
+        if interleaves {
+            self.take_over();
+            self.wait_until(Running { vcpu, siblings, board, ram }, 0);
+        }
         let stop_at = vcpu.cpu.retired().saturating_add(limit.instructions);
+        let began = vcpu.cpu.time;
         while vcpu.cpu.time < limit.time {
+            if interleaves && vcpu.cpu.time != began && board.is_due(vcpu.cpu.time + 1) {
+                // What a device does may wake another thread.
+                return Outcome::HandsOver;
+            }
             if self.stop.as_ref().is_some_and(Stop::is_requested) {
                 return Outcome::Stopped;
             }
@@ -276,6 +288,12 @@ impl Soft {
             {
                 return Outcome::Shutdown;
             }
+            if interleaves {
+                let sent = board.chipset.irq.depart(vcpu.cpu.time, board.platform.ipi_latency);
+                if sent || self.hands_over() {
+                    return Outcome::HandsOver;
+                }
+            }
             if vcpu.cpu.halted {
                 vcpu.sleep_until(until);
                 continue;
@@ -292,6 +310,10 @@ impl Soft {
                 Exit::Shutdown => return Outcome::Shutdown,
                 Exit::Pause => return Outcome::Yielded,
                 _ if sent && limit.at_send => return Outcome::Yielded,
+                _ if interleaves && (sent || self.hands_over()) => return Outcome::HandsOver,
+                _ if !interleaves && self.begins_to_interleave(&vcpu.pmu) => {
+                    return Outcome::Interleaves;
+                }
                 _ => {}
             }
         }
@@ -314,10 +336,14 @@ impl Soft {
         vcpu.cpu.interrupt_waits = pending.any();
         let demand = running.siblings.demand().with(vcpu.pmu.demand());
         vcpu.observe(&demand);
-        let counted = match demand.counting {
-            true => limit.min(headroom(&vcpu.pmu, &demand, time)),
-            false => limit,
-        };
+        let mut counted = limit;
+        if demand.counting {
+            counted = counted.min(headroom(&vcpu.pmu, &demand, time));
+            // A sibling's counter of the core overflows behind the very instruction as well.
+            for sibling in running.siblings.iter().filter(|s| s.pmu.sibling_demand().counting) {
+                counted = counted.min(headroom(&sibling.pmu, &demand, time));
+            }
+        }
         self.observe(running, &demand, limit, pending, Run(counted))
     }
 
@@ -390,8 +416,15 @@ impl Soft {
     /// The models, if what is about to run is told to any, and to which.
     fn take_models(&mut self, pmu: &Pmu, demand: &Demand) -> Option<(Modelling, Detail)> {
         let modelling = self.modelling.as_ref()?;
-        let mut detail = self.others.with(modelling.asked_by(pmu));
-        let counts = demand.counting || self.others_count;
+        let asked = self.others.with(modelling.asked_by(pmu));
+        let detail = self.detail(modelling, asked, demand.counting || self.others_count);
+        let is_told = detail.models;
+        Some((self.modelling.take_if(|_| is_told)?, detail))
+    }
+
+    /// What is told of execution if counters ask for this, and one of them counts.
+    fn detail(&self, modelling: &Modelling, asked: Detail, counts: bool) -> Detail {
+        let mut detail = asked;
         if let Some(Recording { recorder, .. }) = &self.recording {
             detail = detail.with(modelling.asked_for(recorder.asked_for()));
         }
@@ -400,9 +433,11 @@ impl Soft {
         if self.timing == Timing::Model && (counts || is_warm) {
             detail = Detail { models: true, pipelines: true, keeps_time: true };
         }
+        // Threads that share caches and TLBs find there what the others have done by then.
+        detail.pipelines |=
+            detail.models && self.timing != Timing::Flat && modelling.is_multithreaded();
         detail.keeps_time = detail.pipelines && self.timing != Timing::Flat;
-        let is_told = detail.models;
-        Some((self.modelling.take_if(|_| is_told)?, detail))
+        detail
     }
 }
 
@@ -542,7 +577,9 @@ fn observed<O: Observer, T>(
     act: impl FnOnce(&mut Cpu, &mut Cx<'_, O>) -> T,
 ) -> (T, O) {
     let Running { vcpu, siblings, board, ram } = running;
-    let context = vcpu.counting_context(pending);
+    let waits_under = vcpu.waits_under.take();
+    let context = waits_under.unwrap_or_else(|| vcpu.counting_context(pending));
+    vcpu.counted_under = Some(context);
     let shared = siblings.demand().counting;
     let mut outside = Outside {
         id: vcpu.id,
@@ -554,6 +591,7 @@ fn observed<O: Observer, T>(
         siblings,
         demand: *demand,
         keeps_time: observer.keeps_time(),
+        last_step: LastStep::EndsTheCycles,
         cycles: &mut vcpu.cycles,
         limit: limit.until,
         retire_limit: vcpu.cpu.retired().saturating_add(limit.steps),
@@ -573,6 +611,7 @@ fn observed<O: Observer, T>(
     }
     let result = act(&mut vcpu.cpu, &mut cx);
     let Cx { mut observer, .. } = cx;
+    outside.last_step = observer.last_step();
     if demand.counting
         && let Some(observed) = observer.observed()
     {

@@ -7,6 +7,7 @@
 
 use pmu_model::{CYCLE_DEPENDENT, Pmu, Signal, SignalSet, Tier};
 use uarch::cache::{Hint, Kind, MemoryType};
+use uarch::processors::PerProcessor;
 use uarch::system::{self, DataAccess, PageTables, System};
 use uarch::tlb::{Page, PageSize};
 use uarch::{branch, part::Part};
@@ -14,7 +15,7 @@ use x86_cpu::block::{Code, Translations};
 use x86_cpu::cpu::Cpu;
 use x86_cpu::insn::Insn;
 use x86_cpu::observe::{
-    Access, Delivery, Direction, FloatCases, FloatUnit, Target, Walk, WalkedEntry,
+    Access, Delivery, Direction, FloatCases, FloatUnit, LastStep, Target, Walk, WalkedEntry,
 };
 use x86_cpu::operation::Operation;
 use x86_cpu::ram::Ram;
@@ -24,10 +25,12 @@ use x86_cpu::watch::{
 };
 
 mod in_order;
+mod multithreaded;
 mod out_of_order;
 mod pipeline;
 
 pub(super) use self::pipeline::Cache;
+use self::multithreaded::Multithreaded;
 use self::pipeline::{Descriptions, Pipeline};
 use super::vcpu::{Siblings, Vcpu};
 use crate::boot::memory::RamLayout;
@@ -82,6 +85,8 @@ impl Detail {
 pub(super) struct Model {
     system: System,
     processors: Vec<Processor>,
+    /// Once for each core.
+    pipelines: PerProcessor<Pipeline>,
     /// The one that runs.
     running: usize,
     /// The first of its [`Processor::epochs`], as last looked at.
@@ -91,6 +96,8 @@ pub(super) struct Model {
     keeps_time: bool,
     /// The running pipeline's clock when virtual time was last told.
     told: u64,
+    /// Another thread of the running processor's core is to execute something next.
+    hands_over: bool,
     descriptions: Descriptions,
     /// The instructions of the running block have been fetched, all at once.
     is_fetched: bool,
@@ -105,7 +112,6 @@ pub(super) struct Model {
 
 /// What is known of a processor.
 struct Processor {
-    pipeline: Pipeline,
     /// The clock of its models when they were last told of it.
     clock: u64,
     /// By how much that is ahead of virtual time, but where a pipeline runs by a clock of its own.
@@ -133,7 +139,6 @@ impl Modelling {
         let ranges: Vec<_> =
             regions.iter().map(|&(start, bytes)| start.0..start.0 + bytes as u64).collect();
         let processor = |vcpu: &Vcpu| Processor {
-            pipeline: Pipeline::new(&part.pipeline),
             clock: 0,
             ahead: 0,
             memory_types: MemoryTypes::new(&vcpu.bank),
@@ -150,11 +155,15 @@ impl Modelling {
         let model = Model {
             system,
             processors: vcpus.iter().map(processor).collect(),
+            pipelines: PerProcessor::of_cores(vcpus.len(), part.threads, |_| {
+                Pipeline::new(&part.pipeline)
+            }),
             running: 0,
             epoch: 0,
             runs_pipelines: false,
             keeps_time: false,
             told: 0,
+            hands_over: false,
             descriptions: Descriptions::new(&part.pipeline),
             is_fetched: false,
             has_missed: false,
@@ -219,15 +228,48 @@ impl Modelling {
             .for_each(|signal| occurrences.log(signal));
     }
 
+    /// What has been logged of a processor since this was last asked for.
+    pub(super) fn take_log(&mut self, processor: usize) -> impl Iterator<Item = (Signal, u64)> {
+        self.observer.watch.system.occurrences(processor).take_log()
+    }
+
+    /// Whether what runs next on this core is another thread's.
+    pub(super) fn hands_over(&self) -> bool {
+        self.observer.watch.hands_over
+    }
+
+    /// It is that of the thread which is about to run.
+    pub(super) fn take_over(&mut self) {
+        self.observer.watch.hands_over = false;
+    }
+
+    /// Whether the cores have several threads.
+    pub(super) fn is_multithreaded(&self) -> bool {
+        matches!(self.observer.watch.pipelines.running(), Pipeline::Multithreaded(_))
+    }
+
+    /// The core of a processor, if it has several threads; all processors, and the number of the core's first one.
+    pub(super) fn core_of(
+        &mut self,
+        processor: usize,
+    ) -> Option<(&mut Multithreaded, &mut System, usize)> {
+        let Model { pipelines, system, .. } = &mut *self.observer.watch;
+        let first = pipelines.first_of(pipelines.number_of(processor));
+        let Pipeline::Multithreaded(core) = &mut pipelines[first] else { return None };
+        Some((core, system, first))
+    }
+
     /// It has run, and what was demanded has been counted.
     pub(super) fn end(&mut self, vcpu: &Vcpu) {
-        let Model { system, running, processors, runs_pipelines, .. } = &mut *self.observer.watch;
+        let Model { system, running, processors, pipelines, runs_pipelines, .. } =
+            &mut *self.observer.watch;
         system.occurrences(*running).fired().fill(0);
         let processor = &mut processors[*running];
         processor.told_until = (vcpu.cpu.retired(), vcpu.cpu.linear_rip());
         if *runs_pipelines {
-            processor.pipeline.suspend(&vcpu.cpu);
-            processor.clock = processor.pipeline.clock();
+            let pipeline = pipelines.running_mut();
+            pipeline.suspend(&vcpu.cpu);
+            processor.clock = pipeline.clock();
         } else {
             processor.clock = vcpu.cpu.time + processor.ahead;
         }
@@ -244,6 +286,10 @@ impl Model {
     fn begin(&mut self, vcpu: &Vcpu, siblings: &Siblings<'_>, signals: &SignalSet) {
         self.running = vcpu.id;
         self.system.choose(vcpu.id);
+        self.pipelines.choose(vcpu.id);
+        let thread = self.pipelines.thread_of(vcpu.id);
+        self.pipelines.running_mut().choose(thread);
+        self.hands_over = false;
         let processor = &mut self.processors[vcpu.id];
         if processor.as_of != vcpu.bank.writes() {
             processor.as_of = vcpu.bank.writes();
@@ -282,7 +328,7 @@ impl Model {
     /// halted or the pipeline is not told of it, so that what is counted does not depend on how long that was.
     fn set_clock(&mut self, cpu: &Cpu) {
         let processor = &mut self.processors[self.running];
-        let Processor { pipeline, clock, ahead, .. } = processor;
+        let Processor { clock, ahead, .. } = processor;
         if self.keeps_time || !self.runs_pipelines {
             *ahead = (*ahead).max(clock.saturating_sub(cpu.time));
         }
@@ -290,6 +336,7 @@ impl Model {
         if self.runs_pipelines {
             // What was written while no pipeline was told restarts none.
             self.system.take_restart(self.running);
+            let pipeline = self.pipelines.running_mut();
             pipeline.resume(cpu);
             let virtual_time = if self.keeps_time { cpu.time + *ahead } else { 0 };
             pipeline.idle_until(virtual_time.max(*clock));
@@ -301,7 +348,7 @@ impl Model {
     #[inline(always)]
     fn time(&self, cpu: &Cpu) -> u64 {
         if self.runs_pipelines {
-            self.processors[self.running].pipeline.time()
+            self.pipelines.running().time()
         } else {
             cpu.time + self.ahead
         }
@@ -542,22 +589,20 @@ impl Watch for Box<Model> {
     fn branched(&mut self, transfer: &Transfer) {
         let outcome = self.system.transfer(&transfer_of(transfer));
         if self.runs_pipelines {
-            let running = self.running;
-            self.processors[running].pipeline.branched(transfer.taken, outcome);
+            self.pipelines.running_mut().branched(transfer.taken, outcome);
         }
     }
 
     fn float_cases(&mut self, _: FloatUnit, cases: FloatCases) {
         if self.runs_pipelines {
-            let running = self.running;
-            self.processors[running].pipeline.assisted(cases);
+            self.pipelines.running_mut().assisted(cases);
         }
     }
 
     fn iterated(&mut self, insn: &Insn) {
         if self.runs_pipelines {
-            let Model { system, processors, running, descriptions, .. } = &mut **self;
-            let pipeline = &mut processors[*running].pipeline;
+            let Model { system, pipelines, running, descriptions, .. } = &mut **self;
+            let pipeline = pipelines.running_mut();
             pipeline.iterated(descriptions, insn, system.occurrences(*running));
             system.set_time(*running, pipeline.time());
         }
@@ -565,14 +610,21 @@ impl Watch for Box<Model> {
 
     #[inline(never)]
     fn retired(&mut self, cpu: &Cpu, _: &Ram, insn: &Insn) {
-        let Model { system, processors, running, runs_pipelines, descriptions, .. } = &mut **self;
+        let Model { system, pipelines, running, runs_pipelines, descriptions, hands_over, .. } =
+            &mut **self;
         if !*runs_pipelines {
             return;
         }
-        let restart = system.take_restart(*running);
-        let pipeline = &mut processors[*running].pipeline;
-        pipeline.retired(descriptions, cpu, insn, restart, system.occurrences(*running));
+        let pipeline = pipelines.running_mut();
+        *hands_over = pipeline.retired(descriptions, cpu, insn, system, *running);
         system.set_time(*running, pipeline.time());
+    }
+
+    fn last_step(&self) -> LastStep {
+        if !self.keeps_time {
+            return LastStep::EndsTheCycles;
+        }
+        self.pipelines.running().last_step()
     }
 
     fn keeps_time(&self) -> bool {
@@ -584,7 +636,7 @@ impl Watch for Box<Model> {
         if !self.keeps_time {
             return 0;
         }
-        let clock = self.processors[self.running].pipeline.clock();
+        let clock = self.pipelines.running().clock();
         let cycles = clock.saturating_sub(self.told);
         self.told += cycles;
         cycles
@@ -618,8 +670,8 @@ impl Watch for Box<Model> {
 
     fn delivering(&mut self) {
         if self.runs_pipelines {
-            let Model { system, processors, running, .. } = &mut **self;
-            processors[*running].pipeline.delivering(system.occurrences(*running));
+            let Model { system, pipelines, running, .. } = &mut **self;
+            pipelines.running_mut().delivering(system.occurrences(*running));
         }
     }
 
@@ -627,8 +679,8 @@ impl Watch for Box<Model> {
         let running = self.running;
         self.system.interrupted(running, from, to);
         if self.runs_pipelines {
-            let Model { system, processors, .. } = &mut **self;
-            processors[running].pipeline.delivered(system.occurrences(running));
+            let Model { system, pipelines, hands_over, .. } = &mut **self;
+            *hands_over = pipelines.running_mut().delivered(system, running);
         }
     }
 
@@ -649,7 +701,7 @@ impl Watch for Box<Model> {
 
     #[inline(always)]
     fn is_spent(&self) -> bool {
-        self.system.is_spent()
+        self.system.is_spent() || self.hands_over
     }
 }
 
@@ -657,13 +709,13 @@ impl Model {
     /// Fetches an instruction.
     #[inline(never)]
     fn fetch(&mut self, cpu: &Cpu, ram: &Ram, fetch: &Fetch) {
-        let Self { system, processors, running, runs_pipelines, .. } = self;
+        let Self { system, processors, pipelines, running, runs_pipelines, .. } = self;
         let tables = Tables { cpu, ram, of: &processors[*running] };
         let Fetch { linear, physical, second_page, len } = *fetch;
         let fetch = system::Fetch { linear, physical, second_page, bytes: len.into() };
         let cycles = system.fetch(*running, &tables, &fetch);
         if *runs_pipelines {
-            let pipeline = &mut processors[*running].pipeline;
+            let pipeline = pipelines.running_mut();
             pipeline.fetched(cycles);
             system.set_time(*running, pipeline.time());
         }
@@ -672,7 +724,7 @@ impl Model {
     /// An instruction begins, of which the pipeline is told.
     #[inline(never)]
     fn begins_in_pipeline(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn, fetch: &Fetch) {
-        let pipeline = &mut self.processors[self.running].pipeline;
+        let pipeline = self.pipelines.running_mut();
         pipeline.begins(&self.descriptions, cpu, ram, insn, fetch);
         if !self.is_fetched {
             self.fetch(cpu, ram, fetch);
@@ -683,7 +735,8 @@ impl Model {
     /// told.
     #[inline(never)]
     fn access(&mut self, cpu: &Cpu, ram: &Ram, access: &Access, kind: AccessKind) {
-        let Self { system, processors, running, runs_pipelines, internal_page, .. } = self;
+        let Self { system, processors, pipelines, running, runs_pipelines, internal_page, .. } =
+            self;
         let Access { linear, physical, second_page, bytes, elements, direction, target } = *access;
         match target {
             Target::Port => {
@@ -716,7 +769,7 @@ impl Model {
         let access = DataAccess { linear, physical, second_page, bytes, elements, operation, kind };
         let cycles = system.access(*running, &tables, &access);
         if *runs_pipelines {
-            let pipeline = &mut processors[*running].pipeline;
+            let pipeline = pipelines.running_mut();
             pipeline.accessed(cpu, &access, cycles);
             system.set_time(*running, pipeline.time());
         }

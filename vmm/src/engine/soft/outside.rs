@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use pmu_model::{Demand, MsrAccess, Pmis, Pmu, RdpmcCaller, SignalCounts, Tier};
 use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Uncounted};
+use x86_cpu::observe::LastStep;
 use x86_cpu::timing::Budget;
 
 use super::cycles::Cycles;
@@ -27,6 +28,8 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) shared: bool,
     /// A pipeline keeps the time, so that several instructions may retire in one cycle.
     pub(super) keeps_time: bool,
+    /// When, of the cycles that are counted next, the step that did what is counted was over.
+    pub(super) last_step: LastStep,
     /// The running cycle, for counters that compare the occurrences of each.
     pub(super) cycles: &'a mut Cycles,
     /// Virtual time at which the run ends, whatever the counters are set to.
@@ -143,8 +146,12 @@ impl Outside<'_, '_> {
     fn count_cycles(&mut self, stretch: &mut Stretch<'_, '_>) -> Pmis {
         stretch.fill(self.counts, &self.demand.signals);
         let cpl = stretch.context.cpl;
+        if stretch.instructions == 0 && stretch.cycles == 0 && self.counts.is_empty() {
+            // The running cycle, if there is one, is over when something else has happened.
+            return Pmis::NONE;
+        }
         let added = self.pmu.advance(self.counts, cpl);
-        let compared = self.cycles.pass(self.pmu, cpl, stretch.cycles, self.counts);
+        let compared = self.cycles.pass(self.pmu, cpl, stretch.cycles, self.last_step, self.counts);
         self.counts.clear();
         added.with(compared)
     }
@@ -311,9 +318,14 @@ impl Bus for Outside<'_, '_> {
     fn update_counters(&mut self, mut uncounted: Uncounted<'_>) {
         let Some(context) = self.context else { return };
         let (time, retired) = (uncounted.time, uncounted.retired);
-        if std::mem::take(&mut self.programmed) && retired == self.counted_instructions {
+        let programmed = std::mem::take(&mut self.programmed);
+        if programmed
+            && retired == self.counted_instructions
+            && self.last_step == LastStep::EndsTheCycles
+        {
             // Models tell of an instruction when it retires. This one has been counted by the programming that
-            // it began under, and what it is yet to do is not for the one that it leaves.
+            // it began under, and what it is yet to do is not for the one that it leaves. Where that may be known
+            // much later only, it is: as the cycles are that pass until the next.
             uncounted.observed.modelled.fill(0);
         }
         let mut stretch = self.stretch(&mut uncounted, context);

@@ -4,8 +4,8 @@ use x86_cpu::block::Code;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::insn::Insn;
 use x86_cpu::observe::{
-    Access, Branch, Counting, Delivery, Facts, FloatCases, FloatUnit, Mark, Observed, Observer,
-    Walk,
+    Access, Branch, Counting, Delivery, Facts, FloatCases, FloatUnit, LastStep, Mark, Observed,
+    Observer, Walk,
 };
 use x86_cpu::ram::Ram;
 
@@ -42,6 +42,10 @@ impl Observer for Recorded {
     #[inline(always)]
     fn is_spent(&self) -> bool {
         self.models.is_spent()
+    }
+
+    fn last_step(&self) -> LastStep {
+        self.models.last_step()
     }
 
     fn keeps_time(&self) -> bool {

@@ -39,6 +39,10 @@ pub struct Vcpu {
     pub(super) inner: Accesses,
     /// A buffer that is reused from one stretch to the next; empty between uses.
     pub(super) counts: SignalCounts,
+    /// What the last run was counted under; and, while cycles are counted that what it executed last has to wait,
+    /// the same.
+    pub(super) counted_under: Option<CountingContext>,
+    pub(super) waits_under: Option<CountingContext>,
     /// The running cycle, while a counter compares the occurrences of each and a pipeline keeps the time.
     pub(super) cycles: Cycles,
 }
@@ -59,6 +63,8 @@ impl Vcpu {
             late: VecDeque::new(),
             inner: Accesses::default(),
             counts: SignalCounts::new(),
+            counted_under: None,
+            waits_under: None,
             cycles: Cycles::new(),
         }
     }
@@ -84,6 +90,27 @@ impl Vcpu {
             && self.late.is_empty()
             && !self.takes_nmi(pending)
             && !(pending.interrupt && self.cpu.interrupts_enabled())
+    }
+
+    /// The time at which the processor next does something, if no device does until then: now if it executes or takes
+    /// an interrupt, later if DELAY holds it up or one is on its way; `None` if it sleeps.
+    pub(super) fn next_turn(&self, board: &Board) -> Option<u64> {
+        if self.waits_for_startup {
+            return None;
+        }
+        let now = self.cpu.time;
+        let pending = board.chipset.irq.pending(self.id);
+        let is_interrupted =
+            self.takes_nmi(pending) || pending.interrupt && self.cpu.interrupts_enabled();
+        if is_interrupted || self.cpu.halted && !self.late.is_empty() {
+            return Some(now);
+        }
+        let arrival = board.chipset.irq.next_arrival(self.id);
+        match self.cpu.delayed_until() {
+            _ if self.cpu.halted => arrival,
+            until if until > now => Some(arrival.map_or(until, |arrival| arrival.min(until))),
+            _ => Some(now),
+        }
     }
 
     /// Whether a counter, its own or a sibling's, counts what the processor does, or a PMI is on its

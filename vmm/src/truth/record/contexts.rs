@@ -159,6 +159,12 @@ impl Contexts {
         self.context
     }
 
+    /// The running processor is in the context that it was in when it stopped: whether it was in any.
+    pub(super) fn resume(&mut self) -> bool {
+        self.context = self.stopped[self.vcpu].context;
+        self.context != NOWHERE
+    }
+
     #[cold]
     fn begin(&mut self, here: u64, space: u32, cpl: u8) {
         self.context = self.stopped[self.vcpu].context;

@@ -14,6 +14,7 @@ mod rows;
 mod shares;
 mod stacks;
 mod totals;
+mod waits;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -30,6 +31,7 @@ pub(crate) use self::records::Blocks;
 use self::records::{Found, Known, Records, Where};
 use self::rows::Sums;
 use self::totals::Totals;
+use self::waits::Last;
 use crate::error::Result;
 
 pub use self::columns::DEFAULT as DEFAULT_EVENTS;
@@ -61,6 +63,8 @@ pub struct Recorder {
     running: Running,
     /// Cycles that models have told of the running instruction or delivery, and that have not passed yet.
     pub(crate) told: u64,
+    /// What each processor has executed last, as of the end of its last run.
+    last: Vec<Option<Last>>,
     /// What the last transfer to an inner level pushed on each processor, for the first instruction
     /// there.
     inner: Vec<Accesses>,
@@ -136,6 +140,8 @@ struct Running {
     place: u32,
     /// The last instruction that retired was a far transfer.
     went_far: bool,
+    /// What was interrupted last, if no block has begun since, in this run.
+    delivered: Option<(Where, u64, u8)>,
 }
 
 impl Running {
@@ -255,6 +261,7 @@ impl Recorder {
             },
             running: Running { place: NO_PLACE, ..Running::default() },
             told: 0,
+            last: Vec::new(),
             inner: Vec::new(),
         };
         for column in recorder.columns.clone() {
@@ -286,6 +293,7 @@ impl Recorder {
         self.here.place.vcpu = vcpu as u32;
         self.here.number = NO_PLACE;
         self.running.retired_nothing();
+        self.running.delivered = None;
         self.running.place = NO_PLACE;
         self.running.see(self.totals.counting.recent().without_rare(), cpu.time);
         self.totals.begin(cpu);
@@ -295,6 +303,7 @@ impl Recorder {
     pub(crate) fn end(&mut self, cpu: &Cpu, pmu: &Pmu, programmed: bool) {
         self.pass(cpu.time);
         self.share_out(cpu.time, cpu.retired());
+        self.note_last();
         if programmed {
             self.add_programmed(pmu);
         }

@@ -182,6 +182,7 @@ impl Observer for Box<Recorder> {
         let delivered = self.deliveries.entry((self.here.place, site, bits)).or_default();
         delivered.facts.add(&facts);
         delivered.cycles += cycles;
+        self.running.delivered = Some((self.here.place, site, bits));
         let Delivery { vector, interrupt, code_bytes } = delivery;
         let entered =
             if interrupt { Entered::Interrupt(vector) } else { Entered::Exception(vector) };
@@ -331,6 +332,7 @@ impl Recorder {
             let Where { cpl, space, .. } = self.here.place;
             self.contexts.current(linear, space, cpl);
             self.running.place = self.here.number;
+            self.running.delivered = None;
         }
         let Here { number, place, .. } = self.here;
         let known = match self.records.known(block, linear, number) {

@@ -103,6 +103,12 @@ impl Totals {
         self.has_rest = true;
     }
 
+    /// Cycles have passed that are for the next context that is given anything.
+    pub(super) fn waited(&mut self, cycles: u64) {
+        self.rest.cycles += cycles;
+        self.has_rest = true;
+    }
+
     /// Accesses that are not in the sums are for the next context as well.
     pub(super) fn wait(&mut self, accesses: Accesses) {
         self.rest.add(accesses);

@@ -107,6 +107,16 @@ impl Core {
         self.running &= !(1 << thread);
     }
 
+    /// Whether an instruction was brought for a thread and is yet to issue.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such thread.
+    #[must_use]
+    pub fn holds(&self, thread: usize) -> bool {
+        matches!(self.threads[thread].stage, Stage::Held(_))
+    }
+
     /// Whether a thread executes.
     ///
     /// # Panics
@@ -137,9 +147,17 @@ impl Core {
     /// What has to be done for the core to go on; `None` if no thread executes.
     #[must_use]
     pub fn next(&self) -> Option<Turn> {
+        self.next_at().map(|(_, turn)| turn)
+    }
+
+    /// The same, and the cycle before which nothing issues.
+    #[must_use]
+    pub fn next_at(&self) -> Option<(u64, Turn)> {
         // What may join the instruction that issued last does so in its cycle.
-        if self.runs(self.last) && matches!(self.threads[self.last].stage, Stage::First(_)) {
-            return Some(Turn::Bring(self.last));
+        if self.runs(self.last)
+            && let Stage::First(cycle) = self.threads[self.last].stage
+        {
+            return Some((cycle, Turn::Bring(self.last)));
         }
         // By turns: the thread behind the one that issued last comes first, and that one last. One that may
         // be able to issue comes before those whose turn is later, whether they are able or may be.
@@ -163,7 +181,7 @@ impl Core {
                 next = Some((cycle, turn));
             }
         }
-        next.map(|(_, turn)| turn)
+        next
     }
 
     /// Brings the next instruction of a thread. `Some` if it joins the one before: the cycle in which both

@@ -12,6 +12,8 @@ pub struct Parameters {
     /// Clocks by which a register of the vector unit has to be ready before it leaves the unit: what is
     /// stored, and a mask that the integer side reads.
     pub vector_to_outside: u64,
+    /// Writes of a thread that wait for the caches or the bus until it has to wait itself.
+    pub write_buffers: u64,
     /// A read and a write of a pair may be of the same bank.
     pub reads_beside_writes: bool,
 }

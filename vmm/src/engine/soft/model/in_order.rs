@@ -13,7 +13,6 @@ mod tests;
 
 use uarch::branch::{Outcome as Prediction, Resolution};
 use uarch::occurrences::Occurrences;
-use uarch::part::in_order_table::Row;
 use uarch::pipeline::in_order::{Access, Execution, Outcome, Parameters, Pipeline, Precision};
 use uarch::system::{AccessCycles, DataAccess, Operation};
 use x86_cpu::cpu::Cpu;
@@ -23,7 +22,7 @@ use x86_cpu::operation::Operation as Instruction;
 use x86_cpu::ram::Ram;
 use x86_cpu::watch::Fetch;
 
-use self::description::{Bytes, Descriptions};
+pub(super) use self::description::{Bytes, Descriptions};
 
 /// Accesses of an instruction that are kept though they take no time: only strings have more.
 const KEPT: usize = 32;
@@ -33,7 +32,6 @@ pub(super) struct InOrder {
     pipeline: Pipeline,
     /// How many writes it is ahead of the bus at most.
     write_buffers: u64,
-    descriptions: Descriptions,
     /// The bytes of the running instruction; `None` if they are not in memory.
     bytes: Option<Bytes>,
     running: Running,
@@ -74,15 +72,11 @@ impl Running {
 }
 
 impl InOrder {
-    /// An empty pipeline; `rows_of` says which timings an operation has.
-    pub(super) fn new(
-        parameters: &'static Parameters,
-        rows_of: fn(&str) -> Vec<&'static Row>,
-    ) -> Self {
+    /// An empty pipeline.
+    pub(super) fn new(parameters: &'static Parameters) -> Self {
         Self {
             pipeline: Pipeline::new(parameters),
             write_buffers: parameters.write_buffers as u64,
-            descriptions: Descriptions::new(rows_of),
             bytes: None,
             running: Running::default(),
             written: 0,
@@ -195,8 +189,14 @@ impl InOrder {
     }
 
     /// It retired.
-    pub(super) fn retired(&mut self, cpu: &Cpu, insn: &Insn, occurrences: &mut Occurrences) {
-        let description = self.descriptions.of(insn, self.bytes, Mode::of(cpu));
+    pub(super) fn retired(
+        &mut self,
+        descriptions: &mut Descriptions,
+        cpu: &Cpu,
+        insn: &Insn,
+        occurrences: &mut Occurrences,
+    ) {
+        let description = descriptions.of(insn, self.bytes, Mode::of(cpu));
         let running = &self.running;
         let iterations = match description.elements_of_iteration {
             0 => 0,
@@ -212,7 +212,7 @@ impl InOrder {
             precision: precision(cpu),
             more: 0,
         };
-        self.pipeline.retire(occurrences, &description.instruction, &execution);
+        self.pipeline.retire(occurrences, &description.instruction.scalar, &execution);
         self.running.clear();
         if insn.op == Instruction::Hlt {
             self.pipeline.idle(0);
@@ -227,7 +227,7 @@ impl InOrder {
 }
 
 /// Precision control: bits 8 and 9 of the x87 control word (Intel SDM volume 1, "Precision Control Field").
-fn precision(cpu: &Cpu) -> Precision {
+pub(super) fn precision(cpu: &Cpu) -> Precision {
     match cpu.fpu.control_word() >> 8 & 3 {
         0 => Precision::Single,
         2 => Precision::Double,

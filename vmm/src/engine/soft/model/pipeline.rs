@@ -1,18 +1,19 @@
-//! The pipeline of a processor, of whichever kind its part has.
+//! The pipeline of a processor or of a core of several threads, of whichever kind its part has.
 
 use uarch::branch::Outcome;
 use uarch::occurrences::Occurrences;
 use uarch::part;
-use uarch::system::{AccessCycles, DataAccess};
+use uarch::system::{AccessCycles, DataAccess, System};
 use x86_cpu::block::Code;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::insn::Insn;
-use x86_cpu::observe::FloatCases;
+use x86_cpu::observe::{FloatCases, LastStep};
 use x86_cpu::operation::Operation;
 use x86_cpu::ram::Ram;
 use x86_cpu::watch::Fetch;
 
-use super::in_order::InOrder;
+use super::in_order::{self, InOrder};
+use super::multithreaded::Multithreaded;
 use super::out_of_order::{self, OutOfOrder};
 
 /// A pipeline.
@@ -21,8 +22,8 @@ pub(super) enum Pipeline {
     InOrder(Box<InOrder>),
     /// One that executes them as their operands are there.
     OutOfOrder(Box<OutOfOrder>),
-    /// The part has no model of one: nothing is told to it.
-    Unmodelled,
+    /// One that executes those of several threads in order.
+    Multithreaded(Box<Multithreaded>),
 }
 
 /// Whose blocks execution goes through: blocks of different caches may have the same number.
@@ -43,23 +44,29 @@ impl Cache {
     pub(super) const COUNT: usize = Self::RecordedAndTimed as usize + 1;
 }
 
-/// What the pipelines of a machine know of instructions before they execute; those in order find it by the
-/// instructions' bytes.
-pub(super) struct Descriptions(Option<Box<out_of_order::Descriptions>>);
+/// What the pipelines of a machine know of instructions before they execute. Those in order find it by the
+/// instructions' bytes, the others by their places in blocks.
+pub(super) enum Descriptions {
+    InOrder(Box<in_order::Descriptions>),
+    OutOfOrder(Box<out_of_order::Descriptions>),
+}
 
 impl Descriptions {
     pub(super) fn new(of: &part::Pipeline) -> Self {
-        Self(match of {
-            part::Pipeline::InOrder { .. } | part::Pipeline::Unmodelled => None,
-            part::Pipeline::OutOfOrder(core) => {
-                Some(Box::new(out_of_order::Descriptions::new(core)))
+        match *of {
+            part::Pipeline::InOrder { rows_of, .. }
+            | part::Pipeline::Multithreaded { rows_of, .. } => {
+                Self::InOrder(Box::new(in_order::Descriptions::new(rows_of)))
             }
-        })
+            part::Pipeline::OutOfOrder(core) => {
+                Self::OutOfOrder(Box::new(out_of_order::Descriptions::new(core)))
+            }
+        }
     }
 
     /// Blocks come from this cache of translations.
     pub(super) fn choose(&mut self, cache: Cache) {
-        if let Some(descriptions) = &mut self.0 {
+        if let Self::OutOfOrder(descriptions) = self {
             descriptions.choose(cache);
         }
     }
@@ -67,8 +74,17 @@ impl Descriptions {
     /// A block is entered.
     #[inline(always)]
     pub(super) fn entered(&mut self, cpu: &Cpu, block: &impl Code) {
-        if let Some(descriptions) = &mut self.0 {
+        if let Self::OutOfOrder(descriptions) = self {
             descriptions.entered(cpu, block);
+        }
+    }
+
+    /// What an out-of-order pipeline knows of an instruction of the running block.
+    #[inline(always)]
+    fn of(&self, insn: &Insn) -> Option<&out_of_order::Prepared> {
+        match self {
+            Self::OutOfOrder(descriptions) => descriptions.instruction(insn),
+            Self::InOrder(_) => None,
         }
     }
 }
@@ -77,11 +93,20 @@ impl Pipeline {
     /// An empty one.
     pub(super) fn new(of: &part::Pipeline) -> Self {
         match *of {
-            part::Pipeline::InOrder { parameters, rows_of } => {
-                Self::InOrder(Box::new(InOrder::new(parameters, rows_of)))
+            part::Pipeline::InOrder { parameters, .. } => {
+                Self::InOrder(Box::new(InOrder::new(parameters)))
             }
             part::Pipeline::OutOfOrder(core) => Self::OutOfOrder(Box::new(OutOfOrder::new(core))),
-            part::Pipeline::Unmodelled => Self::Unmodelled,
+            part::Pipeline::Multithreaded { parameters, .. } => {
+                Self::Multithreaded(Box::new(Multithreaded::new(parameters)))
+            }
+        }
+    }
+
+    /// What follows is told of this thread of its core.
+    pub(super) fn choose(&mut self, thread: usize) {
+        if let Self::Multithreaded(core) = self {
+            core.choose(thread);
         }
     }
 
@@ -90,7 +115,7 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.resume(cpu),
             Self::OutOfOrder(pipeline) => pipeline.resume(cpu),
-            Self::Unmodelled => {}
+            Self::Multithreaded(core) => core.resume(cpu),
         }
     }
 
@@ -99,7 +124,7 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.suspend(cpu),
             Self::OutOfOrder(pipeline) => pipeline.suspend(cpu),
-            Self::Unmodelled => {}
+            Self::Multithreaded(core) => core.suspend(cpu),
         }
     }
 
@@ -109,7 +134,7 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.time(),
             Self::OutOfOrder(pipeline) => pipeline.time(),
-            Self::Unmodelled => 0,
+            Self::Multithreaded(core) => core.time(),
         }
     }
 
@@ -119,7 +144,15 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.clock(),
             Self::OutOfOrder(pipeline) => pipeline.clock(),
-            Self::Unmodelled => 0,
+            Self::Multithreaded(core) => core.clock(),
+        }
+    }
+
+    /// When the last step of the running processor was over, of the cycles in which it was told of.
+    pub(super) fn last_step(&self) -> LastStep {
+        match self {
+            Self::Multithreaded(core) => core.last_step(),
+            Self::InOrder(_) | Self::OutOfOrder(_) => LastStep::EndsTheCycles,
         }
     }
 
@@ -128,7 +161,7 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.idle_until(cycle),
             Self::OutOfOrder(pipeline) => pipeline.idle_until(cycle),
-            Self::Unmodelled => {}
+            Self::Multithreaded(core) => core.idle_until(cycle),
         }
     }
 
@@ -149,7 +182,7 @@ impl Pipeline {
                     pipeline.begins(prepared, fetch.linear);
                 }
             }
-            Self::Unmodelled => {}
+            Self::Multithreaded(core) => core.begins(cpu, ram, fetch),
         }
     }
 
@@ -158,7 +191,7 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.fetched(cycles),
             Self::OutOfOrder(pipeline) => pipeline.fetched(cycles),
-            Self::Unmodelled => {}
+            Self::Multithreaded(core) => core.fetched(cycles),
         }
     }
 
@@ -168,7 +201,7 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.accessed(cpu, access, cycles),
             Self::OutOfOrder(pipeline) => pipeline.accessed(cpu, access, cycles),
-            Self::Unmodelled => {}
+            Self::Multithreaded(core) => core.accessed(cpu, access, cycles),
         }
     }
 
@@ -177,7 +210,7 @@ impl Pipeline {
         match self {
             Self::InOrder(pipeline) => pipeline.branched(taken, prediction),
             Self::OutOfOrder(pipeline) => pipeline.branched(taken, prediction),
-            Self::Unmodelled => {}
+            Self::Multithreaded(core) => core.branched(taken, prediction),
         }
     }
 
@@ -202,28 +235,35 @@ impl Pipeline {
         }
     }
 
-    /// It retired. What was fetched behind it is dropped if it is to `restart`.
+    /// It retired, on this processor. Whether another thread of the core comes next.
     #[inline(always)]
     pub(super) fn retired(
         &mut self,
-        descriptions: &Descriptions,
+        descriptions: &mut Descriptions,
         cpu: &Cpu,
         insn: &Insn,
-        restart: bool,
-        occurrences: &mut Occurrences,
-    ) {
-        match self {
-            Self::InOrder(pipeline) => pipeline.retired(cpu, insn, occurrences),
-            Self::OutOfOrder(pipeline) => {
+        system: &mut System,
+        processor: usize,
+    ) -> bool {
+        let restart = system.take_restart(processor);
+        match (self, descriptions) {
+            (Self::OutOfOrder(pipeline), descriptions) => {
                 if let Some(prepared) = descriptions.of(insn) {
-                    pipeline.retired(prepared, restart, occurrences);
+                    pipeline.retired(prepared, restart, system.occurrences(processor));
                 }
                 if insn.op == Operation::Hlt {
                     pipeline.halted();
                 }
             }
-            Self::Unmodelled => {}
+            (Self::InOrder(pipeline), Descriptions::InOrder(descriptions)) => {
+                pipeline.retired(descriptions, cpu, insn, system.occurrences(processor));
+            }
+            (Self::Multithreaded(core), Descriptions::InOrder(descriptions)) => {
+                return core.retired(descriptions, cpu, insn, system, processor);
+            }
+            (Self::InOrder(_) | Self::Multithreaded(_), Descriptions::OutOfOrder(_)) => {}
         }
+        false
     }
 
     /// An exception or a hardware interrupt is about to be delivered.
@@ -233,20 +273,14 @@ impl Pipeline {
         }
     }
 
-    /// An exception or a hardware interrupt was delivered.
-    pub(super) fn delivered(&mut self, occurrences: &mut Occurrences) {
+    /// An exception or a hardware interrupt was delivered, on this processor. Whether another thread of the core
+    /// comes next.
+    pub(super) fn delivered(&mut self, system: &mut System, processor: usize) -> bool {
         match self {
             Self::InOrder(pipeline) => pipeline.delivered(),
-            Self::OutOfOrder(pipeline) => pipeline.delivered(occurrences),
-            Self::Unmodelled => {}
+            Self::OutOfOrder(pipeline) => pipeline.delivered(system.occurrences(processor)),
+            Self::Multithreaded(core) => return core.delivered(system, processor),
         }
-    }
-}
-
-impl Descriptions {
-    /// What an out-of-order pipeline knows of an instruction of the running block.
-    #[inline(always)]
-    fn of(&self, insn: &Insn) -> Option<&out_of_order::Prepared> {
-        self.0.as_ref()?.instruction(insn)
+        false
     }
 }

@@ -2,7 +2,8 @@
 
 use uarch::part::in_order_table::{Form, Place, Row, Source};
 use uarch::pipeline::in_order::{Pairing, Timing};
-use uarch::pipeline::{Branch, Instruction, MemoryUse, Prefixes, Registers};
+use uarch::pipeline::in_order::multithreaded::{Instruction, VectorRegisters};
+use uarch::pipeline::{self, Branch, MemoryUse, Prefixes, Registers};
 use x86_cpu::effects::{Effects, FlagSet, Mode, Register, RegisterSet};
 use x86_cpu::encoding::{Encoding, LastOperand};
 use x86_cpu::insn::{Form as Operands, GPRS, Insn, gpr};
@@ -18,7 +19,7 @@ const PLACE_BITS: u32 = 10;
 
 /// The bytes of an instruction, and the mode that they were decoded in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bytes {
+pub(in crate::engine::soft::model) struct Bytes {
     /// Zeros behind the instruction.
     bytes: [u8; LONGEST],
     len: u8,
@@ -27,7 +28,7 @@ pub(super) struct Bytes {
 
 impl Bytes {
     /// Those that were fetched; `None` if they did not come from memory.
-    pub(super) fn read(ram: &Ram, fetch: &Fetch, code: CodeSize) -> Option<Self> {
+    pub(in crate::engine::soft::model) fn read(ram: &Ram, fetch: &Fetch, code: CodeSize) -> Option<Self> {
         let mut bytes = [0; LONGEST];
         let len = usize::from(fetch.len).min(LONGEST);
         let here = match fetch.second_page {
@@ -64,29 +65,29 @@ impl Bytes {
 
 /// What is known of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Description {
-    pub(super) instruction: Instruction,
+pub(in crate::engine::soft::model) struct Description {
+    pub(in crate::engine::soft::model) instruction: Instruction,
     /// Elements in memory that an iteration of it accesses; 0 if it has no REP.
-    pub(super) elements_of_iteration: u8,
+    pub(in crate::engine::soft::model) elements_of_iteration: u8,
 }
 
 /// The descriptions of instructions that executed lately.
 ///
 /// A description follows from bytes and mode, and is found by them, so that it is right whatever becomes of
 /// the memory that they were in.
-pub(super) struct Descriptions {
+pub(in crate::engine::soft::model) struct Descriptions {
     timings: Timings,
     known: Box<[Option<(Bytes, Description)>]>,
 }
 
 impl Descriptions {
-    pub(super) fn new(rows_of: fn(&str) -> Vec<&'static Row>) -> Self {
+    pub(in crate::engine::soft::model) fn new(rows_of: fn(&str) -> Vec<&'static Row>) -> Self {
         Self { timings: Timings::new(rows_of), known: vec![None; 1 << PLACE_BITS].into() }
     }
 
     /// That of an instruction with these bytes. If they are not known, it is taken for one without
     /// prefixes, displacement and immediate operand.
-    pub(super) fn of(&mut self, insn: &Insn, bytes: Option<Bytes>, mode: Mode) -> Description {
+    pub(in crate::engine::soft::model) fn of(&mut self, insn: &Insn, bytes: Option<Bytes>, mode: Mode) -> Description {
         let Some(bytes) = bytes else {
             return describe(&self.timings, insn, &Encoding::default(), mode);
         };
@@ -131,7 +132,7 @@ pub(super) fn describe(
         let arithmetic = flags.intersection(FlagSet::ARITHMETIC);
         if arithmetic.is_empty() { Registers::NONE } else { Registers::FLAGS }
     };
-    let instruction = Instruction {
+    let scalar = pipeline::Instruction {
         timing: timing.unwrap_or(Timing::integer(1, Pairing::Never)),
         reads: registers(effects.read).union(flags(effects.flags.read)),
         writes: registers(effects.written).union(flags(effects.flags.changed())),
@@ -156,6 +157,9 @@ pub(super) fn describe(
         O::Lods | O::Stos | O::Scas | O::Ins | O::Outs => 1,
         _ => 0,
     };
+    let [read, values, writes] =
+        [effects.read, effects.values, effects.written].map(vector_registers);
+    let instruction = Instruction::new(scalar, values, writes, read.without(values));
     Description { instruction, elements_of_iteration }
 }
 
@@ -209,6 +213,17 @@ fn registers(set: RegisterSet) -> Registers {
             Register::X87(place) => Registers::x87(place),
             Register::Mmx(n) => Registers::mmx(n),
             _ => Registers::NONE,
+        })
+    })
+}
+
+/// The registers of the vector unit.
+fn vector_registers(set: RegisterSet) -> VectorRegisters {
+    set.iter().fold(VectorRegisters::NONE, |all, register| {
+        all.union(match register {
+            Register::Zmm(n) => VectorRegisters::zmm(n),
+            Register::Mask(n) => VectorRegisters::mask(n),
+            _ => VectorRegisters::NONE,
         })
     })
 }

@@ -15,7 +15,7 @@ use crate::platform::P55C;
 fn timings() -> Timings {
     match part::P55C.pipeline {
         Pipeline::InOrder { rows_of, .. } => Timings::new(rows_of),
-        Pipeline::OutOfOrder(_) | Pipeline::Unmodelled => panic!("the P55C executes in order"),
+        _ => panic!("the P55C executes in order"),
     }
 }
 
@@ -88,7 +88,7 @@ fn told(bytes: &[u8]) -> Instruction {
     let mode = Mode::new(CodeSize::Bits32);
     let (insn, _) = Insn::decode(P55C.features, mode, bytes).expect("an instruction");
     assert_eq!(usize::from(insn.len), bytes.len(), "{bytes:02x?}");
-    describe(&timings(), &insn, &Encoding::of(bytes, CodeSize::Bits32), mode).instruction
+    describe(&timings(), &insn, &Encoding::of(bytes, CodeSize::Bits32), mode).instruction.scalar
 }
 
 /// General registers by their numbers.

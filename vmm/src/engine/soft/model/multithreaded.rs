@@ -1,0 +1,332 @@
+//! The in-order cores of several threads: what they are told of the instructions that retire.
+//!
+//! A core says which thread's next instruction it has to know to go on ([`Turn::Bring`]), and the engine
+//! executes that one and no other. When it issues, and so how long it takes, may depend on what other threads
+//! are brought after it; a thread's time is told up to the cycle before which its next instruction does not
+//! issue, as soon as that is known ([`Multithreaded::due`]). So neither what counters count nor what a thread
+//! reads of the time depends on how far the engine runs a thread at once.
+//!
+//! Caches and bus are asked by the cycle before which the instruction does not issue. Writes that the caches do
+//! not take at once wait in buffers, and their thread for these only.
+
+use uarch::branch::{Outcome as Prediction, Resolution};
+use uarch::pipeline::in_order::multithreaded::{
+    Access, Core, Execution, Parameters, THREADS, Turn,
+};
+use uarch::system::{AccessCycles, DataAccess, Operation, System};
+use x86_cpu::cpu::Cpu;
+use x86_cpu::effects::Mode;
+use x86_cpu::insn::Insn;
+use x86_cpu::observe::LastStep;
+use x86_cpu::operation::Operation as Instruction;
+use x86_cpu::ram::Ram;
+use x86_cpu::watch::Fetch;
+
+use super::in_order::{Bytes, Descriptions, precision};
+
+/// In [`Thread::issued`]: that has been counted.
+const COUNTED: u64 = 0;
+
+/// A core.
+pub(in crate::engine::soft) struct Multithreaded {
+    core: Core,
+    threads: [Thread; THREADS],
+    /// The thread that is told of.
+    running: usize,
+    /// The cycle from which on other threads may take part than do now.
+    horizon: u64,
+    /// How many writes a thread is ahead of the bus at most.
+    write_buffers: u64,
+}
+
+/// What is known of a thread beside what the core knows.
+#[derive(Default)]
+struct Thread {
+    /// The cycle up to which its time has been told.
+    told: u64,
+    /// The same when its run, or its wait, began.
+    begun: u64,
+    /// The cycle in which its last instruction, or delivery, issued; `None` until then.
+    issued: Option<u64>,
+    /// The bytes of the running instruction; `None` if they are not in memory.
+    bytes: Option<Bytes>,
+    /// What has happened to it.
+    execution: Execution,
+    /// Elements of strings, or operands, that it has accessed in memory.
+    elements: u64,
+    /// Cycles that it has waited.
+    waited: u64,
+    /// When the bus has taken all that was written so far.
+    written: u64,
+    /// HLT was the last that it executed.
+    halted: bool,
+    /// Where it was last told of execution: instructions retired by then, and linear address of the next.
+    suspended: (u64, u64),
+}
+
+impl Thread {
+    fn clear(&mut self) {
+        (self.execution, self.elements, self.waited) = (Execution::default(), 0, 0);
+    }
+
+    /// The cycle by which the running instruction asks caches and bus for something.
+    fn time(&self) -> u64 {
+        self.told + self.waited
+    }
+}
+
+impl Multithreaded {
+    /// A core that executes nothing.
+    pub(super) fn new(parameters: &'static Parameters) -> Self {
+        Self {
+            core: Core::new(parameters),
+            threads: Default::default(),
+            running: 0,
+            horizon: u64::MAX,
+            write_buffers: parameters.write_buffers,
+        }
+    }
+
+    fn running(&self) -> &Thread {
+        &self.threads[self.running]
+    }
+
+    fn running_mut(&mut self) -> &mut Thread {
+        &mut self.threads[self.running]
+    }
+
+    /// What follows is told of this thread.
+    pub(super) fn choose(&mut self, thread: usize) {
+        self.running = thread;
+    }
+
+    /// What follows is told of. If anything was executed since it was suspended, nothing is left of what was
+    /// before.
+    pub(super) fn resume(&mut self, cpu: &Cpu) {
+        let thread = &mut self.threads[self.running];
+        if thread.suspended != (cpu.retired(), cpu.linear_rip()) {
+            self.core.stop(self.running);
+            thread.halted = true;
+            thread.clear();
+        }
+    }
+
+    /// What follows may not be told of.
+    pub(super) fn suspend(&mut self, cpu: &Cpu) {
+        let thread = self.running_mut();
+        thread.suspended = (cpu.retired(), cpu.linear_rip());
+        // That has been counted.
+        thread.issued = thread.issued.map(|_| COUNTED);
+    }
+
+    /// The cycle by which the running instruction asks caches and bus for something.
+    pub(super) fn time(&self) -> u64 {
+        self.running().time()
+    }
+
+    /// The cycle up to which time has been told; each element that the running instruction has accessed so far
+    /// took one more.
+    pub(super) fn clock(&self) -> u64 {
+        self.running().time() + self.running().elements
+    }
+
+    /// Nothing is executed until a cycle, if that is to come.
+    pub(super) fn idle_until(&mut self, cycle: u64) {
+        let thread = self.running_mut();
+        if cycle > thread.time() + thread.elements {
+            thread.told = cycle;
+            thread.clear();
+        }
+    }
+
+    /// Has a thread take part in the turns of its core, from the cycle on up to which its time has been told.
+    pub(super) fn join(&mut self, thread: usize) {
+        if self.core.runs(thread) {
+            return;
+        }
+        let of = &mut self.threads[thread];
+        match std::mem::take(&mut of.halted) {
+            true => self.core.start(thread, of.told),
+            false => self.core.resume(thread, of.told),
+        }
+    }
+
+    /// The same for a thread that is about to execute what it was not told of yet; virtual time is that of its core
+    /// if there is any.
+    pub(in crate::engine::soft) fn take_part(&mut self, thread: usize, cpu: &Cpu, time: Option<u64>) {
+        let running = std::mem::replace(&mut self.running, thread);
+        self.resume(cpu);
+        if !self.core.runs(thread) {
+            self.idle_until(time.unwrap_or(0));
+            self.join(thread);
+        }
+        self.running = running;
+    }
+
+    /// Has a thread take no part in them, unless an instruction of it is to issue yet.
+    pub(in crate::engine::soft) fn leave(&mut self, thread: usize) {
+        if self.core.runs(thread) && !self.core.holds(thread) {
+            self.core.stop(thread);
+        }
+    }
+
+    /// From this cycle on, other threads may take part than do now.
+    pub(in crate::engine::soft) fn set_horizon(&mut self, cycle: u64) {
+        self.horizon = cycle;
+    }
+
+    /// Lets all issue that is to issue before anything else has to be executed, as far as it is known who takes part.
+    /// `first` is the number of the core's first processor. The thread that is to execute its next instruction, and
+    /// the cycle before which that does not issue.
+    pub(in crate::engine::soft) fn advance(&mut self, system: &mut System, first: usize) -> Option<(usize, u64)> {
+        loop {
+            match self.core.next_at()? {
+                (cycle, Turn::Issue(_)) if cycle >= self.horizon => return None,
+                (_, Turn::Issue(thread)) => {
+                    let at = self.core.issue(thread, system.occurrences(first + thread));
+                    self.threads[thread].issued = Some(at);
+                }
+                (cycle, Turn::Bring(thread)) => return Some((thread, cycle)),
+            }
+        }
+    }
+
+    /// The cycle up to which a thread's time has passed, as far as that is known.
+    pub(in crate::engine::soft) fn due(&self, thread: usize) -> u64 {
+        let told = self.threads[thread].told;
+        match self.core.next_at() {
+            Some((cycle, Turn::Bring(next))) if next == thread => told.max(cycle),
+            _ if self.core.runs(thread) => told,
+            _ => told.max(self.core.clock(thread)),
+        }
+    }
+
+    /// Whether the last instruction of a thread has issued since it was last told of.
+    pub(in crate::engine::soft) fn has_issued(&self, thread: usize) -> bool {
+        self.threads[thread].issued.is_some_and(|cycle| cycle != COUNTED)
+    }
+
+    /// A thread's time has been told up to this cycle.
+    pub(in crate::engine::soft) fn tell(&mut self, thread: usize, cycle: u64) {
+        let thread = &mut self.threads[thread];
+        (thread.begun, thread.told) = (thread.told, cycle);
+    }
+
+    /// When the last step of the running thread was over, of the cycles since its run or its wait began.
+    pub(super) fn last_step(&self) -> LastStep {
+        let thread = self.running();
+        match thread.issued {
+            Some(cycle) => LastStep::EndsAfter(cycle.saturating_sub(thread.begun)),
+            None => LastStep::IsNotOver,
+        }
+    }
+
+    /// An instruction begins.
+    pub(super) fn begins(&mut self, cpu: &Cpu, ram: &Ram, fetch: &Fetch) {
+        self.join(self.running);
+        self.running_mut().begun = self.running().told;
+        self.running_mut().bytes = Bytes::read(ram, fetch, cpu.code_size());
+    }
+
+    /// Its fetch took so many cycles more than hits.
+    pub(super) fn fetched(&mut self, cycles: u64) {
+        let thread = self.running_mut();
+        thread.execution.fetch += cycles;
+        thread.waited += cycles;
+    }
+
+    /// It accessed memory.
+    pub(super) fn accessed(&mut self, cpu: &Cpu, access: &DataAccess, cycles: AccessCycles) {
+        let DataAccess { linear, bytes, elements, operation, .. } = *access;
+        let (loads, stores) = match operation {
+            Operation::Load => (true, false),
+            Operation::Store => (false, true),
+            Operation::Modify => (true, true),
+            Operation::Prefetch(_) | Operation::Flush | Operation::Evict { .. } => return,
+        };
+        let buffers = self.write_buffers;
+        let thread = self.running_mut();
+        thread.elements += u64::from(elements);
+        let execution = &mut thread.execution;
+        if cpu.alignment.is_misaligned(linear, bytes.min(8).into()) {
+            execution.misaligned += 1;
+        }
+        if execution.access.is_none() {
+            let bytes = bytes.min(u8::MAX.into()) as u8;
+            execution.access = Some(Access { address: linear, bytes, writes: !loads });
+        }
+        let before = thread.waited;
+        thread.waited += cycles.walk;
+        if loads {
+            thread.waited += cycles.read;
+        }
+        if stores && cycles.write != 0 {
+            // The bus has the writes before it in its queue, and so has the thread in its buffers.
+            let now = thread.time();
+            let done = now + cycles.write;
+            let one = done - thread.written.clamp(now, done);
+            thread.written = thread.written.max(done);
+            let ahead = thread.written - now;
+            thread.waited += ahead.saturating_sub(buffers * one.max(1));
+        }
+        thread.execution.waits += thread.waited - before;
+    }
+
+    /// It transferred control.
+    pub(super) fn branched(&mut self, taken: bool, prediction: Prediction) {
+        let execution = &mut self.running_mut().execution;
+        execution.taken = taken;
+        execution.mispredicted = prediction.resolution == Resolution::Mispredicted;
+    }
+
+    /// It retired, on this processor. Whether another thread comes next.
+    pub(super) fn retired(
+        &mut self,
+        descriptions: &mut Descriptions,
+        cpu: &Cpu,
+        insn: &Insn,
+        system: &mut System,
+        processor: usize,
+    ) -> bool {
+        let running = self.running;
+        let thread = &mut self.threads[running];
+        let description = descriptions.of(insn, thread.bytes, Mode::of(cpu));
+        let iterations = match description.elements_of_iteration {
+            0 => 0,
+            elements => thread.elements / u64::from(elements),
+        };
+        thread.halted = insn.op == Instruction::Hlt;
+        // An interrupt ends DELAY, so that the thread is out as long as the processor delays it.
+        let halts = matches!(insn.op, Instruction::Hlt | Instruction::Delay);
+        let precision = precision(cpu);
+        let execution = Execution { iterations, precision, halts, ..thread.execution };
+        thread.clear();
+        let occurrences = system.occurrences(processor);
+        let joined = self.core.bring(running, occurrences, &description.instruction, &execution);
+        self.threads[running].issued = joined;
+        self.hands_over(system, processor)
+    }
+
+    /// An exception or a hardware interrupt was delivered, on this processor. Whether another thread comes next.
+    pub(super) fn delivered(&mut self, system: &mut System, processor: usize) -> bool {
+        self.join(self.running);
+        let thread = self.running_mut();
+        thread.clear();
+        (thread.begun, thread.issued) = (thread.told, None);
+        self.core.deliver(self.running, system.occurrences(processor));
+        self.hands_over(system, processor)
+    }
+
+    /// Goes on until something has to be executed. If that is of another thread, time of the running one stands
+    /// still until its turn comes.
+    fn hands_over(&mut self, system: &mut System, processor: usize) -> bool {
+        match self.advance(system, processor - self.running) {
+            Some((thread, cycle)) if thread == self.running => {
+                let thread = self.running_mut();
+                thread.told = thread.told.max(cycle);
+                false
+            }
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Which hardware thread of a core executes next, where a core of several threads keeps the time.
+//!
+//! While anything is counted that the threads of a core share, they execute instruction by instruction in the
+//! order that the model of the core asks for ([`super::model`]). Time that passes for a thread without an
+//! instruction of its own, since others had their turns, passes when it is known.
+
+use pmu_model::Pmu;
+use x86_cpu::block::Translations;
+use x86_cpu::cpu::Cpu;
+use x86_cpu::observe::{Cx, Observer};
+use x86_cpu::ram::Ram;
+
+use super::model::Modelling;
+use super::vcpu::{Siblings, Vcpu};
+use super::{Act, Recording, Running, Soft, Timing, UNLIMITED};
+use crate::engine::Board;
+use crate::irq::Pending;
+use crate::processor_set::ProcessorSet;
+
+/// What a core has to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NextThread {
+    /// The processor that is to run.
+    pub(crate) id: usize,
+    /// How far, if no other thread's turn comes before.
+    pub(crate) until: u64,
+}
+
+impl Soft {
+    /// Whether the threads of a core take turns instruction by instruction.
+    pub(crate) fn interleaves(&self) -> bool {
+        let Some(modelling) = &self.modelling else { return false };
+        let (asked, counts) = self.asking.by_all();
+        modelling.is_multithreaded() && self.detail(modelling, asked, counts).pipelines
+    }
+
+    /// Whether they do from now on, though they did not until now, by what the running processor's counters ask for.
+    pub(super) fn begins_to_interleave(&self, pmu: &Pmu) -> bool {
+        let Some(modelling) = &self.modelling else { return false };
+        modelling.is_multithreaded() && {
+            let asked = self.others.with(modelling.asked_by(pmu));
+            let counts = pmu.demand().counting || self.others_count;
+            self.detail(modelling, asked, counts).pipelines
+        }
+    }
+
+    /// Whether the next instruction of the core that ran last is another thread's.
+    pub(super) fn hands_over(&self) -> bool {
+        self.modelling.as_ref().is_some_and(Modelling::hands_over)
+    }
+
+    /// The next instruction is that of the thread that is about to run.
+    pub(super) fn take_over(&mut self) {
+        if let Some(modelling) = &mut self.modelling {
+            modelling.take_over();
+        }
+    }
+
+    /// Which of these threads of a core runs next, if any has something to do before `until`. Those that execute
+    /// nothing take no part. Devices do what they have to by then.
+    pub(crate) fn next_thread(
+        &mut self,
+        vcpus: &[Vcpu],
+        board: &mut Board,
+        threads: ProcessorSet,
+        until: u64,
+    ) -> Option<NextThread> {
+        loop {
+            let deadline = board.chipset.next_deadline().unwrap_or(u64::MAX);
+            let next = self.next_by(vcpus, board, threads, until.min(deadline));
+            if deadline >= until || next.is_some_and(|(_, begins)| begins < deadline) {
+                return next.map(|(next, _)| next);
+            }
+            // It may interrupt any of them.
+            board.catch_up(deadline);
+        }
+    }
+
+    /// The same while no device does anything, and from when on.
+    fn next_by(
+        &mut self,
+        vcpus: &[Vcpu],
+        board: &Board,
+        threads: ProcessorSet,
+        until: u64,
+    ) -> Option<(NextThread, u64)> {
+        let keeps_time = self.timing != Timing::Flat;
+        let (core, system, first) = self.modelling.as_mut()?.core_of(threads.next(0)?)?;
+        let mut waiting: Option<(NextThread, u64)> = None;
+        let last = (first + usize::from(board.platform.threads_per_core)).min(vcpus.len());
+        for (id, vcpu) in vcpus.iter().enumerate().take(last).skip(first) {
+            let time = vcpu.cpu.time;
+            let next = if threads.contains(id) { vcpu.next_turn(board) } else { None };
+            let executes = next.is_some_and(|at| at <= time && !vcpu.cpu.halted);
+            if executes && (keeps_time || time < until) {
+                core.take_part(id - first, &vcpu.cpu, keeps_time.then_some(time));
+                continue;
+            }
+            core.leave(id - first);
+            // One that sleeps does so until then, when something may wake it.
+            if threads.contains(id) && !executes && time < until {
+                let end = next.map_or(until, |at| at.max(time + 1).min(until));
+                if waiting.is_none_or(|(sooner, _)| end < sooner.until) {
+                    waiting = Some((NextThread { id, until: end }, time));
+                }
+            }
+        }
+        let known = waiting.map_or(until, |(sooner, _)| sooner.until);
+        core.set_horizon(if keeps_time { known } else { u64::MAX });
+        let Some((thread, cycle)) = core.advance(system, first) else { return waiting };
+        let id = first + thread;
+        if !keeps_time {
+            return Some((NextThread { id, until }, vcpus[id].cpu.time));
+        }
+        match waiting {
+            Some((NextThread { until: end, .. }, _)) if end <= cycle => waiting,
+            Some((NextThread { until: end, .. }, _)) => Some((NextThread { id, until: end }, cycle)),
+            None => (cycle < until).then_some((NextThread { id, until }, cycle)),
+        }
+    }
+
+    /// Time passes for a processor that executes, up to where the model of its core knows that no instruction of
+    /// it issues before; or to `until`, if that is later.
+    pub(crate) fn wait(
+        &mut self,
+        vcpus: &mut [Vcpu],
+        id: usize,
+        board: &mut Board,
+        ram: &Ram,
+        until: u64,
+    ) {
+        let threads_per_core = usize::from(board.platform.threads_per_core);
+        (self.others, self.others_count) = self.asking.by_others(id);
+        if let Some((vcpu, mut siblings)) = Siblings::split(vcpus, id, threads_per_core) {
+            self.wait_until(Running { vcpu, siblings: &mut siblings, board, ram }, until);
+        }
+    }
+
+    /// The same, the processor and its siblings being found.
+    pub(super) fn wait_until(&mut self, running: Running<'_, '_>, until: u64) {
+        let id = running.vcpu.id;
+        if self.timing == Timing::Flat {
+            return;
+        }
+        let Some(modelling) = &mut self.modelling else { return };
+        let Some((core, _, first)) = modelling.core_of(id) else { return };
+        let thread = id - first;
+        let until = core.due(thread).max(until);
+        let cycles = until.saturating_sub(running.vcpu.cpu.time);
+        if cycles == 0 && !core.has_issued(thread) {
+            return;
+        }
+        core.tell(thread, until);
+        // The recorder is told by itself: it would have the cycles be of what comes next.
+        let mut recording = self.recording.take();
+        if let Some(Recording { recorder, .. }) = &mut recording {
+            recorder.waited(id, &running.vcpu.cpu, cycles, modelling.take_log(id));
+        }
+        let Running { vcpu, siblings, board, ram } = running;
+        let demand = siblings.demand().with(vcpu.pmu.demand());
+        if demand.counting {
+            vcpu.waits_under = vcpu.counted_under;
+            let running = Running { vcpu: &mut *vcpu, siblings, board: &mut *board, ram };
+            self.observe(running, &demand, UNLIMITED, Pending::default(), Wait(cycles));
+            // Counters of siblings may have overflowed.
+            board.chipset.irq.depart(vcpu.cpu.time, board.platform.ipi_latency);
+        } else {
+            vcpu.cpu.pass(cycles);
+        }
+        self.recording = recording;
+    }
+}
+
+/// Cycles pass.
+struct Wait(u64);
+
+impl Act for Wait {
+    type Outcome = ();
+
+    fn act<O: Observer>(self, cpu: &mut Cpu, _: &mut Cx<'_, O>, _: &mut Translations<O>) {
+        cpu.pass(self.0);
+    }
+}
