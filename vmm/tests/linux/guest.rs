@@ -82,23 +82,42 @@ impl Packages {
 
     /// Adds perf and the libraries that it links to.
     pub(crate) fn add_perf(&self, archive: &mut Archive) {
-        let perf = self.read("usr/bin/perf");
+        self.add_linked(archive, "usr/bin/perf");
+    }
+
+    /// Adds a program or a library, and the loader and the libraries that it links to.
+    pub(crate) fn add_linked(&self, archive: &mut Archive, path: &str) {
         let loader = "lib64/ld-linux-x86-64.so.2";
         archive.file(loader, 0o755, self.read(loader));
-        let mut wanted: VecDeque<_> =
-            Elf::parse("perf", &perf).expect("perf is an ELF").dynamic().needed.into();
-        archive.file("/usr/bin/perf", 0o755, perf);
-        while let Some(library) = wanted.pop_front() {
-            let found = LIBRARIES.iter().map(|folder| format!("{folder}/{library}"));
-            let found = found.into_iter().find(|path| self.root.join(path).exists());
-            let found = found.unwrap_or_else(|| panic!("no package has {library}"));
-            if archive.contains(&found) {
+        let mut wanted = VecDeque::from([path.to_owned()]);
+        while let Some(path) = wanted.pop_front() {
+            if archive.contains(&path) {
                 continue;
             }
-            let bytes = self.read(&found);
-            wanted.extend(Elf::parse(&library, &bytes).expect("an ELF").dynamic().needed);
-            archive.file(&found, 0o755, bytes);
+            let bytes = self.read(&path);
+            let needed = Elf::parse(&path, &bytes).expect("an ELF").dynamic().needed;
+            wanted.extend(needed.iter().map(|library| self.library(library)));
+            archive.file(&path, 0o755, bytes);
         }
+    }
+
+    /// Where a library is.
+    fn library(&self, name: &str) -> String {
+        let mut paths = LIBRARIES.iter().map(|folder| format!("{folder}/{name}"));
+        let found = paths.find(|path| self.path(path).exists());
+        found.unwrap_or_else(|| panic!("no package has {name}"))
+    }
+
+    /// Adds a copy of a file as it is.
+    pub(crate) fn add_file(&self, archive: &mut Archive, path: &str) {
+        archive.file(path, 0o755, self.read(path));
+    }
+
+    /// One of the kernel's modules, by its place below `kernel`.
+    pub(crate) fn module(&self, path: &str) -> Vec<u8> {
+        let name = self.kernel.file_name().expect("a file").to_string_lossy();
+        let release = name.strip_prefix("vmlinuz-").expect("Debian's name");
+        self.read(&format!("lib/modules/{release}/kernel/{path}"))
     }
 
     /// Where a file of the packages is on the host.

@@ -11,6 +11,7 @@ mod guest;
 mod harness;
 mod jit;
 mod knights_corner;
+mod likwid;
 mod memtest;
 mod multiboot;
 mod perf;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         ("events", events::TESTS),
         ("jit", jit::TESTS),
         ("knights_corner", knights_corner::TESTS),
+        ("likwid", likwid::TESTS),
         ("memtest", memtest::TESTS),
         ("multiboot", multiboot::TESTS),
         ("perf", perf::TESTS),
