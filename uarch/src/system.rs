@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use pmu_model::Signal;
 
-use crate::branch::{Outcome, Predictor, Transfer};
+use crate::branch::{Outcome, Predictor, PredictorGeometry, Transfer};
 use crate::bus::{Bus, Request, Snoop, Transaction};
 use crate::cache::{self, Caches, Context, Hint, Kind, MemoryType};
 use crate::occurrences::Occurrences;
 use crate::part::Part;
-use crate::processors::PerProcessor;
+use crate::processors::{PerProcessor, PerRun};
 use crate::tlb::{Lookup, Page, PageSize, Tlbs, WalkFrom};
 
 use self::page_tables::MonitoredPages;
@@ -29,6 +29,8 @@ mod tests;
 #[derive(Clone, Debug)]
 pub struct System {
     processors: PerProcessor<Processor>,
+    predictors: PerRun<Predictor>,
+    predictor: &'static PredictorGeometry,
     occurrences: PerProcessor<Occurrences>,
     /// Once for each core.
     tlbs: PerProcessor<Tlbs>,
@@ -43,7 +45,6 @@ pub struct System {
 /// What belongs to one processor alone.
 #[derive(Clone, Debug)]
 struct Processor {
-    predictor: Predictor,
     memory_types: MemoryTypes,
     /// What the last look-up for data found, and the last for code.
     data_page: KnownPage,
@@ -164,7 +165,6 @@ impl System {
     pub fn new(part: &'static Part, processors: usize, memory: &[Range<u64>]) -> Self {
         debug_assert!(part.caches.fetch_window.is_power_of_two());
         let processor = |_| Processor {
-            predictor: Predictor::new(part.predictor),
             memory_types: MemoryTypes::default(),
             data_page: KnownPage::NONE,
             code_page: KnownPage::NONE,
@@ -178,6 +178,8 @@ impl System {
         };
         Self {
             processors: PerProcessor::new(processors, processor),
+            predictors: PerRun::new(processors, Predictor::new(part.predictor)),
+            predictor: part.predictor,
             occurrences: PerProcessor::new(processors, |_| Occurrences::default()),
             tlbs: PerProcessor::of_cores(processors, part.threads, |_| {
                 Tlbs::new(part.tlbs, part.threads)
@@ -200,6 +202,7 @@ impl System {
     pub fn choose(&mut self, processor: usize) {
         let other_core = self.tlbs.number() != self.tlbs.number_of(processor);
         self.processors.choose(processor);
+        self.predictors.choose(processor, || Predictor::new(self.predictor));
         self.occurrences.choose(processor);
         self.tlbs.choose(processor);
         let before = self.caches.choose(processor);
@@ -598,26 +601,25 @@ impl System {
     /// A control transfer of the running processor retired: what became of it.
     #[inline(always)]
     pub fn transfer(&mut self, transfer: &Transfer) -> Outcome {
-        let of = self.processors.running_mut();
-        of.redirected |= transfer.taken;
-        of.predictor.transfer(transfer, self.occurrences.running_mut())
+        self.processors.running_mut().redirected |= transfer.taken;
+        self.predictors.running_mut().transfer(transfer, self.occurrences.running_mut())
     }
 
     /// The same, if that is a short way and nobody asks what became of it: whether it is. If not, nothing has
     /// happened.
     #[inline(always)]
     pub fn expects(&mut self, transfer: &Transfer) -> bool {
-        let of = self.processors.running_mut();
-        let expects = of.predictor.expects(transfer, self.occurrences.running_mut());
-        of.redirected |= expects && transfer.taken;
+        let predictor = self.predictors.running_mut();
+        let expects = predictor.expects(transfer, self.occurrences.running_mut());
+        self.processors.running_mut().redirected |= expects && transfer.taken;
         expects
     }
 
     /// An exception or interrupt was delivered, from one linear address to another.
     pub fn interrupted(&mut self, processor: usize, from: u64, to: u64) {
-        let of = &mut self.processors[processor];
-        of.redirected = true;
-        of.predictor.interrupted(from, to, &mut self.occurrences[processor]);
+        self.processors[processor].redirected = true;
+        let predictor = self.predictors.of(processor, || Predictor::new(self.predictor));
+        predictor.interrupted(from, to, &mut self.occurrences[processor]);
         self.serialise(processor);
     }
 

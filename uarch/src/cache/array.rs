@@ -7,8 +7,7 @@ use super::state::LineState;
 const LINE_SHIFT: u32 = 4;
 const MARK: u64 = 1 << 3;
 const STATE: u64 = MARK - 1;
-/// An entry without a line, in the state Invalid. It is zero so that the host need not have memory for an
-/// array that nothing has been put into, as those of many processors.
+/// An entry without a line, in the state Invalid.
 const EMPTY: u64 = 0;
 /// The way used last, in the low bits of a set's order.
 const WAY: u64 = 0xF;
@@ -38,10 +37,11 @@ pub enum Displaced {
 /// A set-associative array of lines.
 ///
 /// A place in it is a number, the *slot*: set times ways plus way. The way of its set that was used last
-/// is looked at first, and using it again changes nothing.
+/// is looked at first, and using it again changes nothing. An array that nothing has been put into has no
+/// memory, as those of the many processors that do nothing.
 #[derive(Clone, Debug)]
 pub struct LineArray {
-    /// Sets after each other.
+    /// Sets after each other; none before the first line.
     entries: Box<[u64]>,
     /// The order of replacement of each set, by policy: see [`LineArray::touch`].
     orders: Box<[u64]>,
@@ -60,17 +60,25 @@ impl LineArray {
     pub fn new(geometry: &ArrayGeometry) -> Self {
         let (sets, ways) = (geometry.sets as usize, geometry.ways as usize);
         assert!(sets.is_power_of_two() && ways.is_power_of_two() && ways <= 16);
-        let order = match geometry.replacement {
-            Replacement::Lru => (0..ways as u64).fold(0, |order, way| order | way << (4 * way)),
-            Replacement::TreePseudoLru => 0,
-        };
         Self {
-            entries: vec![EMPTY; sets * ways].into(),
-            orders: vec![order; sets].into(),
+            entries: Box::default(),
+            orders: Box::default(),
             set_mask: sets as u64 - 1,
             ways_log2: ways.trailing_zeros(),
             replacement: geometry.replacement,
         }
+    }
+
+    /// Takes the memory for its lines.
+    #[cold]
+    fn unfold(&mut self) {
+        let (sets, ways) = (self.set_mask as usize + 1, 1 << self.ways_log2);
+        let order = match self.replacement {
+            Replacement::Lru => (0..ways).fold(0, |order, way| order | way << (4 * way)),
+            Replacement::TreePseudoLru => 0,
+        };
+        self.entries = vec![EMPTY; sets << self.ways_log2].into();
+        self.orders = vec![order; sets].into();
     }
 
     #[inline]
@@ -83,7 +91,7 @@ impl LineArray {
     #[must_use]
     pub fn find_recent(&self, number: u64) -> Option<usize> {
         let set = self.set(number);
-        let recent = set << self.ways_log2 | (self.orders[set] & WAY) as usize;
+        let recent = set << self.ways_log2 | (self.orders.get(set)? & WAY) as usize;
         (self.entries[recent] >> LINE_SHIFT == number + 1).then_some(recent)
     }
 
@@ -97,7 +105,7 @@ impl LineArray {
     /// Where a line is that its set did not use last.
     fn find_older(&self, number: u64) -> Option<usize> {
         let first = self.set(number) << self.ways_log2;
-        let ways = &self.entries[first..first + (1 << self.ways_log2)];
+        let ways = self.entries.get(first..first + (1 << self.ways_log2))?;
         let way = match ways {
             // Without branches: which way it is nobody can foresee.
             [a, b, c, d] => way_of([a, b, c, d].map(|entry| entry >> LINE_SHIFT == number + 1)),
@@ -169,6 +177,9 @@ impl LineArray {
     /// Puts in a line that is not there: into the first free way, or in place of the line that the policy
     /// chooses. It may be marked, with what the cache wants to remember of it.
     pub fn fill(&mut self, line: Line) -> Displaced {
+        if self.entries.is_empty() {
+            self.unfold();
+        }
         let set = self.set(line.number);
         let first = set << self.ways_log2;
         let ways = &self.entries[first..first + (1 << self.ways_log2)];

@@ -2,14 +2,15 @@
 
 use super::Page;
 use super::flush_filter::AddressSpace;
-use super::geometry::{ArrayGeometry, Associativity, Held, PageSize};
+use super::geometry::{ArrayGeometry, Associativity, PageSize};
 use super::index::Index;
 use super::replacement::Order;
 
-/// An array of entries, each of which translates what begins at an aligned linear address.
+/// An array of entries, each of which translates what begins at an aligned linear address. It has memory for
+/// them from the first one on.
 #[derive(Clone, Debug)]
 pub(super) struct Array {
-    /// The tag of each entry; 0 if it is free.
+    /// The tag of each entry; 0 if it is free. There are none before the first is put in.
     tags: Box<[u64]>,
     entries: Box<[Entry]>,
     order: Order,
@@ -17,12 +18,12 @@ pub(super) struct Array {
     sizes: Box<[EntrySize]>,
     /// How many entries are free.
     free: usize,
-    holds: &'static [Held],
     ways: usize,
     /// The number of sets, less one.
     set_mask: u64,
     /// Finds the entries, if there is one set alone.
     index: Option<Index>,
+    geometry: ArrayGeometry,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,23 +66,33 @@ impl Array {
                 sizes.push(EntrySize { size: held.entry, entries: 0, of_none: 0 });
             }
         }
-        let page = Page { size: PageSize::Kib4, global: false };
         Self {
-            tags: vec![0; entries].into(),
-            entries: vec![Entry { linear: 0, size: page.size, page, space: 0 }; entries].into(),
-            order: Order::new(geometry.replacement, sets, ways),
+            tags: Box::default(),
+            entries: Box::default(),
+            order: Order::new(geometry.replacement, 0, ways),
             sizes: sizes.into(),
             free: entries,
-            holds: geometry.holds,
             ways,
             set_mask: sets as u64 - 1,
-            index: (geometry.associativity == Associativity::Full).then(|| Index::new(entries)),
+            index: None,
+            geometry: *geometry,
         }
+    }
+
+    /// Takes the memory for the entries.
+    #[cold]
+    fn unfold(&mut self) {
+        let (entries, page) = (self.free, Page { size: PageSize::Kib4, global: false });
+        self.tags = vec![0; entries].into();
+        self.entries = vec![Entry { linear: 0, size: page.size, page, space: 0 }; entries].into();
+        self.order = Order::new(self.geometry.replacement, entries / self.ways, self.ways);
+        let is_one_set = self.geometry.associativity == Associativity::Full;
+        self.index = is_one_set.then(|| Index::new(entries));
     }
 
     /// How much of such a page one entry translates, if the array holds it.
     pub(super) fn entry_size(&self, page: PageSize) -> Option<PageSize> {
-        self.holds.iter().find(|held| held.page == page).map(|held| held.entry)
+        self.geometry.holds.iter().find(|held| held.page == page).map(|held| held.entry)
     }
 
     /// The place of the entry that translates an address in an address space.
@@ -112,7 +123,7 @@ impl Array {
             return index.find(tag);
         }
         let first = self.set(linear, size) * self.ways;
-        let set = &self.tags[first..first + self.ways];
+        let set = self.tags.get(first..first + self.ways)?;
         set.iter().position(|&found| found == tag).map(|way| first + way)
     }
 
@@ -141,6 +152,9 @@ impl Array {
         size: PageSize,
         space: AddressSpace,
     ) -> (usize, Option<Entry>) {
+        if self.tags.is_empty() {
+            self.unfold();
+        }
         let (slot, displaced) = self.make_room(linear, size, space);
         self.tags[slot] = tag(linear, size, space);
         self.entries[slot] = Entry { linear: linear & size.number_mask(), size, page, space };
@@ -190,7 +204,7 @@ impl Array {
 
     /// Drops all entries of the pages that an address is in, of an address space or of none.
     pub(super) fn invalidate(&mut self, linear: u64, space: AddressSpace) {
-        for held in self.holds {
+        for held in self.geometry.holds {
             let page = linear & held.page.number_mask();
             for part in 0..held.page.bytes() / held.entry.bytes() {
                 for space in [space, 0] {
@@ -247,5 +261,33 @@ impl Array {
     #[cfg(test)]
     pub(super) fn all(&self) -> impl Iterator<Item = Entry> + '_ {
         (0..self.tags.len()).filter(|&slot| self.tags[slot] != 0).map(|slot| self.entries[slot])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::geometry::{Held, Replacement};
+    use super::*;
+
+    /// An array that nothing was put into takes no memory, and has no entry; with the first entry it takes all.
+    #[test]
+    fn an_array_without_entries_takes_no_memory() {
+        const PAGE: Page = Page { size: PageSize::Kib4, global: false };
+        for associativity in [Associativity::Full, Associativity::Ways(2)] {
+            let mut array = Array::new(&ArrayGeometry {
+                entries: 8,
+                associativity,
+                replacement: Replacement::PseudoLru,
+                holds: &[Held { page: PageSize::Kib4, entry: PageSize::Kib4 }],
+            });
+            assert!(array.tags.is_empty() && array.entries.is_empty() && array.index.is_none());
+            array.flush(false);
+            array.flush_space(1, false);
+            array.invalidate(0x5000, 1);
+            assert_eq!((array.find(0x5000, 1), array.all().count()), (None, 0));
+            let (slot, displaced) = array.insert(0x5000, PAGE, PageSize::Kib4, 1);
+            assert_eq!((array.tags.len(), array.entries.len(), displaced), (8, 8, None));
+            assert_eq!((array.find(0x5abc, 1), array.find(0x6000, 1)), (Some(slot), None));
+        }
     }
 }

@@ -22,13 +22,14 @@ pub(super) struct Order {
 const NUMBER_BITS: u32 = 16;
 
 impl Order {
+    /// That of an array of so many sets, of none as long as nothing is in it.
     pub(super) fn new(policy: Replacement, sets: usize, ways: usize) -> Self {
         if policy == Replacement::PseudoLru {
             assert!(ways.is_power_of_two() && ways <= 64, "a tree of {ways} ways");
         }
         let of = |rule, words| vec![0; if policy == rule { words } else { 0 }].into();
         let words = if policy == Replacement::Lru { 0 } else { sets };
-        let paths = if policy == Replacement::PseudoLru { ways } else { 0 };
+        let paths = if policy == Replacement::PseudoLru && sets != 0 { ways } else { 0 };
         Self {
             policy,
             ways,

@@ -18,6 +18,24 @@ fn displaced(array: &mut LineArray, number: u64) -> u64 {
     }
 }
 
+/// An array that nothing was put into takes no memory, and has no line; with the first line it takes all.
+#[test]
+fn an_array_without_lines_takes_no_memory() {
+    for replacement in [Replacement::Lru, Replacement::TreePseudoLru] {
+        let mut array = array(8, 4, replacement);
+        assert!(array.entries.is_empty() && array.orders.is_empty());
+        array.clear();
+        for number in 0..40 {
+            assert_eq!((array.find_recent(number), array.find_and_touch(number)), (None, None));
+            assert_eq!(array.state_of(number), LineState::Invalid);
+        }
+        assert_eq!(array.lines().count(), 0);
+        assert_eq!(fill(&mut array, 39), Displaced::Nothing);
+        assert_eq!(array.entries.len(), 32);
+        assert_eq!((array.find_recent(39), array.find_recent(7)), (Some(28), None));
+    }
+}
+
 #[test]
 fn lru_replaces_the_line_used_longest_ago() {
     let mut array = array(2, 4, Replacement::Lru);
