@@ -10,7 +10,8 @@ use uarch::cache::{Hint, Kind, MemoryType};
 use uarch::processors::PerProcessor;
 use uarch::system::{self, DataAccess, PageTables, System};
 use uarch::tlb::{Page, PageSize};
-use uarch::{branch, part::Part};
+use uarch::branch;
+use uarch::part::{self, Part};
 use x86_cpu::block::{Code, Translations};
 use x86_cpu::cpu::Cpu;
 use x86_cpu::insn::Insn;
@@ -84,8 +85,9 @@ impl Detail {
 /// What hands execution to the models.
 pub(super) struct Model {
     system: System,
+    part: &'static Part,
     processors: Vec<Processor>,
-    /// Once for each core.
+    /// Once for each core, made when it is first told what is executed: those of many idle processors would be large.
     pipelines: PerProcessor<Pipeline>,
     /// The one that runs.
     running: usize,
@@ -154,10 +156,9 @@ impl Modelling {
         }
         let model = Model {
             system,
+            part,
             processors: vcpus.iter().map(processor).collect(),
-            pipelines: PerProcessor::of_cores(vcpus.len(), part.threads, |_| {
-                Pipeline::new(&part.pipeline)
-            }),
+            pipelines: PerProcessor::of_cores(vcpus.len(), part.threads, |_| Pipeline::NotMade),
             running: 0,
             epoch: 0,
             runs_pipelines: false,
@@ -245,7 +246,7 @@ impl Modelling {
 
     /// Whether the cores have several threads.
     pub(super) fn is_multithreaded(&self) -> bool {
-        matches!(self.observer.watch.pipelines.running(), Pipeline::Multithreaded(_))
+        matches!(self.observer.watch.part.pipeline, part::Pipeline::Multithreaded { .. })
     }
 
     /// The core of a processor, if it has several threads; all processors, and the number of the core's first one.
@@ -253,8 +254,9 @@ impl Modelling {
         &mut self,
         processor: usize,
     ) -> Option<(&mut Multithreaded, &mut System, usize)> {
-        let Model { pipelines, system, .. } = &mut *self.observer.watch;
+        let Model { pipelines, system, part, .. } = &mut *self.observer.watch;
         let first = pipelines.first_of(pipelines.number_of(processor));
+        pipelines[first].make(&part.pipeline);
         let Pipeline::Multithreaded(core) = &mut pipelines[first] else { return None };
         Some((core, system, first))
     }
@@ -288,7 +290,11 @@ impl Model {
         self.system.choose(vcpu.id);
         self.pipelines.choose(vcpu.id);
         let thread = self.pipelines.thread_of(vcpu.id);
-        self.pipelines.running_mut().choose(thread);
+        let pipeline = self.pipelines.running_mut();
+        if self.runs_pipelines {
+            pipeline.make(&self.part.pipeline);
+        }
+        pipeline.choose(thread);
         self.hands_over = false;
         let processor = &mut self.processors[vcpu.id];
         if processor.as_of != vcpu.bank.writes() {

@@ -24,6 +24,8 @@ pub(super) enum Pipeline {
     OutOfOrder(Box<OutOfOrder>),
     /// One that executes those of several threads in order.
     Multithreaded(Box<Multithreaded>),
+    /// It has not been told of anything yet.
+    NotMade,
 }
 
 /// Whose blocks execution goes through: blocks of different caches may have the same number.
@@ -90,8 +92,16 @@ impl Descriptions {
 }
 
 impl Pipeline {
+    /// Makes an empty one, if there is none yet.
+    #[inline]
+    pub(super) fn make(&mut self, of: &part::Pipeline) {
+        if matches!(self, Self::NotMade) {
+            *self = Self::new(of);
+        }
+    }
+
     /// An empty one.
-    pub(super) fn new(of: &part::Pipeline) -> Self {
+    fn new(of: &part::Pipeline) -> Self {
         match *of {
             part::Pipeline::InOrder { parameters, .. } => {
                 Self::InOrder(Box::new(InOrder::new(parameters)))
@@ -116,6 +126,7 @@ impl Pipeline {
             Self::InOrder(pipeline) => pipeline.resume(cpu),
             Self::OutOfOrder(pipeline) => pipeline.resume(cpu),
             Self::Multithreaded(core) => core.resume(cpu),
+            Self::NotMade => {}
         }
     }
 
@@ -125,6 +136,7 @@ impl Pipeline {
             Self::InOrder(pipeline) => pipeline.suspend(cpu),
             Self::OutOfOrder(pipeline) => pipeline.suspend(cpu),
             Self::Multithreaded(core) => core.suspend(cpu),
+            Self::NotMade => {}
         }
     }
 
@@ -135,6 +147,7 @@ impl Pipeline {
             Self::InOrder(pipeline) => pipeline.time(),
             Self::OutOfOrder(pipeline) => pipeline.time(),
             Self::Multithreaded(core) => core.time(),
+            Self::NotMade => 0,
         }
     }
 
@@ -145,6 +158,7 @@ impl Pipeline {
             Self::InOrder(pipeline) => pipeline.clock(),
             Self::OutOfOrder(pipeline) => pipeline.clock(),
             Self::Multithreaded(core) => core.clock(),
+            Self::NotMade => 0,
         }
     }
 
@@ -152,7 +166,7 @@ impl Pipeline {
     pub(super) fn last_step(&self) -> LastStep {
         match self {
             Self::Multithreaded(core) => core.last_step(),
-            Self::InOrder(_) | Self::OutOfOrder(_) => LastStep::EndsTheCycles,
+            Self::InOrder(_) | Self::OutOfOrder(_) | Self::NotMade => LastStep::EndsTheCycles,
         }
     }
 
@@ -162,6 +176,7 @@ impl Pipeline {
             Self::InOrder(pipeline) => pipeline.idle_until(cycle),
             Self::OutOfOrder(pipeline) => pipeline.idle_until(cycle),
             Self::Multithreaded(core) => core.idle_until(cycle),
+            Self::NotMade => {}
         }
     }
 
@@ -183,6 +198,7 @@ impl Pipeline {
                 }
             }
             Self::Multithreaded(core) => core.begins(cpu, ram, fetch),
+            Self::NotMade => {}
         }
     }
 
@@ -192,6 +208,7 @@ impl Pipeline {
             Self::InOrder(pipeline) => pipeline.fetched(cycles),
             Self::OutOfOrder(pipeline) => pipeline.fetched(cycles),
             Self::Multithreaded(core) => core.fetched(cycles),
+            Self::NotMade => {}
         }
     }
 
@@ -202,6 +219,7 @@ impl Pipeline {
             Self::InOrder(pipeline) => pipeline.accessed(cpu, access, cycles),
             Self::OutOfOrder(pipeline) => pipeline.accessed(cpu, access, cycles),
             Self::Multithreaded(core) => core.accessed(cpu, access, cycles),
+            Self::NotMade => {}
         }
     }
 
@@ -211,6 +229,7 @@ impl Pipeline {
             Self::InOrder(pipeline) => pipeline.branched(taken, prediction),
             Self::OutOfOrder(pipeline) => pipeline.branched(taken, prediction),
             Self::Multithreaded(core) => core.branched(taken, prediction),
+            Self::NotMade => {}
         }
     }
 
@@ -261,7 +280,8 @@ impl Pipeline {
             (Self::Multithreaded(core), Descriptions::InOrder(descriptions)) => {
                 return core.retired(descriptions, cpu, insn, system, processor);
             }
-            (Self::InOrder(_) | Self::Multithreaded(_), Descriptions::OutOfOrder(_)) => {}
+            (Self::InOrder(_) | Self::Multithreaded(_), Descriptions::OutOfOrder(_))
+            | (Self::NotMade, _) => {}
         }
         false
     }
@@ -280,6 +300,7 @@ impl Pipeline {
             Self::InOrder(pipeline) => pipeline.delivered(),
             Self::OutOfOrder(pipeline) => pipeline.delivered(system.occurrences(processor)),
             Self::Multithreaded(core) => return core.delivered(system, processor),
+            Self::NotMade => {}
         }
         false
     }
