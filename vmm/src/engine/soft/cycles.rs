@@ -9,7 +9,7 @@ use x86_cpu::observe::LastStep;
 /// A level, a state that lasts for cycles, is there once in each, from the first cycle that an instruction
 /// takes; what happens at an instant does so in the last ones, no more at once than the processor can
 /// report. What does not fit into the cycles of its own instruction is of the next ones.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Cycles {
     running: SignalCounts,
     /// There is a running cycle.
@@ -22,10 +22,6 @@ pub(super) struct Cycles {
 }
 
 impl Cycles {
-    pub(super) const fn new() -> Self {
-        Self { running: SignalCounts::new(), begun: false, left: SignalCounts::new(), waited: 0, cpl: 0 }
-    }
-
     /// So many cycles pass, in which this occurred; the instruction that did it is over when `last_step` says.
     pub(super) fn pass(
         &mut self,
@@ -135,7 +131,7 @@ mod tests {
         let k8 = Personality::by_name("k8").unwrap();
         let mut pmu = Pmu::new(k8, k8.live.of(Tier::Microarchitecture));
         assert_eq!(pmu.write_msr(EVNTSEL0, select | ON), MsrAccess::Done(()));
-        let mut cycles = Cycles::new();
+        let mut cycles = Cycles::default();
         for &(takes, signal, n) in instructions {
             let counts = [(signal, n)].into_iter().collect();
             let last_step = LastStep::EndsTheCycles;

@@ -31,13 +31,13 @@ pub(super) struct Outside<'a, 'b> {
     /// When, of the cycles that are counted next, the step that did what is counted was over.
     pub(super) last_step: LastStep,
     /// The running cycle, for counters that compare the occurrences of each.
-    pub(super) cycles: &'a mut Cycles,
+    pub(super) cycles: &'a mut Option<Box<Cycles>>,
     /// Virtual time at which the run ends, whatever the counters are set to.
     pub(super) limit: u64,
     /// Number of retired instructions at which the run ends, whatever the counters are set to.
     pub(super) retire_limit: u64,
     /// A buffer that is reused from one stretch to the next; empty between uses.
-    pub(super) counts: &'a mut SignalCounts,
+    pub(super) counts: &'a mut Option<Box<SignalCounts>>,
     /// PMIs on their way to the local APIC: the counts of retired instructions at which they arrive.
     pub(super) late: &'a mut VecDeque<u64>,
     /// What execution is counted under; `None` if nothing is counted.
@@ -69,8 +69,8 @@ impl Outside<'_, '_> {
             let cycles = ends.saturating_sub(self.counted_time);
             let mut stretch = Stretch { observed: None, instructions: 1, cycles, context };
             self.overflowed = self.count(&mut stretch);
-            if self.keeps_time {
-                self.overflowed = self.overflowed.with(self.cycles.end(self.pmu));
+            if let Some(cycles) = self.cycles.as_mut().filter(|_| self.keeps_time) {
+                self.overflowed = self.overflowed.with(cycles.end(self.pmu));
             }
             self.counted_time = ends;
             self.counted_instructions += 1;
@@ -132,7 +132,7 @@ impl Outside<'_, '_> {
             // A state that a model says lasts for cycles is there in each of them, whatever the clock.
             while levels.iter().any(|&(_, rest)| rest != 0) {
                 for (signal, rest) in levels.iter_mut().filter(|(_, rest)| *rest != 0) {
-                    self.counts.add(*signal, 1);
+                    self.counts.get_or_insert_default().add(*signal, 1);
                     *rest -= 1;
                 }
                 pmis = pmis.with(self.count_cycle(stretch.context.cpl));
@@ -144,38 +144,40 @@ impl Outside<'_, '_> {
 
     /// Adds a stretch of one instruction to the PMU, whose counters compare the occurrences of each cycle.
     fn count_cycles(&mut self, stretch: &mut Stretch<'_, '_>) -> Pmis {
-        stretch.fill(self.counts, &self.demand.signals);
+        let counts = self.counts.get_or_insert_default();
+        stretch.fill(counts, &self.demand.signals);
         let cpl = stretch.context.cpl;
-        if stretch.instructions == 0 && stretch.cycles == 0 && self.counts.is_empty() {
+        if stretch.instructions == 0 && stretch.cycles == 0 && counts.is_empty() {
             // The running cycle, if there is one, is over when something else has happened.
             return Pmis::NONE;
         }
-        let added = self.pmu.advance(self.counts, cpl);
-        let compared = self.cycles.pass(self.pmu, cpl, stretch.cycles, self.last_step, self.counts);
-        self.counts.clear();
+        let added = self.pmu.advance(counts, cpl);
+        let cycles = self.cycles.get_or_insert_default();
+        let compared = cycles.pass(self.pmu, cpl, stretch.cycles, self.last_step, counts);
+        counts.clear();
         added.with(compared)
     }
 
     /// Adds a stretch to the PMU: as one cycle if a counter with a threshold, edge detection or
     /// inversion compares the occurrences of each cycle.
     fn count_at_once(&mut self, stretch: &mut Stretch<'_, '_>) -> Pmis {
-        stretch.fill(self.counts, &self.demand.signals);
+        stretch.fill(self.counts.get_or_insert_default(), &self.demand.signals);
         self.count_cycle(stretch.context.cpl)
     }
 
     /// Adds `counts` to the PMU.
     fn count_cycle(&mut self, cpl: u8) -> Pmis {
-        if self.counts.is_empty() {
+        let Some(counts) = self.counts.as_mut().filter(|counts| !counts.is_empty()) else {
             return Pmis::NONE;
-        }
+        };
         let pmis = if self.demand.per_cycle {
-            self.pmu.cycle(self.counts, cpl)
+            self.pmu.cycle(counts, cpl)
         } else {
-            self.pmu.advance(self.counts, cpl)
+            self.pmu.advance(counts, cpl)
         };
         for sibling in self.siblings.iter_mut() {
             if sibling.pmu.sibling_demand().counting {
-                for counter in sibling.pmu.sibling(self.counts, cpl).iter() {
+                for counter in sibling.pmu.sibling(counts, cpl).iter() {
                     let irq = &mut self.board.chipset.irq;
                     if sibling.pmu.is_core_event(counter) {
                         irq.pmi(self.id);
@@ -185,7 +187,7 @@ impl Outside<'_, '_> {
                 }
             }
         }
-        self.counts.clear();
+        counts.clear();
         pmis
     }
 

@@ -37,14 +37,14 @@ pub struct Vcpu {
     /// What the last transfer to a more privileged level pushed onto that level's stack. It counts
     /// with the first instruction there.
     pub(super) inner: Accesses,
-    /// A buffer that is reused from one stretch to the next; empty between uses.
-    pub(super) counts: SignalCounts,
+    /// A buffer that is reused from one stretch to the next, once one needed it; empty between uses.
+    pub(super) counts: Option<Box<SignalCounts>>,
     /// What the last run was counted under; and, while cycles are counted that what it executed last has to wait,
     /// the same.
     pub(super) counted_under: Option<CountingContext>,
     pub(super) waits_under: Option<CountingContext>,
-    /// The running cycle, while a counter compares the occurrences of each and a pipeline keeps the time.
-    pub(super) cycles: Cycles,
+    /// The running cycle, since a counter compared the occurrences of each and a pipeline kept the time.
+    pub(super) cycles: Option<Box<Cycles>>,
 }
 
 impl Vcpu {
@@ -62,10 +62,10 @@ impl Vcpu {
             native_cycles: 0,
             late: VecDeque::new(),
             inner: Accesses::default(),
-            counts: SignalCounts::new(),
+            counts: None,
             counted_under: None,
             waits_under: None,
-            cycles: Cycles::new(),
+            cycles: None,
         }
     }
 
