@@ -668,6 +668,11 @@ signals! {
     L2MissStoreFromCache: "l2_miss_store_from_cache";
     /// One data write that missed the L2 and was filled from memory.
     L2MissStoreFromMemory: "l2_miss_store_from_memory";
+    /// One write of a whole line by the vector unit that missed the L2 and has nothing read, in order with
+    /// other writes.
+    L2MissWriteLineOrdered: "l2_miss_write_line_ordered";
+    /// The same of one that need not be in order with other writes.
+    L2MissWriteLineWeak: "l2_miss_write_line_weak";
     /// One line written into the L2 in state Modified. Fired beside [`Signal::L2Fill`].
     L2FillModified: "l2_fill_modified";
     /// One line allocated in the L2 in state Modified, not by a hardware prefetch.

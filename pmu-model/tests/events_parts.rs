@@ -509,7 +509,7 @@ fn what_exact_events_count() {
 #[test]
 fn what_caches_count() {
     use Signal::*;
-    let expected: [(&str, &[Signal]); 9] = [
+    let expected: [(&str, &[Signal]); 11] = [
         ("DATA_READ_MISS", &[L1dMissLoad]),
         ("DATA_READ_MISS_OR_WRITE_MISS", &[L1dMiss]),
         ("VPU_DATA_READ_MISS", &[L1dMissLoadVpu]),
@@ -519,6 +519,8 @@ fn what_caches_count() {
         ("L2_DATA_READ_MISS_CACHE_FILL", &[L2MissLoadFromCache]),
         ("L2_DATA_WRITE_MISS_MEM_FILL", &[L2MissStoreFromMemory]),
         ("SNP_HITM_L2", &[SnoopHitmL2]),
+        ("L2_STRONGLY_ORDERED_STREAMING_VSTORES_MISS", &[L2MissWriteLineOrdered]),
+        ("L2_WEAKLY_ORDERED_STREAMING_VSTORE_MISS", &[L2MissWriteLineWeak]),
     ];
     for (name, signals) in expected {
         let row = row("knc", name);

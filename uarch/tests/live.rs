@@ -257,6 +257,10 @@ fn data(system: &mut System, processor: usize, random: &mut Random, linear: u64)
     ];
     let kind = random.of(&[Kind::Plain, Kind::Vector, Kind::Mmx, Kind::Locked]);
     let bytes = random.of(&[1, 4, 8]);
+    if random.one_in(16) {
+        let kind = Kind::NoRead { ordered: random.one_in(2) };
+        return access(system, processor, Operation::Store, kind, linear & !63, 64);
+    }
     let (operation, kind) = match random.below(12) {
         0..5 => (Operation::Load, if kind == Kind::Locked { Kind::Plain } else { kind }),
         5..8 => (Operation::Store, if kind == Kind::Locked { Kind::Plain } else { kind }),

@@ -197,6 +197,12 @@ pub enum AccessKind {
     Locked,
     /// A store that goes past the caches: MOVNTI, MOVNTQ, MASKMOVQ and the like.
     NonTemporal,
+    /// A store of the vector unit that writes all of a line and says that it need not be read first:
+    /// VMOVNRAPS, VMOVNRAPD, VMOVNRNGOAPS and VMOVNRNGOAPD, without a mask.
+    NoRead {
+        /// It is in order with other stores: VMOVNRAPS and VMOVNRAPD.
+        ordered: bool,
+    },
     /// A prefetch, with its hint.
     Prefetch(Hint),
     /// CLFLUSH.

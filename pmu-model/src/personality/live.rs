@@ -348,6 +348,8 @@ pub(super) const MODELS: &[Signal] = &[
     L2MissLoadFromMemory,
     L2MissStoreFromCache,
     L2MissStoreFromMemory,
+    L2MissWriteLineOrdered,
+    L2MissWriteLineWeak,
     L2LoadDemandModified,
     L2LoadDemandExclusive,
     L2LoadDemandShared,

@@ -72,7 +72,7 @@ pub enum Request {
     ReadData,
     /// A line of data, to write it: read for ownership, read-modified.
     ReadForOwnership,
-    /// The right to write a line that is held shared: invalidate, change-to-dirty.
+    /// The right to write a line that is held shared, or all of which is written: invalidate, change-to-dirty.
     Invalidate,
     /// A dirty line goes back to memory.
     WriteBack,

@@ -41,6 +41,12 @@ pub enum Kind {
     Locked,
     /// A store that is not to disturb the caches: MOVNTQ and the like, a streaming store.
     NonTemporal,
+    /// A store of the vector unit that writes all of a line, which so need not be read first: VMOVNRAPS and
+    /// the like. If it is not of a line, it is as any store.
+    NoRead {
+        /// It becomes visible in order with other stores; that of VMOVNRNGOAPS need not.
+        ordered: bool,
+    },
 }
 
 /// How memory is cached (Intel SDM volume 3, "Methods of Caching Available").

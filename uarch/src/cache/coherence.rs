@@ -22,6 +22,8 @@ pub(super) enum Want {
     Read,
     /// Data, to write it.
     Own,
+    /// The right to write all of a line, whatever it holds.
+    WriteLine,
 }
 
 /// What a probe asks the caches of a processor for.
@@ -35,7 +37,7 @@ enum Probe {
     Upgrade,
     /// To drop it, because part of it is written in memory.
     WritePart,
-    /// To drop it, because all of it is written in memory.
+    /// To drop it, because all of it is written, in memory or by the asker.
     WriteAll,
     /// A device wants the data, and no cache gets the line.
     DeviceRead,
@@ -112,7 +114,7 @@ impl Caches {
         context.bus.transact(context.occurrences, &transaction)
     }
 
-    /// Reads a line from memory or another processor's caches.
+    /// Reads a line from memory or another processor's caches; or gets no more than the right to write it.
     pub(super) fn read_system(
         &mut self,
         context: &mut Context<'_>,
@@ -125,20 +127,23 @@ impl Caches {
             Want::Code => (Probe::Share, Request::ReadCode),
             Want::Read => (Probe::Share, Request::ReadData),
             Want::Own => (Probe::Take, Request::ReadForOwnership),
+            Want::WriteLine => (Probe::WriteAll, Request::Invalidate),
         };
         let sender = Sender::Processor(processor);
         let answer = self.probe(context, sender, line, probe);
         let bytes = self.geometry.line;
         let bus = self.transact(context, sender, request, line << self.shift, bytes, false, answer);
-        let latency = self.board_latency(line).unwrap_or(bus);
+        let reads = want != Want::WriteLine;
+        let latency = if reads { self.board_latency(line).unwrap_or(bus) } else { bus };
         let state = match (want, answer.snoop, memory) {
-            (Want::Own, ..) => LineState::Modified,
+            (Want::Own | Want::WriteLine, ..) => LineState::Modified,
             // A line that is written through is never Exclusive, so that no write stays in the cache.
             (_, Snoop::Miss, MemoryType::WriteBack) => LineState::Exclusive,
             _ => LineState::Shared,
         };
-        let occurrences = &mut context.occurrences[processor];
-        signals::SYSTEM_READ.fire(occurrences, state);
+        if reads {
+            signals::SYSTEM_READ.fire(&mut context.occurrences[processor], state);
+        }
         fire_system_request(context, processor, memory);
         Incoming { state, cached_elsewhere: answer.snoop != Snoop::Miss, latency }
     }

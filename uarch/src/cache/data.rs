@@ -1,6 +1,7 @@
 //! Loads and stores to lines that may be cached.
 
 use super::array::{Displaced, Line};
+use super::coherence::Want;
 use super::geometry::{CodeAndData, Inclusion, WalkPath};
 use super::processor::lines_at;
 use super::second_level::{Filling, Purpose, Source};
@@ -74,8 +75,13 @@ impl Caches {
                 self.write_through(context, processor, access)
             }
             (MemoryType::WriteBack, _) => {
-                let purpose =
-                    if access.kind == Kind::Locked { Purpose::Locked } else { Purpose::Store };
+                let purpose = match access.kind {
+                    Kind::Locked => Purpose::Locked,
+                    Kind::NoRead { ordered } if self.is_a_line(access) => {
+                        Purpose::WriteLine { ordered }
+                    }
+                    _ => Purpose::Store,
+                };
                 let (first, last) = self.lines_of(access);
                 let mut latency = self.store_line(context, processor, first, access, purpose);
                 if last != first {
@@ -101,7 +107,8 @@ impl Caches {
             fire_miss(context, processor, access.kind, true);
         }
         let latency = self.own_line(context, processor, line, access, purpose);
-        if !hit.is_valid() && self.geometry.write_allocate {
+        let reads = purpose.want() != Want::WriteLine;
+        if !hit.is_valid() && self.geometry.write_allocate && reads {
             self.train(context, processor, line, true);
         }
         let own = &mut self.processors[processor];
@@ -181,12 +188,18 @@ impl Caches {
             granted.state = LineState::Shared;
             granted.came = LineState::Shared;
         }
-        let (refill, lacks) = match granted.source {
-            Source::SecondLevel => (signals::L1D_REFILL_L2, 0),
-            Source::System => (signals::L1D_REFILL_SYSTEM, SECOND_LEVEL_MISS_LACKS),
-        };
         let occurrences = &mut context.occurrences[processor];
-        refill.fire(occurrences, granted.came);
+        let lacks = match granted.source {
+            Source::SecondLevel => {
+                signals::L1D_REFILL_L2.fire(occurrences, granted.came);
+                0
+            }
+            Source::System => {
+                signals::L1D_REFILL_SYSTEM.fire(occurrences, granted.came);
+                SECOND_LEVEL_MISS_LACKS
+            }
+            Source::Nowhere => SECOND_LEVEL_MISS_LACKS,
+        };
         let outstanding = granted.latency.saturating_sub(lacks);
         occurrences.fire(Signal::MissOutstandingL1d, outstanding);
         let line = Line { number: line, state: granted.state, marked: once };
@@ -295,6 +308,12 @@ impl Caches {
         lines_at(self.shift, access.physical, access.bytes)
     }
 
+    /// Whether an access is of all of a line and of nothing else.
+    fn is_a_line(&self, access: &Access) -> bool {
+        let line = self.geometry.line;
+        access.bytes == line && access.physical.is_multiple_of(line.into())
+    }
+
     /// The part of an access that is in a line: address and bytes.
     pub(super) fn part_of(&self, access: &Access, line: u64) -> (u64, u32) {
         let begin = access.physical.max(line << self.shift);
@@ -312,7 +331,7 @@ pub(super) fn fire_miss(context: &mut Context<'_>, processor: usize, kind: Kind,
         (Kind::Mmx, false) => occurrences.fire(Signal::L1dMissLoadMmx, 1),
         (Kind::Mmx, true) => occurrences.fire(Signal::L1dMissStoreMmx, 1),
         (Kind::Vector, false) => occurrences.fire(Signal::L1dMissLoadVpu, 1),
-        (Kind::Vector, true) => occurrences.fire(Signal::L1dMissStoreVpu, 1),
+        (Kind::Vector | Kind::NoRead { .. }, true) => occurrences.fire(Signal::L1dMissStoreVpu, 1),
         (Kind::Locked, _) => occurrences.fire(Signal::L1dMissLocked, 1),
         _ => {}
     }

@@ -100,7 +100,7 @@ impl Caches {
         }
         let refill = match granted.source {
             Source::SecondLevel => Signal::L1iRefillL2,
-            Source::System => Signal::L1iRefillSystem,
+            Source::System | Source::Nowhere => Signal::L1iRefillSystem,
         };
         context.occurrences[processor].fire(refill, 1);
         let line = Line { number: line, state: granted.state, marked: false };

@@ -19,6 +19,11 @@ pub(super) enum Purpose {
     Load,
     /// A store, or a prefetch instruction to write.
     Store,
+    /// A store of all of a line, which need not come first.
+    WriteLine {
+        /// It is in order with other stores.
+        ordered: bool,
+    },
     /// A locked access.
     Locked,
     /// The page walker, to read.
@@ -37,12 +42,13 @@ impl Purpose {
             Self::Code => Want::Code,
             Self::Load | Self::Walk | Self::Prefetch { owns: false } => Want::Read,
             Self::Store | Self::Locked | Self::Prefetch { owns: true } => Want::Own,
+            Self::WriteLine { .. } => Want::WriteLine,
         }
     }
 
     /// Whether it is going to write.
     pub(super) const fn owns(self) -> bool {
-        matches!(self, Self::Store | Self::Locked | Self::Prefetch { owns: true })
+        matches!(self.want(), Want::Own | Want::WriteLine)
     }
 }
 
@@ -53,6 +59,15 @@ pub(super) enum Source {
     SecondLevel,
     /// Memory, or another processor's caches.
     System,
+    /// Nothing came, but for the right to write all of it.
+    Nowhere,
+}
+
+impl Source {
+    /// That of a line which the second level does not have.
+    const fn beyond(purpose: Purpose) -> Self {
+        if matches!(purpose, Purpose::WriteLine { .. }) { Self::Nowhere } else { Self::System }
+    }
 }
 
 /// A line that a first-level cache gets.
@@ -74,6 +89,8 @@ pub(super) enum Filling {
     Demand,
     /// It comes from the system for the hardware prefetcher.
     Prefetch,
+    /// It does not come: all of it is written in the first level.
+    WriteLine,
     /// It is a victim of the data cache.
     DataVictim,
     /// It is a victim of the instruction cache.
@@ -93,7 +110,8 @@ impl Caches {
         let Some(geometry) = self.geometry.second_level else {
             let Incoming { state, latency, .. } =
                 self.read_system(context, processor, line, purpose.want(), memory);
-            return Granted { state, came: state, source: Source::System, latency };
+            let source = Source::beyond(purpose);
+            return Granted { state, came: state, source, latency };
         };
         let found = self.ask_second_level(context, processor, line, purpose);
         if found.is_some() {
@@ -104,10 +122,15 @@ impl Caches {
             (Some(slot), Inclusion::Inclusive) => self.copy_up(context, processor, slot, purpose),
             (None, inclusion) => {
                 let (state, latency) = self.read_missed(context, processor, line, purpose, memory);
+                let source = Source::beyond(purpose);
                 if inclusion == Inclusion::Inclusive {
-                    self.fill_second_level(context, processor, line, state, Filling::Demand);
+                    let filling = match source {
+                        Source::Nowhere => Filling::WriteLine,
+                        _ => Filling::Demand,
+                    };
+                    self.fill_second_level(context, processor, line, state, filling);
                 }
-                Granted { state, came: state, source: Source::System, latency }
+                Granted { state, came: state, source, latency }
             }
         };
         granted.latency += geometry.latency;
@@ -161,14 +184,17 @@ impl Caches {
         let Incoming { state, cached_elsewhere, latency } =
             self.read_system(context, processor, line, want, memory);
         let signal = match (want, cached_elsewhere) {
-            (Want::Code, true) => Signal::L2MissIfetchFromCache,
-            (Want::Code, false) => Signal::L2MissIfetchFromMemory,
-            (Want::Read, true) => Signal::L2MissLoadFromCache,
-            (Want::Read, false) => Signal::L2MissLoadFromMemory,
-            (Want::Own, true) => Signal::L2MissStoreFromCache,
-            (Want::Own, false) => Signal::L2MissStoreFromMemory,
+            (Want::Code, true) => Some(Signal::L2MissIfetchFromCache),
+            (Want::Code, false) => Some(Signal::L2MissIfetchFromMemory),
+            (Want::Read, true) => Some(Signal::L2MissLoadFromCache),
+            (Want::Read, false) => Some(Signal::L2MissLoadFromMemory),
+            (Want::Own, true) => Some(Signal::L2MissStoreFromCache),
+            (Want::Own, false) => Some(Signal::L2MissStoreFromMemory),
+            (Want::WriteLine, _) => None,
         };
-        context.occurrences[processor].fire(signal, 1);
+        if let Some(signal) = signal {
+            context.occurrences[processor].fire(signal, 1);
+        }
         match purpose {
             // Nothing is written yet.
             Purpose::Prefetch { owns: true } => (LineState::Exclusive, latency),
@@ -277,7 +303,9 @@ impl Caches {
         let marked = filling == Filling::Prefetch;
         let displaced = second.fill(Line { number: line, state, marked });
         fire_fill(&mut context.occurrences[processor], state, filling);
-        self.transfer(context, processor, Transfer::Down);
+        if filling != Filling::WriteLine {
+            self.transfer(context, processor, Transfer::Down);
+        }
         if let Displaced::Line(victim) = displaced {
             self.evict_from_second_level(context, processor, victim);
         }
@@ -384,7 +412,7 @@ impl Caches {
         occurrences.fire(Signal::L2TagRead, 1);
         signals::L2_REQUEST.fire(occurrences, state);
         occurrences.fire(Signal::L2WriteHit, 1);
-        if purpose == Purpose::Store {
+        if matches!(purpose, Purpose::Store | Purpose::WriteLine { .. }) {
             signals::L2_REQUEST_STORE.fire(occurrences, state);
         }
     }
@@ -415,7 +443,9 @@ fn fire_request(occurrences: &mut Occurrences, purpose: Purpose, found: Option<L
                 signals::L2_LOAD_DEMAND.fire(occurrences, state);
             }
         }
-        Purpose::Store => signals::L2_REQUEST_STORE.fire(occurrences, state),
+        Purpose::Store | Purpose::WriteLine { .. } => {
+            signals::L2_REQUEST_STORE.fire(occurrences, state);
+        }
         Purpose::Locked | Purpose::Prefetch { .. } => {}
     }
     match purpose {
@@ -428,7 +458,18 @@ fn fire_request(occurrences: &mut Occurrences, purpose: Purpose, found: Option<L
         {
             occurrences.fire(Signal::L2MissRead, 1);
         }
-        Purpose::Store | Purpose::Locked if hit => occurrences.fire(Signal::L2WriteHit, 1),
+        Purpose::Store | Purpose::WriteLine { .. } | Purpose::Locked if hit => {
+            occurrences.fire(Signal::L2WriteHit, 1);
+        }
+        Purpose::WriteLine { ordered: true } => {
+            occurrences.fire(Signal::L2MissWriteLineOrdered, 1);
+        }
+        // Intel's HPC Speedometer (metrics.h) takes these misses off those of reads for the bytes that are
+        // read: they are counted there as well. It does not say so of the ordered ones.
+        Purpose::WriteLine { ordered: false } => {
+            occurrences.fire(Signal::L2MissWriteLineWeak, 1);
+            occurrences.fire(Signal::L2MissRead, 1);
+        }
         _ => {}
     }
     let (request, miss, read) = match purpose {
@@ -436,7 +477,10 @@ fn fire_request(occurrences: &mut Occurrences, purpose: Purpose, found: Option<L
         Purpose::Load | Purpose::Prefetch { owns: false } => {
             (Signal::L2RequestData, Signal::L2MissData, Signal::L2ReadLoad)
         }
-        Purpose::Store | Purpose::Locked | Purpose::Prefetch { owns: true } => {
+        Purpose::Store
+        | Purpose::WriteLine { .. }
+        | Purpose::Locked
+        | Purpose::Prefetch { owns: true } => {
             (Signal::L2RequestData, Signal::L2MissData, Signal::L2ReadStore)
         }
         Purpose::Walk => (Signal::L2RequestTlb, Signal::L2MissTlb, Signal::L2ReadLoad),
@@ -459,6 +503,6 @@ fn fire_fill(occurrences: &mut Occurrences, state: LineState, filling: Filling) 
     match filling {
         Filling::Demand | Filling::Prefetch => occurrences.fire(Signal::L2WriteFromSystem, 1),
         Filling::DataVictim => occurrences.fire(Signal::L2WriteFromL1d, 1),
-        Filling::CodeVictim => {}
+        Filling::CodeVictim | Filling::WriteLine => {}
     }
 }

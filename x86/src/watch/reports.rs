@@ -7,6 +7,7 @@ use crate::{
     insn::{Form, Insn},
     observe::Direction,
     operation::Operation,
+    vector::Mvex,
 };
 
 /// It names memory that it does not access.
@@ -99,6 +100,8 @@ pub(super) fn kind(insn: &Insn, direction: Direction, class: Class) -> AccessKin
         }
         AccessKind::Plain if has(Class::MMX) => AccessKind::Mmx,
         AccessKind::Plain if has(Class::VPU) => AccessKind::Vector,
+        // A mask may leave something of the line as it is.
+        AccessKind::NoRead { .. } if Mvex::of(insn).mask() != 0 => AccessKind::Vector,
         kind => kind,
     }
 }
@@ -156,6 +159,8 @@ const fn kind_of(op: Operation, store: bool) -> AccessKind {
         | O::Movntdq
         | O::Maskmovq
         | O::Maskmovdqu => AccessKind::NonTemporal,
+        O::Vmovnraps | O::Vmovnrapd if store => AccessKind::NoRead { ordered: true },
+        O::Vmovnrngoaps | O::Vmovnrngoapd if store => AccessKind::NoRead { ordered: false },
         O::Clflush => AccessKind::Flush,
         O::Clevict0 => AccessKind::Evict { second_level: false },
         O::Clevict1 => AccessKind::Evict { second_level: true },

@@ -102,6 +102,18 @@ fn step(
     let access = Access { physical, bytes, kind, memory };
     let locked = Access { kind: Kind::Locked, ..access };
     let streaming = Access { kind: Kind::NonTemporal, physical: physical & !7, bytes: 8, memory };
+    let kind = Kind::NoRead { ordered: random.next(2) == 0 };
+    let no_read = match random.next(4) {
+        // Two halves of lines, and half of one.
+        0 => Access { kind, bytes: geometry.line, physical: physical & !7, memory },
+        1 => Access { kind, bytes: geometry.line / 2, physical: physical & !31, memory },
+        _ => Access {
+            kind,
+            bytes: geometry.line,
+            physical: physical & !u64::from(geometry.line - 1),
+            memory,
+        },
+    };
     let fetch = Fetch {
         physical,
         bytes: 1 + random.next(40) as u32,
@@ -115,9 +127,13 @@ fn step(
             machine.run(|caches, context| caches.load(context, p, &access));
             oracle.load(p, &access);
         }
-        30..50 => {
+        30..46 => {
             machine.run(|caches, context| caches.store(context, p, &access));
             oracle.store(p, &access);
+        }
+        46..50 => {
+            machine.run(|caches, context| caches.store(context, p, &no_read));
+            oracle.store(p, &no_read);
         }
         50..54 => {
             machine.run(|caches, context| caches.modify(context, p, &access));
@@ -189,7 +205,7 @@ fn step(
             _ => {}
         },
     }
-    format!("{what} of {p}: {access:?} {fetch:?} {hint:?}")
+    format!("{what} of {p}: {access:?} {no_read:?} {fetch:?} {hint:?}")
 }
 
 /// What both have sent since the last comparison, and how often each has fired each signal.

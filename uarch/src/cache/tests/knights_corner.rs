@@ -203,6 +203,53 @@ fn misses_of_the_vector_unit() {
     machine.expect(0, &[(L1dMissLoadVpu, 1), (L1dMissStoreVpu, 1), (L1dMissLoad, 2), (L1dMiss, 3)]);
 }
 
+/// Of a line that all of is written, neither memory nor another core is asked for what it holds.
+#[test]
+fn stores_of_whole_lines_read_nothing() {
+    let mut machine = two_cores();
+    let store = |machine: &mut Machine, processor, physical, bytes, ordered| {
+        let access = Access { kind: Kind::NoRead { ordered }, ..plain(physical, bytes) };
+        machine.run(|caches, context| caches.store(context, processor, &access));
+    };
+    store(&mut machine, 0, X, 64, true);
+    store(&mut machine, 0, 2 * X, 64, false);
+    machine.expect(0, &[(L2MissWriteLineOrdered, 1), (L2MissWriteLineWeak, 1), (L2MissRead, 1)]);
+    machine.expect(0, &[(L2MissStoreFromMemory, 0), (L2MissStoreFromCache, 0)]);
+    machine.expect(0, &[(L1dMissStore, 2), (L1dMissStoreVpu, 2), (SystemReadModified, 0)]);
+    assert_eq!(
+        (machine.sent(Request::Invalidate), machine.sent(Request::ReadForOwnership)),
+        (2, 0)
+    );
+    for line in [X, 2 * X] {
+        assert_eq!(machine.data_state(0, line), LineState::Modified);
+        assert_eq!(machine.second_level_state(0, line), LineState::Modified);
+    }
+    // What another core has written is lost, and not sent anywhere.
+    store(&mut machine, 4, X, 64, true);
+    machine.expect(0, &[(SnoopHitL2, 1), (SnoopHitmL2, 1), (L1dWriteback, 0), (L2Evict, 1)]);
+    assert_eq!(machine.second_level_state(0, X), LineState::Invalid);
+    // In the first or the second level, it is a hit.
+    store(&mut machine, 5, X, 64, true);
+    evict(&mut machine, 6, X, false);
+    store(&mut machine, 7, X, 64, true);
+    machine.expect(5, &[(L1dMissStore, 0), (L1dStoreHitOwned, 1), (L2MissWriteLineOrdered, 0)]);
+    machine.expect(7, &[(L1dMissStore, 1), (L2WriteHit, 1), (L2MissWriteLineOrdered, 0)]);
+    // Of half a line, the other half is read.
+    store(&mut machine, 1, 3 * X, 32, false);
+    machine.expect(1, &[(L2MissStoreFromMemory, 1), (L2MissWriteLineWeak, 0), (L2MissRead, 0)]);
+}
+
+/// Sixteen lines behind each other: a store that reads nothing has nothing fetched ahead.
+#[test]
+fn stores_of_whole_lines_are_not_followed() {
+    let mut machine = two_cores();
+    for n in 0..16 {
+        let access = Access { kind: Kind::NoRead { ordered: true }, ..plain(X + 64 * n, 64) };
+        machine.run(|caches, context| caches.store(context, 0, &access));
+    }
+    machine.expect(0, &[(L2MissWriteLineOrdered, 16), (HwPrefetchL2Miss, 0), (HwPrefetchUp, 0)]);
+}
+
 /// From one load to the use of what it reads, beyond a hit: 23 cycles from the L2, 250 from another core's
 /// L2, some 300 from memory.
 #[test]
@@ -221,4 +268,9 @@ fn latencies() {
     assert_eq!(machine.store(0, 2 * X), 23 + 1 + 140 + 32 + 100 + 1);
     machine.time = 4_000;
     assert_eq!(machine.load(4, 2 * X), 250);
+    // The right to write: as from another core, without the data at the end.
+    machine.time = 5_000;
+    let access = Access { kind: Kind::NoRead { ordered: true }, ..plain(3 * X, 64) };
+    let cycles = machine.run(|caches, context| caches.store(context, 0, &access));
+    assert_eq!(cycles, 249);
 }

@@ -769,6 +769,7 @@ impl Model {
             AccessKind::Vector => Kind::Vector,
             AccessKind::Locked => Kind::Locked,
             AccessKind::NonTemporal => Kind::NonTemporal,
+            AccessKind::NoRead { ordered } => Kind::NoRead { ordered },
             _ => Kind::Plain,
         };
         let tables = Tables { cpu, ram, of: &processors[*running] };

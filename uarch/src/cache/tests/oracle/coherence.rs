@@ -117,6 +117,14 @@ impl Oracle {
             Who::Code => (Ask::Share, Request::ReadCode),
             Who::Load | Who::Walk | Who::Asks => (Ask::Share, Request::ReadData),
             Who::Store | Who::Locked | Who::AsksToWrite => (Ask::Take, Request::ReadForOwnership),
+            Who::Whole(_) => {
+                // Nothing is read: the others' copies go, and theirs is not wanted if it is newer.
+                let snoop = self.ask_all(Some(p), line, Ask::All);
+                let at = line * self.bytes();
+                self.send(Some(p), Request::Invalidate, at, self.bytes(), false, snoop);
+                self.request_type(p, memory);
+                return (M, snoop);
+            }
         };
         let snoop = self.ask_all(Some(p), line, ask);
         self.send(Some(p), request, line * self.bytes(), self.bytes(), false, snoop);
@@ -143,6 +151,7 @@ impl Oracle {
             Who::Code => "ifetch",
             Who::Load | Who::Walk | Who::Asks => "load",
             Who::Store | Who::Locked | Who::AsksToWrite => "store",
+            Who::Whole(_) => return state,
         };
         let from = if snoop == Snoop::Miss { "memory" } else { "cache" };
         self.one(p, &format!("l2_miss_{what}_from_{from}"));

@@ -11,7 +11,8 @@ impl Oracle {
         memory: MemoryType,
         once: bool,
     ) {
-        let owns = matches!(who, Who::Store | Who::Locked | Who::AsksToWrite);
+        let whole = matches!(who, Who::Whole(_));
+        let owns = whole || matches!(who, Who::Store | Who::Locked | Who::AsksToWrite);
         if self.g.code_and_data == CodeAndData::OneCache {
             if let Some(code) = self.cores[p].code.remove(line, false) {
                 self.one(p, "l1d_invalidates_l1i");
@@ -24,7 +25,9 @@ impl Oracle {
         if !owns && self.cores[p].code.get(line).is_some() {
             (state, came) = (S, S);
         }
-        self.state(p, if from_second { "l1d_refill_l2" } else { "l1d_refill_system" }, came);
+        if from_second || !whole {
+            self.state(p, if from_second { "l1d_refill_l2" } else { "l1d_refill_system" }, came);
+        }
         match self.cores[p].data.insert(line, state, once) {
             Gone::Nothing => {}
             Gone::Taken => self.state(p, "l1d_evict", I),
@@ -50,7 +53,7 @@ impl Oracle {
         self.one(p, name);
         match kind {
             Kind::Mmx => self.one(p, &format!("{name}_mmx")),
-            Kind::Vector => self.one(p, &format!("{name}_vpu")),
+            Kind::Vector | Kind::NoRead { .. } => self.one(p, &format!("{name}_vpu")),
             Kind::Locked => self.one(p, "l1d_miss_locked"),
             _ => {}
         }
@@ -167,15 +170,22 @@ impl Oracle {
             }
             return;
         }
-        let who = if access.kind == Kind::Locked { Who::Locked } else { Who::Store };
-        for (line, at, bytes) in self.lines(access) {
+        let lines = self.lines(access);
+        let who = match access.kind {
+            Kind::Locked => Who::Locked,
+            Kind::NoRead { ordered } if lines.iter().all(|part| part.2 == self.bytes()) => {
+                Who::Whole(ordered)
+            }
+            _ => Who::Store,
+        };
+        for (line, at, bytes) in lines {
             let state = self.cores[p].data.state(line);
             self.n(p, "l1d_store_hit_owned", u64::from(sole(state)));
             if state == I {
                 self.misses(p, access.kind, true);
             }
             self.write_line(p, line, at, bytes, who);
-            if state == I && self.g.write_allocate {
+            if state == I && self.g.write_allocate && !matches!(who, Who::Whole(_)) {
                 self.train(p, line, true);
             }
         }
@@ -200,7 +210,7 @@ impl Oracle {
                 self.one(p, "l2_tag_read");
                 self.state(p, "l2_request", state);
                 self.one(p, "l2_write_hit");
-                if who == Who::Store {
+                if who != Who::Locked {
                     self.state(p, "l2_request_store", state);
                 }
                 self.second_own(p, line);

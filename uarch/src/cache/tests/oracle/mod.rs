@@ -36,6 +36,8 @@ enum Who {
     Code,
     Load,
     Store,
+    /// A store of a whole line, in order or not.
+    Whole(bool),
     Locked,
     Walk,
     /// A prefetch instruction that is no access, to read or to write.

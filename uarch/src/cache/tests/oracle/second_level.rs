@@ -20,12 +20,17 @@ impl Oracle {
             Who::Load => ("l2_request_data", "l2_miss_data", "l2_read_load"),
             Who::Walk => ("l2_request_tlb", "l2_miss_tlb", "l2_read_load"),
             Who::Asks => ("l2_request_data", "l2_miss_data", "l2_read_load"),
-            Who::Store | Who::Locked | Who::AsksToWrite => {
+            Who::Store | Who::Whole(_) | Who::Locked | Who::AsksToWrite => {
                 ("l2_request_data", "l2_miss_data", "l2_read_store")
             }
         };
         let reads = matches!(who, Who::Code | Who::Load | Who::Walk);
-        let writes = matches!(who, Who::Store | Who::Locked);
+        let writes = matches!(who, Who::Store | Who::Whole(_) | Who::Locked);
+        if let (Who::Whole(ordered), None) = (who, found) {
+            let how = if ordered { "ordered" } else { "weak" };
+            self.one(p, &format!("l2_miss_write_line_{how}"));
+            self.n(p, "l2_miss_read", u64::from(!ordered));
+        }
         if found.is_some() && reads {
             self.state(p, "l2_request_read", state);
         }
@@ -39,17 +44,20 @@ impl Oracle {
                 self.state(p, "l2_request_load", state);
                 self.state(p, load, state);
             }
-            Who::Store => self.state(p, "l2_request_store", state),
+            Who::Store | Who::Whole(_) => self.state(p, "l2_request_store", state),
             Who::Locked | Who::Asks | Who::AsksToWrite => {}
         }
         found
     }
 
-    /// From: 's' system for an access, 'p' system for the prefetcher, 'd' data cache, 'c' code cache.
+    /// From: 's' system for an access, 'p' system for the prefetcher, 'd' data cache, 'c' code cache; 'n'
+    /// nowhere.
     pub(super) fn second_insert(&mut self, p: usize, line: u64, state: LineState, from: char) {
         let Some(second) = self.cores[p].second.as_mut() else { return };
         let gone = second.insert(line, state, from == 'p');
-        self.carry(p, false);
+        if from != 'n' {
+            self.carry(p, false);
+        }
         self.one(p, "l2_fill");
         self.one(p, "l2_tag_write");
         self.n(p, "l2_fill_modified", u64::from(state == M));
@@ -100,7 +108,7 @@ impl Oracle {
         who: Who,
         memory: MemoryType,
     ) -> (LineState, LineState, bool) {
-        let owns = matches!(who, Who::Store | Who::Locked);
+        let owns = matches!(who, Who::Store | Who::Whole(_) | Who::Locked);
         if self.g.second_level.is_none() {
             let (state, _) = self.read_system(p, line, who, memory);
             return (state, state, false);
@@ -108,7 +116,7 @@ impl Oracle {
         let Some(found) = self.second_request(p, line, who) else {
             let state = self.read_missed(p, line, who, memory);
             if self.inclusive() {
-                self.second_insert(p, line, state, 's');
+                self.second_insert(p, line, state, if let Who::Whole(_) = who { 'n' } else { 's' });
             }
             return (state, state, false);
         };
