@@ -16,7 +16,7 @@ use super::{
 use crate::{
     cpu::Cpu,
     insn::Insn,
-    observe::{Cx, Observer},
+    observe::{Cx, Direction, Observer},
     operation::Operation,
     softfloat::Context,
     stop::{Exec, Stop},
@@ -136,8 +136,8 @@ fn scatter<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<
     Ok(())
 }
 
-/// VGATHERPF and VSCATTERPF, which access no memory and do not fault: the bits of the lanes that a gather
-/// would have handled are cleared, but not by the hints.
+/// VGATHERPF and VSCATTERPF, which access no memory and do not fault: they name the line that a gather would
+/// have handled, and the bits of its lanes are cleared. The hints do neither.
 fn prefetch<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     use Operation as Op;
     ready(cpu)?;
@@ -150,6 +150,9 @@ fn prefetch<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec
             | Op::Vscatterpf0hintdps
             | Op::Vscatterpf0hintdpd
     ) {
+        if let Some((_, linear)) = line.elements().next() {
+            cpu.tell(cx, linear, 1, 1, Direction::Touch);
+        }
         finish(cpu, insn, line.lanes);
     }
     cx.observer.vector_elements(line.lanes.count_ones());

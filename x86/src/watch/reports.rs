@@ -161,6 +161,11 @@ const fn kind_of(op: Operation, store: bool) -> AccessKind {
         | O::Maskmovdqu => AccessKind::NonTemporal,
         O::Vmovnraps | O::Vmovnrapd if store => AccessKind::NoRead { ordered: true },
         O::Vmovnrngoaps | O::Vmovnrngoapd if store => AccessKind::NoRead { ordered: false },
+        // Their handlers name the line.
+        O::Vgatherpf0dps => AccessKind::Prefetch(Hint::T0),
+        O::Vgatherpf1dps => AccessKind::Prefetch(Hint::T1),
+        O::Vscatterpf0dps => AccessKind::Prefetch(Hint::Write),
+        O::Vscatterpf1dps => AccessKind::Prefetch(Hint::WriteT1),
         O::Clflush => AccessKind::Flush,
         O::Clevict0 => AccessKind::Evict { second_level: false },
         O::Clevict1 => AccessKind::Evict { second_level: true },

@@ -5,6 +5,7 @@ use iced_x86::{IcedError, code_asm::*};
 use x86_cpu::{
     block::{Code, Translations},
     cpu::Cpu,
+    features::Features,
     insn::Insn,
     observe::{Access, Cx, Delivery, Direction, FloatCases, FloatUnit, Target, Walk},
     operation::Operation,
@@ -149,6 +150,62 @@ fn accesses_have_their_kind() {
     assert!(
         log.accesses.iter().all(|(a, _)| a.target == Target::Memory && a.second_page.is_none())
     );
+}
+
+/// Bytes by XED's definition of the instructions. `F` is 62h F2h 79h 09h C6h, the prefetches of
+/// `[rsi+zmm5*4]{k1}`, by the reg field of what follows.
+#[test]
+fn vector_instructions_name_lines_and_write_them_whole() {
+    use Direction::{Store, Touch};
+    let vpu =
+        Features { vpu: true, sse: false, sse2: false, sse3: false, mmx: false, ..Features::K8 };
+    let mut m = machine();
+    m.cpu.features = vpu;
+    m.cpu.set_vxcsr(1 << 21);
+    m.cpu.set_gpr(RAX, 0xffff);
+    // Lanes 0 to 7 in one line, 8 to 14 in the next but one, 15 where no page is.
+    let mut indices = [0; 64];
+    for n in 8..15 {
+        indices[4 * n] = 32;
+    }
+    indices[60..].copy_from_slice(&((UNMAPPED / 4) as u32).to_le_bytes());
+    m.cpu.set_zmm(5, indices);
+    let prefetch = |reg: u8| [0x62, 0xf2, 0x79, 0x09, 0xc6, 0x04 | reg << 3, 0xae];
+    // kmov k1, eax
+    let all: &[u8] = &[0xc5, 0xf8, 0x92, 0xc8];
+    // vmovnraps [rdi], zmm1; vmovnrngoapd [rdi+64], zmm1; the first with {k1}, which is empty then, and
+    // again, which is not.
+    let stores: [&[u8]; 2] =
+        [&[0x62, 0xf1, 0x7b, 0x08, 0x29, 0x0f], &[0x62, 0xf1, 0xfa, 0x88, 0x29, 0x4f, 0x01]];
+    let masked: &[u8] = &[0x62, 0xf1, 0x7b, 0x09, 0x29, 0x0f];
+    let log = watch(&mut m, |a| {
+        for reg in [0, 4] {
+            a.db(all)?;
+            a.db(&prefetch(reg))?;
+        }
+        for reg in [1, 2, 5, 6] {
+            a.db(all)?;
+            for _ in 0..4 {
+                a.db(&prefetch(reg))?;
+            }
+        }
+        stores.iter().try_for_each(|store| a.db(store))?;
+        a.db(masked)?;
+        a.db(all)?;
+        a.db(masked)
+    });
+    let hints = [Hint::T0, Hint::T1, Hint::Write, Hint::WriteT1];
+    let named = hints.iter().flat_map(|&hint| {
+        let kind = AccessKind::Prefetch(hint);
+        [(DATA, 1, 1, Touch, kind), (DATA + 128, 1, 1, Touch, kind)]
+    });
+    let target = DATA + 0x800;
+    let written = [
+        (target, 64, 1, Store, AccessKind::NoRead { ordered: true }),
+        (target + 64, 64, 1, Store, AccessKind::NoRead { ordered: false }),
+        (target, 64, 1, Store, AccessKind::Vector),
+    ];
+    assert_eq!(accesses(&log), named.chain(written).collect::<Vec<_>>());
 }
 
 /// The page directory of [`Machine::long`], whose first entry is a large page.
