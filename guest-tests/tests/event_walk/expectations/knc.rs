@@ -6,6 +6,8 @@ use super::{
 };
 
 const KINDS: &str = "8 each of 0, NTA, E0 and ENTA, or of 1, 2, E1 and E2";
+const GATHERS: &str =
+    "10 each of VGATHERPF0DPS and VSCATTERPF0DPS, or of those for the second level";
 const SEQUENCE: &str = "64 lines of a page: all but the first two were fetched before";
 const FIRST_TWO: &str =
     "16 lines in a row, as above, and those by which the processors tell each other";
@@ -46,6 +48,10 @@ pub(super) const EXPECTATIONS: &[Expectation] = &[
     exactly(KNC, "L1_DATA_PF2", "vector prefetches", 32, KINDS),
     exactly(KNC, "L2_DATA_PF2", "vector prefetches", 32, KINDS),
     exactly(KNC, "L2_DATA_PF2_MISS", "vector prefetches", 32, KINDS),
+    exactly(KNC, "L1_DATA_PF1", "prefetches of gathers", 20, GATHERS),
+    exactly(KNC, "L1_DATA_PF1_MISS", "prefetches of gathers", 20, GATHERS),
+    exactly(KNC, "L1_DATA_PF2", "prefetches of gathers", 20, GATHERS),
+    exactly(KNC, "L2_DATA_PF2_MISS", "prefetches of gathers", 20, GATHERS),
     exactly(KNC, "L1_DATA_PF1_DROP", "vector prefetches of uncacheable memory", 8, "8 VPREFETCH0"),
     exactly(KNC, "L2_READ_HIT_E", "second level", 2048, "128 KiB, read before"),
     exactly(KNC, "L2_READ_HIT_M", "read behind writes", 16, ONE_EACH),
@@ -63,10 +69,27 @@ pub(super) const EXPECTATIONS: &[Expectation] = &[
     between(KNC, "L2_READ_MISS", "loads", (2, 8), "64 lines of a page, as above, and own code"),
     exactly(KNC, "HWP_L2MISS", "loads", 62, "lines 2 to 63"),
     exactly(KNC, "HWP_L2HIT", "second level", 2047 - 32, AHEAD),
+    exactly(
+        KNC,
+        "L2_STRONGLY_ORDERED_STREAMING_VSTORES_MISS",
+        "streaming vector stores",
+        24,
+        "24 VMOVNRAPS",
+    ),
+    exactly(
+        KNC,
+        "L2_WEAKLY_ORDERED_STREAMING_VSTORE_MISS",
+        "streaming vector stores",
+        40,
+        "40 VMOVNRNGOAPS",
+    ),
+    exactly(KNC, "L2_DATA_WRITE_MISS_MEM_FILL", "streaming vector stores", 0, "nothing is read"),
+    exactly(KNC, "HWP_L2MISS", "streaming vector stores", 0, "nothing is read ahead"),
     exactly(KNC, "VPU_DATA_READ", "vectors", 16, ONE_EACH),
     exactly(KNC, "VPU_DATA_WRITE", "vectors", 16, ONE_EACH),
     exactly(KNC, "VPU_DATA_READ_MISS", "vectors", 16, ONE_EACH),
     exactly(KNC, "VPU_DATA_WRITE_MISS", "vectors", 16, ONE_EACH),
+    exactly(KNC, "VPU_DATA_WRITE_MISS", "streaming vector stores", 64, ONE_EACH),
     exactly(KNC, "VPU_INSTRUCTIONS_EXECUTED", "vectors", 32, "16 loads, 16 stores"),
     exactly(KNC, "VPU_ELEMENTS_ACTIVE", "vectors", 512, "16 each"),
 ];

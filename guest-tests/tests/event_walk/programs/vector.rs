@@ -68,6 +68,35 @@ pub(super) const PROGRAMS: &[Program] = &[
     },
     Program {
         runs_on: is_knc,
+        prepare: empty_caches,
+        ..Program::new(
+            "streaming vector stores",
+            "24 VMOVNRAPS and 40 VMOVNRNGOAPS to lines that no cache has",
+            |g| {
+                let all = (0..64).flat_map(|n| stream(n < 24, SCRATCH + 0x1_0000 + 64 * n));
+                in_64_bit_mode(g, all)
+            },
+        )
+    },
+    Program {
+        runs_on: is_knc,
+        prepare: empty_caches,
+        ..Program::new(
+            "prefetches of gathers",
+            "10 of each prefetch of a gather or scatter, and of each hint, of lines that no cache has",
+            |g| {
+                let kinds = [0, 1, 2, 4, 5, 6];
+                let all = (0..).zip(kinds).flat_map(|(kind, reg)| {
+                    (0..5).flat_map(move |n| {
+                        gather_prefetch(reg, SCRATCH + 0x1_0000 + 0x1000 * kind + 128 * n)
+                    })
+                });
+                in_64_bit_mode(g, no_indices().into_iter().chain(all))
+            },
+        )
+    },
+    Program {
+        runs_on: is_knc,
         other: Some(|g| lines(g, 16, 0x1040, true)),
         ..Program::new(
             "written by both",
@@ -124,6 +153,32 @@ fn evict(prefix: u8, at: u32) -> Vec<u8> {
 fn vector(opcode: u8, at: u32) -> Vec<u8> {
     let [a, b, c, d] = at.to_le_bytes();
     vec![0x62, 0xF1, 0x78, 0x08, opcode, 0x04, 0x25, a, b, c, d]
+}
+
+/// MVEX.512.F2.0F.W0 29 /r is VMOVNRAPS, and with E VMOVNRNGOAPS: of ZMM0 here.
+fn stream(ordered: bool, at: u32) -> Vec<u8> {
+    let [a, b, c, d] = at.to_le_bytes();
+    vec![0x62, 0xF1, 0x7B, if ordered { 0x08 } else { 0x88 }, 0x29, 0x04, 0x25, a, b, c, d]
+}
+
+/// VPXORD zmm5, zmm5, zmm5: indices that are all zero.
+fn no_indices() -> Vec<u8> {
+    vec![0x62, 0xF1, 0x51, 0x08, 0xEF, 0xED]
+}
+
+/// MVEX.512.66.0F38.W0 C6, by the reg field: 1 and 5 are VGATHERPF0DPS and VSCATTERPF0DPS, 2 and 6 those for the
+/// second level, 0 and 4 the hints. All lanes are in the line at an address, then in the next one.
+fn gather_prefetch(reg: u8, at: u32) -> Vec<u8> {
+    let of = |at: u32| {
+        let [a, b, c, d] = at.to_le_bytes();
+        // MOV eax, FFFFh; KMOV k1, eax; the prefetch of [at + zmm5 * 4].
+        [
+            &[0xB8, 0xFF, 0xFF, 0, 0, 0xC5, 0xF8, 0x92, 0xC8][..],
+            &[0x62, 0xF2, 0x79, 0x09, 0xC6, 0x04 | reg << 3, 0xAD, a, b, c, d],
+        ]
+        .concat()
+    };
+    [of(at), of(at + 64)].concat()
 }
 
 /// Makes 64 KiB uncacheable, in the last of the variable ranges.
