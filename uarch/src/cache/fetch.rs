@@ -128,7 +128,7 @@ impl Caches {
                 }
             }
             CodeAndData::OneCache => {
-                own.data.remove(slot);
+                own.drop_data(slot);
                 context.occurrences[processor].fire(Signal::L1iInvalidatesL1d, 1);
                 if held.state.is_dirty() {
                     self.write_back_from_data(context, processor, held);

@@ -39,8 +39,7 @@ impl Caches {
         let own = &mut self.processors[processor];
         let Some(slot) = own.data.find(line) else { return };
         let held = own.data.line(slot);
-        own.data.remove(slot);
-        own.forget_line(line);
+        own.drop_data(slot);
         if held.state.is_dirty() {
             self.write_back_from_data(context, processor, held);
         }

@@ -177,6 +177,13 @@ impl Processor {
         self.written = line;
     }
 
+    /// Drops a line of the data cache, which is in this slot.
+    pub(super) fn drop_data(&mut self, slot: usize) {
+        self.data.remove(slot);
+        // The instruction cache may have it still.
+        self.forget_data();
+    }
+
     /// Forgets which line of data need not be looked up, because another may be used last now.
     pub(super) fn forget_data(&mut self) {
         self.read = NO_LINE;

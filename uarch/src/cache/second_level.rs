@@ -346,8 +346,7 @@ impl Caches {
         }
         let slot = own.data.find(line)?;
         let state = own.data.state(slot);
-        own.data.remove(slot);
-        own.forget_line(line);
+        own.drop_data(slot);
         if state.is_dirty() {
             context.occurrences[processor].fire(Signal::L1dWriteback, 1);
         }

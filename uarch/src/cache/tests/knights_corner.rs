@@ -191,6 +191,18 @@ fn the_hardware_prefetcher_follows_sixteen_sequences() {
     }
 }
 
+/// CLEVICT0 is for the data cache: what was fetched of the line need not be fetched again.
+#[test]
+fn an_eviction_leaves_code() {
+    let mut machine = two_cores();
+    let fetch = Fetch { physical: X, bytes: 4, sequential: true, memory: MemoryType::WriteBack };
+    machine.run(|caches, context| caches.fetch(context, 0, &fetch));
+    machine.load(0, X);
+    evict(&mut machine, 0, X, false);
+    machine.run(|caches, context| caches.fetch(context, 0, &fetch));
+    machine.expect(0, &[(L1iFetch, 1), (L1iMiss, 1)]);
+}
+
 #[test]
 fn misses_of_the_vector_unit() {
     let mut machine = two_cores();
