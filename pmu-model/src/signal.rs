@@ -721,6 +721,8 @@ signals! {
     PrefetchL2: "prefetch_l2";
     /// One vprefetch1 request that missed the L2.
     PrefetchL2Miss: "prefetch_l2_miss";
+    /// One vprefetch1 request that the L2 dropped.
+    PrefetchL2Dropped: "prefetch_l2_dropped";
     /// One data request that found its line on its way because of a vprefetch1.
     PrefetchL2HitInflight: "prefetch_l2_hit_inflight";
     /// One hardware prefetch that hit the L2.

@@ -380,6 +380,7 @@ impl Caches {
         let occurrences = &mut context.occurrences[target];
         if let Some(slot) = own.data.find(line) {
             own.data.take(slot);
+            own.data_fills.forget(line);
             if own.loaded == line {
                 occurrences.fire(Signal::FlushProbeLoad, 1);
                 own.loaded = NO_LINE;
@@ -400,6 +401,7 @@ impl Caches {
                 gone.state = LineState::Modified;
             }
             second.take(slot);
+            own.second_level_fills.forget(line);
             occurrences.fire(Signal::L2TagWrite, 1);
             fire_second_level_gone(occurrences, gone.state, gone.marked);
         }

@@ -42,18 +42,23 @@ impl Caches {
         access: &Access,
     ) -> u64 {
         let own = &mut self.processors[processor];
-        let mut latency = 0;
-        if own.data.find_and_touch(line).is_none() {
+        let latency = if own.data.find_and_touch(line).is_some() {
+            self.wait_for_data(context, processor, line).unwrap_or(0)
+        } else {
             fire_miss(context, processor, access.kind, false);
             let purpose = Purpose::Load;
-            latency = self.miss(context, processor, line, purpose, access.memory, false);
+            let latency = self.miss(context, processor, line, purpose, access.memory, false);
             self.train(context, processor, line, false);
-        }
+            latency
+        };
         // What the prefetcher has brought in may have taken the line's place in the second level.
         let own = &mut self.processors[processor];
         match own.data.find(line) {
-            Some(slot) => own.has_loaded(line, slot),
-            None => own.loaded = line,
+            Some(slot) if !own.data_fills.may_have(line) => own.has_loaded(line, slot),
+            _ => {
+                own.forget_data();
+                own.loaded = line;
+            }
         }
         latency
     }
@@ -101,19 +106,23 @@ impl Caches {
         purpose: Purpose,
     ) -> u64 {
         let hit = self.processors[processor].data.state_of(line);
-        if hit.is_sole() {
+        let rest = self.wait_for_data(context, processor, line);
+        if rest.is_some() {
+            // Neither a hit nor a miss.
+        } else if hit.is_sole() {
             context.occurrences[processor].fire(Signal::L1dStoreHitOwned, 1);
         } else if !hit.is_valid() {
             fire_miss(context, processor, access.kind, true);
         }
-        let latency = self.own_line(context, processor, line, access, purpose);
+        let latency =
+            rest.unwrap_or(0) + self.own_line(context, processor, line, access, purpose);
         let reads = purpose.want() != Want::WriteLine;
         if !hit.is_valid() && self.geometry.write_allocate && reads {
             self.train(context, processor, line, true);
         }
         let own = &mut self.processors[processor];
         own.forget_data();
-        if own.data.state_of(line) == LineState::Modified {
+        if own.data.state_of(line) == LineState::Modified && !own.data_fills.may_have(line) {
             own.has_stored(line);
         }
         latency
@@ -221,6 +230,7 @@ impl Caches {
             Displaced::Line(victim) => victim,
         };
         signals::L1D_EVICT.fire(occurrences, victim.state);
+        self.processors[processor].data_fills.forget(victim.number);
         match (self.inclusion(), victim.state.is_dirty()) {
             // AMD BKDG, event 44h: what PREFETCHNTA brought goes to memory or nowhere.
             (Some(Inclusion::Exclusive), true) if victim.marked => {
@@ -277,7 +287,8 @@ impl Caches {
             WalkPath::DataCache => {
                 own.forget_data();
                 if own.data.find_and_touch(line).is_some() {
-                    return 0;
+                    let rest = own.data_fills.rest(context.time, line);
+                    return rest.map_or(0, |rest| rest.cycles);
                 }
                 self.miss(context, processor, line, Purpose::Walk, memory, false)
             }

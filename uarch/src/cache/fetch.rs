@@ -128,7 +128,7 @@ impl Caches {
                 }
             }
             CodeAndData::OneCache => {
-                own.drop_data(slot);
+                own.drop_data(line, slot);
                 context.occurrences[processor].fire(Signal::L1iInvalidatesL1d, 1);
                 if held.state.is_dirty() {
                     self.write_back_from_data(context, processor, held);

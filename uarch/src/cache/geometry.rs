@@ -43,6 +43,8 @@ pub struct CacheGeometry {
     pub prefetches: Prefetches,
     /// Where prefetch instructions with the hints T1 and T2 bring their line.
     pub outer_prefetch: PrefetchInto,
+    /// How many lines that prefetches have asked for may be on their way at once.
+    pub prefetch_fills: PrefetchFills,
     /// The write-combining buffers.
     pub write_combining: WriteCombiningGeometry,
     /// The hardware prefetcher, if there is one.
@@ -202,6 +204,21 @@ pub enum PrefetchInto {
     DataCache,
     /// The second-level cache only.
     SecondLevel,
+}
+
+/// How many lines may be on their way into a cache because prefetches have asked for them, by the cache. With
+/// none, a line is there when it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrefetchFills {
+    /// Into the data cache.
+    pub data: usize,
+    /// Into the second level, and no further.
+    pub second_level: usize,
+}
+
+impl PrefetchFills {
+    /// Lines are there when they are asked for.
+    pub const AT_ONCE: Self = Self { data: 0, second_level: 0 };
 }
 
 /// The write-combining buffers of a processor, each of the size of a line.

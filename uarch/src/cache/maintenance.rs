@@ -39,7 +39,7 @@ impl Caches {
         let own = &mut self.processors[processor];
         let Some(slot) = own.data.find(line) else { return };
         let held = own.data.line(slot);
-        own.drop_data(slot);
+        own.drop_data(line, slot);
         if held.state.is_dirty() {
             self.write_back_from_data(context, processor, held);
         }

@@ -13,6 +13,7 @@
 //! * `uncached`, `write_combining`: what goes past the caches.
 //! * `prefetch`, `stream`: prefetch instructions and the hardware prefetcher; `prefetch_requests`: prefetch
 //!   instructions where they are no accesses.
+//! * `fills`: lines that prefetches have asked for and that are on their way.
 //! * `maintenance`: flushes, and devices.
 //!
 //! A line is a number here, its physical address divided by its size. The arrays are indexed by physical
@@ -30,6 +31,7 @@ pub mod array;
 mod coherence;
 mod data;
 mod fetch;
+mod fills;
 mod geometry;
 mod maintenance;
 mod prefetch;
@@ -46,8 +48,8 @@ mod write_combining;
 pub use self::access::{Access, Context, Fetch, Hint, Kind, MemoryType};
 pub use self::geometry::{
     ArrayGeometry, BoardCache, CacheGeometry, CodeAndData, Coherence, DeviceRead, Inclusion,
-    LockPolicy, PrefetchInto, PrefetcherGeometry, Prefetches, Protocol, Replacement, SecondLevel,
-    SecondLevelBus, SharedWrite, WalkPath, WriteCombiningGeometry,
+    LockPolicy, PrefetchFills, PrefetchInto, PrefetcherGeometry, Prefetches, Protocol, Replacement,
+    SecondLevel, SecondLevelBus, SharedWrite, WalkPath, WriteCombiningGeometry,
 };
 pub use self::state::LineState;
 

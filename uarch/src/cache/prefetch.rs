@@ -1,6 +1,7 @@
 //! Prefetches: of instructions, and of the hardware.
 
 use super::coherence::Incoming;
+use super::fills::Asker;
 use super::geometry::{PrefetchInto, Prefetches};
 use super::second_level::{Filling, Purpose};
 use super::state::LineState;
@@ -102,6 +103,11 @@ impl Caches {
             occurrences.fire(Signal::HwPrefetchL2Hit, 1);
             return;
         }
+        let fills = &mut self.processors[processor].second_level_fills;
+        if fills.is_full(context.time) {
+            occurrences.fire(Signal::HwPrefetchCancelled, 1);
+            return;
+        }
         occurrences.fire(Signal::HwPrefetchL2Miss, 1);
         occurrences.fire(Signal::L2TagRead, 1);
         super::signals::L2_REQUEST.fire(occurrences, LineState::Invalid);
@@ -109,8 +115,10 @@ impl Caches {
         let purpose =
             if write && prefetcher.for_ownership { Purpose::Store } else { Purpose::Load };
         let memory = MemoryType::WriteBack;
-        let Incoming { state, .. } =
+        let Incoming { state, latency, .. } =
             self.read_system(context, processor, target, purpose.want(), memory);
         self.fill_second_level(context, processor, target, state, Filling::Prefetch);
+        let fills = &mut self.processors[processor].second_level_fills;
+        fills.ask(target, Asker::Hardware, latency);
     }
 }

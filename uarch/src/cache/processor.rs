@@ -3,6 +3,7 @@
 use pmu_model::Signal;
 
 use super::array::LineArray;
+use super::fills::Fills;
 use super::geometry::CacheGeometry;
 use super::granules;
 use super::second_level_bus::Usage;
@@ -23,16 +24,20 @@ pub(super) struct Processor {
     pub(super) code: LineArray,
     /// The first-level data cache.
     pub(super) data: LineArray,
+    /// The lines on their way into it.
+    pub(super) data_fills: Fills,
     /// The second-level cache.
     pub(super) second_level: Option<LineArray>,
+    /// The lines on their way into it that are to stay there.
+    pub(super) second_level_fills: Fills,
     /// The bus of the second level.
     pub(super) second_level_bus: Usage,
     /// The write-combining buffers.
     pub(super) write_combining: WriteCombining,
     /// What the hardware prefetcher follows.
     pub(super) streams: Streams,
-    /// The line of data read last, if it is the one that the data cache used last: reading it again
-    /// changes nothing.
+    /// The line of data read last, if it is the one that the data cache used last and is not on its way:
+    /// reading it again changes nothing.
     pub(super) read: u64,
     /// The same for a line that is Modified: neither does writing it.
     pub(super) written: u64,
@@ -52,7 +57,9 @@ impl Processor {
             thread,
             code: LineArray::new(&geometry.code),
             data: LineArray::new(&geometry.data),
+            data_fills: Fills::new(geometry.prefetch_fills.data),
             second_level: geometry.second_level.map(|second| LineArray::new(&second.array)),
+            second_level_fills: Fills::new(geometry.prefetch_fills.second_level),
             second_level_bus: Usage::default(),
             write_combining: WriteCombining::new(geometry.write_combining.buffers),
             streams: Streams::new(geometry.prefetcher.map_or(0, |prefetcher| prefetcher.streams)),
@@ -100,9 +107,13 @@ impl Processor {
         true
     }
 
-    /// Looks for a line that a load would use, and uses it: whether the data cache has it.
+    /// Looks for a line that a load would use, and uses it: whether the data cache has it, and nobody waits
+    /// for it.
     #[inline(always)]
     fn find_to_load(&mut self, line: u64) -> bool {
+        if self.data_fills.may_have(line) {
+            return false;
+        }
         let Some(slot) = self.data.find_recent(line) else { return self.find_older_to_load(line) };
         self.has_loaded(line, slot);
         true
@@ -115,9 +126,13 @@ impl Processor {
         true
     }
 
-    /// Looks for a line that a store would use, and uses it: whether the data cache has it, Modified.
+    /// Looks for a line that a store would use, and uses it: whether the data cache has it, Modified, and
+    /// nobody waits for it.
     #[inline(always)]
     fn find_to_store(&mut self, line: u64) -> bool {
+        if self.data_fills.may_have(line) {
+            return false;
+        }
         match self.data.find_recent(line) {
             Some(slot) if self.data.state(slot) == LineState::Modified => self.has_stored(line),
             Some(_) => return false,
@@ -178,8 +193,9 @@ impl Processor {
     }
 
     /// Drops a line of the data cache, which is in this slot.
-    pub(super) fn drop_data(&mut self, slot: usize) {
+    pub(super) fn drop_data(&mut self, line: u64, slot: usize) {
         self.data.remove(slot);
+        self.data_fills.forget(line);
         // The instruction cache may have it still.
         self.forget_data();
     }
@@ -202,6 +218,8 @@ impl Processor {
     /// Forgets all lines, which have left the caches.
     pub(super) fn forget_all(&mut self) {
         self.forget_data();
+        self.data_fills.clear();
+        self.second_level_fills.clear();
         self.fetched = NO_LINE;
     }
 }

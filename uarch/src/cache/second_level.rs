@@ -2,6 +2,7 @@
 
 use super::array::{Displaced, Line, LineArray};
 use super::coherence::{self, Incoming, Want};
+use super::fills::Asker;
 use super::geometry::Inclusion;
 use super::second_level_bus::Transfer;
 use super::signals;
@@ -82,6 +83,14 @@ pub(super) struct Granted {
     pub(super) latency: u64,
 }
 
+/// A line that the second level has been asked for and has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) slot: usize,
+    /// Cycles until it is there, if it is on its way.
+    pub(super) rest: u64,
+}
+
 /// Why a line is put into the second level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filling {
@@ -117,7 +126,9 @@ impl Caches {
         if found.is_some() {
             self.transfer(context, processor, Transfer::Up);
         }
-        let mut granted = match (found, geometry.inclusion) {
+        let rest = found.map_or(0, |found| found.rest);
+        let slot = found.map(|found| found.slot);
+        let mut granted = match (slot, geometry.inclusion) {
             (Some(slot), Inclusion::Exclusive) => self.move_up(context, processor, slot, purpose),
             (Some(slot), Inclusion::Inclusive) => self.copy_up(context, processor, slot, purpose),
             (None, inclusion) => {
@@ -133,23 +144,36 @@ impl Caches {
                 Granted { state, came: state, source, latency }
             }
         };
-        granted.latency += geometry.latency;
+        granted.latency += geometry.latency + rest;
         granted
     }
 
-    /// A request to the second level, with its signals. Where the line is.
+    /// A request to the second level, with its signals. Where the line is, if it is there or on its way.
+    ///
+    /// What is on its way there has not been found: "a prefetch and a demand to one address" are two misses
+    /// (Intel 327357, Table 1-6, event CBh). Code does not wait for it.
     pub(super) fn ask_second_level(
         &mut self,
         context: &mut Context<'_>,
         processor: usize,
         line: u64,
         purpose: Purpose,
-    ) -> Option<usize> {
-        let second = self.processors[processor].second_level.as_mut()?;
+    ) -> Option<Found> {
+        let own = &mut self.processors[processor];
+        let second = own.second_level.as_mut()?;
         let slot = second.find_and_touch(line);
-        let found = slot.map(|slot| second.line(slot));
-        fire_request(&mut context.occurrences[processor], purpose, found);
-        slot
+        let rest = match purpose {
+            Purpose::Code => None,
+            _ => own.second_level_fills.rest(context.time, line),
+        };
+        let found = slot.filter(|_| rest.is_none()).map(|slot| second.line(slot));
+        let occurrences = &mut context.occurrences[processor];
+        fire_request(occurrences, purpose, found);
+        let is_access = matches!(purpose, Purpose::Load | Purpose::Store | Purpose::Locked);
+        if is_access && rest.is_some_and(|rest| rest.asker == Asker::Instruction) {
+            occurrences.fire(Signal::PrefetchL2HitInflight, 1);
+        }
+        slot.map(|slot| Found { slot, rest: rest.map_or(0, |rest| rest.cycles) })
     }
 
     /// Asks the second level for a line that stays there, and brings it there if it is not. Cycles.
@@ -162,8 +186,8 @@ impl Caches {
         memory: MemoryType,
     ) -> u64 {
         let below = self.geometry.second_level.map_or(0, |second| second.latency);
-        if self.ask_second_level(context, processor, line, purpose).is_some() {
-            return below;
+        if let Some(found) = self.ask_second_level(context, processor, line, purpose) {
+            return below + found.rest;
         }
         let (state, latency) = self.read_missed(context, processor, line, purpose, memory);
         self.fill_second_level(context, processor, line, state, Filling::Demand);
@@ -213,6 +237,7 @@ impl Caches {
         let second = self.second_level(processor);
         let line = second.line(slot);
         second.remove(slot);
+        self.processors[processor].second_level_fills.forget(line.number);
         let occurrences = &mut context.occurrences[processor];
         occurrences.fire(Signal::L2TagWrite, 1);
         coherence::fire_second_level_gone(occurrences, line.state, line.marked);
@@ -318,6 +343,7 @@ impl Caches {
         processor: usize,
         mut victim: Line,
     ) {
+        self.processors[processor].second_level_fills.forget(victim.number);
         let is_newer_above = self.is_inclusive()
             && self
                 .drop_first_level(context, processor, victim.number)
@@ -346,7 +372,7 @@ impl Caches {
         }
         let slot = own.data.find(line)?;
         let state = own.data.state(slot);
-        own.drop_data(slot);
+        own.drop_data(line, slot);
         if state.is_dirty() {
             context.occurrences[processor].fire(Signal::L1dWriteback, 1);
         }

@@ -92,7 +92,9 @@ impl Caches {
             let own = &mut self.processors[processor];
             own.forget_data();
             let hit = own.data.find_and_touch(line).is_some();
-            if !hit {
+            if hit {
+                latency += self.wait_for_data(context, processor, line).unwrap_or(0);
+            } else {
                 fire_miss(context, processor, access.kind, true);
             }
             if access.memory == MemoryType::WriteProtected {
@@ -320,6 +322,7 @@ impl Caches {
             let slot = second.find(line)?;
             let line = second.line(slot);
             second.remove(slot);
+            own.second_level_fills.forget(line.number);
             Some(line)
         });
         let Some(mut gone) = found else {

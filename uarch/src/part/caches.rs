@@ -5,8 +5,8 @@
 
 use crate::cache::{
     ArrayGeometry, BoardCache, CacheGeometry, CodeAndData, Coherence, DeviceRead, Inclusion,
-    LockPolicy, PrefetchInto, PrefetcherGeometry, Prefetches, Protocol, Replacement, SecondLevel,
-    SecondLevelBus, SharedWrite, WalkPath, WriteCombiningGeometry,
+    LockPolicy, PrefetchFills, PrefetchInto, PrefetcherGeometry, Prefetches, Protocol, Replacement,
+    SecondLevel, SecondLevelBus, SharedWrite, WalkPath, WriteCombiningGeometry,
 };
 
 /// Cycles of a line from the board's cache of the Pentium with MMX: bursts of 3-1-1-1 bus clocks at 2.5
@@ -59,6 +59,10 @@ const KNC_WAYS: u32 = 8;
 const KNC_WRITE_COMBINING_BUFFERS: usize = 4;
 /// Sequences of misses that Knights Corner's prefetcher follows. Not sourced at first hand.
 const KNC_STREAMS: usize = 16;
+/// Lines that may be on their way into the data cache of Knights Corner because of prefetches. Not sourced.
+const KNC_DATA_FILLS: usize = 8;
+/// The same of its second level. Not sourced.
+const KNC_SECOND_LEVEL_FILLS: usize = 38;
 /// Bytes that one read of Knights Corner's instruction cache gives. Not sourced.
 const KNC_FETCH_WINDOW: u32 = 32;
 /// Bytes of a bank of its data cache. Not sourced.
@@ -112,6 +116,7 @@ pub static P55C: CacheGeometry = CacheGeometry {
     device_read: DeviceRead::Shares,
     prefetches: Prefetches::Accesses,
     outer_prefetch: PrefetchInto::DataCache,
+    prefetch_fills: PrefetchFills::AT_ONCE,
     write_combining: WriteCombiningGeometry { buffers: 0, partial: 8 },
     prefetcher: None,
     // A. Fog, "How to optimize for the Pentium family", chapter 10.2: bits 4 to 2.
@@ -223,6 +228,7 @@ pub static K7: CacheGeometry = CacheGeometry {
     // AMD 22007E, PREFETCHT0 to T2 all bring the line into the data cache.
     prefetches: Prefetches::Accesses,
     outer_prefetch: PrefetchInto::DataCache,
+    prefetch_fills: PrefetchFills::AT_ONCE,
     // Parts of 32 bytes: AMD BKDG, event E5h, of the K8.
     write_combining: WriteCombiningGeometry { buffers: K7_WRITE_COMBINING_BUFFERS, partial: 32 },
     // Only from model 6 on, the Athlon XP.
@@ -273,6 +279,7 @@ pub static KNC: CacheGeometry = CacheGeometry {
     snooped_write_back: false,
     prefetches: Prefetches::Requests,
     outer_prefetch: PrefetchInto::SecondLevel,
+    prefetch_fills: PrefetchFills { data: KNC_DATA_FILLS, second_level: KNC_SECOND_LEVEL_FILLS },
     write_combining: WriteCombiningGeometry { buffers: KNC_WRITE_COMBINING_BUFFERS, partial: 8 },
     prefetcher: Some(PrefetcherGeometry { streams: KNC_STREAMS, for_ownership: false }),
     // J. McCalpin, after the core's designers: two logical banks.

@@ -2,13 +2,14 @@
 
 use super::oracle::{Array as SlowArray, Oracle, Sent};
 use super::*;
+use crate::part::bus;
 use std::collections::BTreeMap;
 
 /// Numbers that look random (Marsaglia, "Xorshift RNGs").
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn next(&mut self, below: u64) -> u64 {
+    pub(super) fn next(&mut self, below: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -28,7 +29,7 @@ const HINTS: [Hint; 8] = [
 ];
 
 /// The signals of this module, by the beginnings of their names. The rest is the bus's.
-fn signals_of_caches() -> Vec<Signal> {
+pub(super) fn signals_of_caches() -> Vec<Signal> {
     const BEGINNINGS: [&str; 12] = [
         "l1d_",
         "l1i_",
@@ -74,7 +75,7 @@ fn step(
     let geometry = machine.caches.geometry;
     let p = random.next(oracle.counts.len() as u64) as usize;
     machine.caches.choose(p);
-    oracle.acts(p);
+    oracle.acts(p, machine.time);
     let line = u64::from(geometry.line);
     let physical = match random.next(8) {
         // On from the last address, line by line up or down.
@@ -124,12 +125,14 @@ fn step(
     let what = random.next(100);
     match what {
         0..30 => {
-            machine.run(|caches, context| caches.load(context, p, &access));
+            let cycles = machine.run(|caches, context| caches.load(context, p, &access));
             oracle.load(p, &access);
+            compare_cycles(oracle, &access, cycles);
         }
         30..46 => {
-            machine.run(|caches, context| caches.store(context, p, &access));
+            let cycles = machine.run(|caches, context| caches.store(context, p, &access));
             oracle.store(p, &access);
+            compare_cycles(oracle, &access, cycles);
         }
         46..50 => {
             machine.run(|caches, context| caches.store(context, p, &no_read));
@@ -208,8 +211,21 @@ fn step(
     format!("{what} of {p}: {access:?} {no_read:?} {fetch:?} {hint:?}")
 }
 
+/// How long an access took, where the slow model says that.
+pub(super) fn compare_cycles(oracle: &Oracle, access: &Access, cycles: u64) {
+    let g = &oracle.g;
+    if access.memory == MemoryType::WriteBack && g.board.is_none() && g.write_allocate {
+        assert_eq!(cycles, oracle.cycles, "{access:?} at {}", oracle.time);
+    }
+}
+
 /// What both have sent since the last comparison, and how often each has fired each signal.
-fn compare_step(machine: &mut Machine, oracle: &mut Oracle, signals: &[Signal], what: &str) {
+pub(super) fn compare_step(
+    machine: &mut Machine,
+    oracle: &mut Oracle,
+    signals: &[Signal],
+    what: &str,
+) {
     let sent: Vec<Sent> = machine
         .caches
         .sent
@@ -227,7 +243,7 @@ fn compare_step(machine: &mut Machine, oracle: &mut Oracle, signals: &[Signal], 
 }
 
 /// The lines of both, and what has to hold of them.
-fn compare_lines(machine: &Machine, oracle: &Oracle, what: &str) {
+pub(super) fn compare_lines(machine: &Machine, oracle: &Oracle, what: &str) {
     let caches = &machine.caches;
     let mut holders: BTreeMap<u64, Vec<(usize, LineState)>> = BTreeMap::new();
     for p in oracle.cores.first_threads() {
@@ -307,10 +323,20 @@ fn run(
     let mut oracle = Oracle::new(geometry, processors, threads);
     let signals = signals_of_caches();
     let mut recent = [0; 4];
+    if geometry.prefetch_fills != PrefetchFills::AT_ONCE {
+        let bus = Bus::new(&bus::KNC, processors, std::slice::from_ref(&(0..1 << 36)));
+        (machine.bus, oracle.bus) = (bus.clone(), bus);
+    }
+    let mut time = 0;
     // Reading all lines of a big cache takes longer than many steps.
     let lines = geometry.second_level.map_or(0, |second| second.array.sets * second.array.ways);
     let every = if lines > 1024 { 1000 } else { 20 };
     for number in 0..steps {
+        // Now and then one lags behind the others, or nothing happens for long.
+        let pause = if random.next(50) == 0 { 1_000 } else { 30 };
+        time += random.next(pause);
+        machine.time =
+            if random.next(4) == 0 { time.saturating_sub(random.next(100)) } else { time };
         let what = step(&mut random, &mut machine, &mut oracle, conflicts, &mut recent);
         let what = format!("step {number} of {name} ({processors}), {what}");
         compare_step(&mut machine, &mut oracle, &signals, &what);
@@ -387,6 +413,8 @@ fn what_was_used_last_is_not_looked_up_and_nothing_changes() {
                 let access = plain(physical, 8);
                 let fetch = Fetch { physical, bytes: 4, sequential: true, memory };
                 let hint = if random.next(2) == 0 { Hint::T0 } else { Hint::T1 };
+                machine.time += random.next(20);
+                oracle.acts(p, machine.time);
                 let what = random.next(20);
                 machine.run(|caches, context| match what {
                     0..8 => caches.load(context, p, &access),

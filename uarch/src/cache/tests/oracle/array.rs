@@ -7,6 +7,8 @@ struct Way {
     line: Option<Line>,
     taken: bool,
     used: u64,
+    /// When the line came in.
+    since: u64,
 }
 
 /// What an insertion had to drop.
@@ -48,6 +50,12 @@ impl Array {
 
     pub(super) fn state(&self, number: u64) -> LineState {
         self.get(number).map_or(LineState::Invalid, |line| line.state)
+    }
+
+    /// When a line came in, which tells it from the same line after it was dropped.
+    pub(super) fn since(&self, number: u64) -> Option<u64> {
+        let (set, way) = self.place(number);
+        Some(self.sets[set][way?].since)
     }
 
     pub(super) fn set(&mut self, number: u64, state: LineState) {
@@ -95,6 +103,7 @@ impl Array {
         self.sets[set][way].line = Some(Line { number, state, marked });
         self.sets[set][way].taken = false;
         self.used(set, way);
+        self.sets[set][way].since = self.now;
         match old {
             Way { line: Some(line), .. } => Gone::Line(line),
             Way { taken: true, .. } => Gone::Taken,

@@ -1,5 +1,6 @@
 //! Fetches, page walks, prefetches and devices.
 
+use super::coming::By;
 use super::*;
 
 impl Oracle {
@@ -77,8 +78,12 @@ impl Oracle {
         let line = physical / self.bytes();
         if self.g.walks == WalkPath::DataCache {
             if !self.cores[p].data.touch(line) {
-                self.data_miss(p, line, Who::Walk, memory, false);
+                return self.data_miss(p, line, Who::Walk, memory, false);
             }
+            let time = self.time;
+            let core = &mut self.cores[p];
+            let rest = core.data_coming.rest(&core.data, time, line);
+            self.cycles += rest.map_or(0, |(cycles, _)| cycles);
             return;
         }
         let core = &self.cores[p];
@@ -151,18 +156,29 @@ impl Oracle {
         let cacheable = memory.is_cacheable();
         let may_write = memory == MemoryType::WriteBack && self.cores[p].code.get(line).is_none();
         let who = if writes && may_write { Who::AsksToWrite } else { Who::Asks };
+        let dropped = !cacheable || self.is_asked_for(p, line);
         let below = self.cores[p].second.as_ref().unwrap().get(line);
+        let comes = self.second_rest(p, line).is_some();
+        let time = self.time;
         if outer {
             self.one(p, "prefetch_l2_seen_by_l1");
-            if !cacheable {
+            if dropped {
                 return;
             }
             self.one(p, "prefetch_l2");
+            let core = &mut self.cores[p];
+            let second = core.second.as_ref().unwrap();
+            if comes || below.is_none() && core.second_coming.free_in(second, time) > 0 {
+                return self.one(p, "prefetch_l2_dropped");
+            }
             self.n(p, "prefetch_l2_miss", u64::from(below.is_none()));
             match (self.second_request(p, line, who), who) {
                 (None, _) => {
                     let state = self.read_missed(p, line, who, memory);
                     self.second_insert(p, line, state, 's');
+                    let core = &mut self.cores[p];
+                    let second = core.second.as_ref().unwrap();
+                    core.second_coming.ask(second, line, By::Program, self.cycles);
                 }
                 (Some(_), Who::AsksToWrite) => self.second_claim(p, line),
                 _ => {}
@@ -170,12 +186,16 @@ impl Oracle {
             return;
         }
         self.one(p, "prefetch_l1");
-        if !cacheable {
+        if dropped {
             self.one(p, "prefetch_l1_dropped");
         } else if !self.cores[p].data.touch(line) {
             self.one(p, "prefetch_l1_miss");
-            self.n(p, "prefetch_l1_l2_miss", u64::from(below.is_none()));
+            self.n(p, "prefetch_l1_l2_miss", u64::from(below.is_none() || comes));
+            let core = &mut self.cores[p];
+            self.cycles = core.data_coming.free_in(&core.data, time);
             self.data_miss(p, line, who, memory, false);
+            let core = &mut self.cores[p];
+            core.data_coming.ask(&core.data, line, By::Program, self.cycles);
         }
     }
 

@@ -127,7 +127,8 @@ impl Oracle {
             }
         };
         let snoop = self.ask_all(Some(p), line, ask);
-        self.send(Some(p), request, line * self.bytes(), self.bytes(), false, snoop);
+        let at = line * self.bytes();
+        self.cycles += self.send(Some(p), request, at, self.bytes(), false, snoop);
         let state = match ask {
             Ask::Take => M,
             _ if snoop == Snoop::Miss && memory == MemoryType::WriteBack => E,
@@ -168,10 +169,10 @@ impl Oracle {
         let at = line * self.bytes();
         if self.g.shared_write == SharedWrite::WriteThrough {
             self.one(p, "system_write_qword");
-            self.send(Some(p), Request::WritePartial, at, 8, false, snoop);
+            self.cycles += self.send(Some(p), Request::WritePartial, at, 8, false, snoop);
             return E;
         }
-        self.send(Some(p), Request::Invalidate, at, self.bytes(), false, snoop);
+        self.cycles += self.send(Some(p), Request::Invalidate, at, self.bytes(), false, snoop);
         M
     }
 }

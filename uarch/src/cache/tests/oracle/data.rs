@@ -1,5 +1,6 @@
 //! Loads and stores.
 
+use super::coming::By;
 use super::*;
 
 impl Oracle {
@@ -88,13 +89,23 @@ impl Oracle {
             self.one(p, "hw_prefetch_l2_hit");
             return self.one(p, "hw_prefetch_cancelled");
         }
+        let time = self.time;
+        let core = &mut self.cores[p];
+        if core.second_coming.free_in(core.second.as_ref().unwrap(), time) > 0 {
+            return self.one(p, "hw_prefetch_cancelled");
+        }
         self.one(p, "hw_prefetch_l2_miss");
         self.one(p, "l2_tag_read");
         self.state(p, "l2_request", I);
         self.one(p, "l2_load_prefetched_invalid");
         let who = if write && prefetcher.for_ownership { Who::Store } else { Who::Load };
+        let before = self.cycles;
         let (state, _) = self.read_system(p, target, who, MemoryType::WriteBack);
+        let cycles = self.cycles - before;
+        self.cycles = before;
         self.second_insert(p, target, state, 'p');
+        let core = &mut self.cores[p];
+        core.second_coming.ask(core.second.as_ref().unwrap(), target, By::Hardware, cycles);
     }
 
     pub(super) fn has(&self, p: usize, line: u64) -> bool {
@@ -144,6 +155,8 @@ impl Oracle {
                 self.misses(p, access.kind, false);
                 self.data_miss(p, line, Who::Load, access.memory, false);
                 self.train(p, line, false);
+            } else {
+                self.waits(p, line);
             }
             self.cores[p].loaded = Some(line);
         }
@@ -162,6 +175,8 @@ impl Oracle {
                 self.own_code_drop(p, line);
                 if !self.cores[p].data.touch(line) {
                     self.misses(p, access.kind, true);
+                } else {
+                    self.waits(p, line);
                 }
                 if access.memory == MemoryType::WriteProtected {
                     self.flush_own(p, line);
@@ -180,7 +195,8 @@ impl Oracle {
         };
         for (line, at, bytes) in lines {
             let state = self.cores[p].data.state(line);
-            self.n(p, "l1d_store_hit_owned", u64::from(sole(state)));
+            let waits = state != I && self.waits(p, line);
+            self.n(p, "l1d_store_hit_owned", u64::from(sole(state) && !waits));
             if state == I {
                 self.misses(p, access.kind, true);
             }
@@ -210,6 +226,7 @@ impl Oracle {
                 self.one(p, "l2_tag_read");
                 self.state(p, "l2_request", state);
                 self.one(p, "l2_write_hit");
+                self.cycles += self.g.second_level.unwrap().latency;
                 if who != Who::Locked {
                     self.state(p, "l2_request_store", state);
                 }

@@ -4,15 +4,19 @@
 mod array;
 mod code;
 mod coherence;
+mod coming;
 mod data;
 mod past;
 mod second_level;
 
 pub(in crate::cache::tests) use self::array::Array;
 use self::array::Gone;
+use self::coming::Coming;
 use super::super::array::Line;
 use super::super::*;
-use crate::bus::{Request, Snoop};
+use crate::bus::{Bus, Request, Snoop, Transaction};
+use crate::occurrences::Occurrences;
+use crate::processors::PerProcessor;
 use pmu_model::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
@@ -49,6 +53,9 @@ pub(in crate::cache::tests) struct Core {
     pub(in crate::cache::tests) code: Array,
     pub(in crate::cache::tests) data: Array,
     pub(in crate::cache::tests) second: Option<Array>,
+    /// What is on its way into `data` and `second`.
+    data_coming: Coming,
+    second_coming: Coming,
     /// Line, bytes written, streaming; the oldest first.
     pub(in crate::cache::tests) combining: Vec<(u64, BTreeSet<u64>, bool)>,
     /// Last line, direction; the latest last.
@@ -92,6 +99,12 @@ pub(in crate::cache::tests) struct Oracle {
     pub(in crate::cache::tests) cores: Cores,
     pub(in crate::cache::tests) counts: Vec<[u64; Signal::COUNT]>,
     pub(in crate::cache::tests) sent: Vec<Sent>,
+    /// When operations begin, and what answers them.
+    pub(in crate::cache::tests) time: u64,
+    pub(in crate::cache::tests) bus: Bus,
+    on_bus: PerProcessor<Occurrences>,
+    /// Cycles of the running operation: right for loads and stores to memory of type WB.
+    pub(in crate::cache::tests) cycles: u64,
 }
 
 const M: LineState = LineState::Modified;
@@ -118,6 +131,8 @@ impl Oracle {
             code: Array::new(&g.code),
             data: Array::new(&g.data),
             second: g.second_level.map(|second| Array::new(&second.array)),
+            data_coming: Coming::new(g.prefetch_fills.data),
+            second_coming: Coming::new(g.prefetch_fills.second_level),
             combining: Vec::new(),
             streams: Vec::new(),
             loaded: None,
@@ -131,12 +146,17 @@ impl Oracle {
             cores: Cores { threads, all, last },
             counts: vec![[0; Signal::COUNT]; processors],
             sent: Vec::new(),
+            time: 0,
+            bus: Bus::default(),
+            on_bus: PerProcessor::new(processors, |_| Occurrences::default()),
+            cycles: 0,
         }
     }
 
-    /// A processor acts.
-    pub(in crate::cache::tests) fn acts(&mut self, p: usize) {
+    /// A processor acts, at a time.
+    pub(in crate::cache::tests) fn acts(&mut self, p: usize, time: u64) {
         self.cores.last[p / self.cores.threads] = p;
+        (self.time, self.cycles) = (time, 0);
     }
 
     pub(in crate::cache::tests) fn n(&mut self, p: usize, name: &str, times: u64) {
@@ -178,8 +198,19 @@ impl Oracle {
         bytes: u64,
         locked: bool,
         snoop: Snoop,
-    ) {
+    ) -> u64 {
         self.sent.push((p, request, at, bytes as u32, locked, snoop));
+        let transaction = Transaction {
+            processor: p,
+            time: self.time,
+            request,
+            physical: at,
+            bytes: bytes as u32,
+            locked,
+            snoop,
+            holders: 0,
+        };
+        self.bus.transact(&mut self.on_bus, &transaction)
     }
 
     pub(in crate::cache::tests) fn send_line_back(&mut self, p: usize, line: u64) {

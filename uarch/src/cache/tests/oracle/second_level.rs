@@ -1,12 +1,20 @@
 //! The second level.
 
+use super::coming::By;
 use super::*;
 
 impl Oracle {
     pub(super) fn second_request(&mut self, p: usize, line: u64, who: Who) -> Option<Line> {
         let second = self.cores[p].second.as_mut().unwrap();
         second.touch(line);
-        let found = second.get(line);
+        let here = second.get(line);
+        let rest = if who == Who::Code { None } else { self.second_rest(p, line) };
+        let found = here.filter(|_| rest.is_none());
+        if let Some((cycles, by)) = rest {
+            self.cycles += cycles;
+            let waits = [Who::Load, Who::Store, Who::Locked].contains(&who) && by == By::Program;
+            self.n(p, "prefetch_l2_hit_inflight", u64::from(waits));
+        }
         let state = found.map_or(I, |line| line.state);
         self.one(p, "l2_tag_read");
         self.state(p, "l2_request", state);
@@ -47,7 +55,7 @@ impl Oracle {
             Who::Store | Who::Whole(_) => self.state(p, "l2_request_store", state),
             Who::Locked | Who::Asks | Who::AsksToWrite => {}
         }
-        found
+        here
     }
 
     /// From: 's' system for an access, 'p' system for the prefetcher, 'd' data cache, 'c' code cache; 'n'
@@ -113,6 +121,7 @@ impl Oracle {
             let (state, _) = self.read_system(p, line, who, memory);
             return (state, state, false);
         }
+        self.cycles += self.g.second_level.unwrap().latency;
         let Some(found) = self.second_request(p, line, who) else {
             let state = self.read_missed(p, line, who, memory);
             if self.inclusive() {
