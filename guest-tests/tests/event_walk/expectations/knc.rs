@@ -8,7 +8,7 @@ use super::{
 const KINDS: &str = "8 each of 0, NTA, E0 and ENTA, or of 1, 2, E1 and E2";
 const GATHERS: &str =
     "10 each of VGATHERPF0DPS and VSCATTERPF0DPS, or of those for the second level";
-const SEQUENCE: &str = "64 lines of a page: all but the first two were fetched before";
+const SEQUENCE: &str = "64 lines of a page: all but the first two were asked for before";
 const FIRST_TWO: &str =
     "16 lines in a row, as above, and those by which the processors tell each other";
 const AHEAD: &str =
@@ -53,6 +53,23 @@ pub(super) const EXPECTATIONS: &[Expectation] = &[
     exactly(KNC, "L1_DATA_PF2", "prefetches of gathers", 20, GATHERS),
     exactly(KNC, "L2_DATA_PF2_MISS", "prefetches of gathers", 20, GATHERS),
     exactly(KNC, "L1_DATA_PF1_DROP", "vector prefetches of uncacheable memory", 8, "8 VPREFETCH0"),
+    exactly(KNC, "L1_DATA_PF1_DROP", "too late to prefetch", 8, "the second of each line"),
+    exactly(KNC, "L1_DATA_HIT_INFLIGHT_PF1", "too late to prefetch", 8, ONE_EACH),
+    exactly(
+        KNC,
+        "L2_DATA_HIT_INFLIGHT_PF2",
+        "too late to prefetch into the second level",
+        8,
+        ONE_EACH,
+    ),
+    exactly(KNC, "L2_DATA_PF2", "more prefetches than places", 48, ONE_EACH),
+    exactly(
+        KNC,
+        "L2_DATA_PF2_DROP",
+        "more prefetches than places",
+        48 - 38,
+        "38 on their way at once; memory takes 274 clocks, 12 rounds of 7 instructions less",
+    ),
     exactly(KNC, "L2_READ_HIT_E", "second level", 2048, "128 KiB, read before"),
     exactly(KNC, "L2_READ_HIT_M", "read behind writes", 16, ONE_EACH),
     between(KNC, "L2_READ_HIT_S", "shared", (16, 40), OTHERS),
@@ -66,7 +83,13 @@ pub(super) const EXPECTATIONS: &[Expectation] = &[
     between(KNC, "L2_CODE_READ_MISS_MEM_FILL", "code", (65, 70), CHAIN),
     exactly(KNC, "L2_DATA_READ_MISS_MEM_FILL", "loads", 2, SEQUENCE),
     exactly(KNC, "L2_DATA_WRITE_MISS_MEM_FILL", "one set", 96, ONE_EACH),
-    between(KNC, "L2_READ_MISS", "loads", (2, 8), "64 lines of a page, as above, and own code"),
+    between(
+        KNC,
+        "L2_READ_MISS",
+        "loads",
+        (2, 64 + 6),
+        "64 lines of a page: the first two, of the others those on their way; and own code",
+    ),
     exactly(KNC, "HWP_L2MISS", "loads", 62, "lines 2 to 63"),
     exactly(KNC, "HWP_L2HIT", "second level", 2047 - 32, AHEAD),
     exactly(

@@ -43,6 +43,42 @@ pub(super) const PROGRAMS: &[Program] = &[
     },
     Program {
         runs_on: is_knc,
+        prepare: evict_lines,
+        ..Program::new(
+            "too late to prefetch",
+            "8 times, a line that no cache has: VPREFETCH0 twice, and it is read",
+            |g| read_behind(g, VPREFETCH0, 2),
+        )
+    },
+    Program {
+        runs_on: is_knc,
+        prepare: evict_lines,
+        ..Program::new(
+            "too late to prefetch into the second level",
+            "8 times, a line that no cache has: VPREFETCH1, and it is read",
+            |g| read_behind(g, VPREFETCH1, 1),
+        )
+    },
+    Program {
+        runs_on: is_knc,
+        prepare: evict_lines,
+        ..Program::new(
+            "more prefetches than places",
+            "VPREFETCH1 of 48 lines of a page that no cache has, 4 in each round of a loop",
+            |g| {
+                let [a, b, c, d] = (LINES + 128).to_le_bytes();
+                // mov ecx, 12; mov eax, LINES + 128; vprefetch1 [rax - 128], [rax - 64], [rax], [rax + 64];
+                // add eax, 256; dec ecx; jnz to the first vprefetch1.
+                let setup = [0xB9, 12, 0, 0, 0, 0xB8, a, b, c, d];
+                let prefetches = [0x80, 0xC0, 0x00, 0x40].map(|at| [0xC5, 0xF8, 0x18, 0x50, at]);
+                let rest = [0x05, 0x00, 0x01, 0, 0, 0xFF, 0xC9, 0x75, (-29_i8) as u8];
+                let code = setup.into_iter().chain(prefetches.into_iter().flatten()).chain(rest);
+                in_64_bit_mode(g, code)
+            },
+        )
+    },
+    Program {
+        runs_on: is_knc,
         prepare: |g| {
             empty_caches(g)?;
             lines(g, 16, 64, true)
@@ -124,6 +160,8 @@ pub(super) const PROGRAMS: &[Program] = &[
 /// Where the tables for 64-bit mode are.
 const TABLES: u32 = 0xE2_0000;
 const UNCACHEABLE: u32 = 0xC0_0000;
+/// A page of lines to prefetch.
+const LINES: u32 = SCRATCH + 0x2_0000;
 /// The numbers of these in the reg field of the opcode.
 const VPREFETCH0: u8 = 1;
 const VPREFETCH1: u8 = 2;
@@ -147,6 +185,24 @@ fn prefetch(kind: u8, at: u32) -> Vec<u8> {
 fn evict(prefix: u8, at: u32) -> Vec<u8> {
     let [a, b, c, d] = at.to_le_bytes();
     vec![0xC5, prefix, 0xAE, 0x3C, 0x25, a, b, c, d]
+}
+
+/// No cache has the page of lines any more. Code stays, so that nothing has to wait for it.
+fn evict_lines(g: &mut Guest) -> Result {
+    in_64_bit_mode(g, (0..64).flat_map(|n| evict(0xFA, LINES + 64 * n)))
+}
+
+/// Prefetches 8 lines, of which no two are neighbours, each so many times, and reads each right behind that. No
+/// prefetch is paired with the load before it: what is loaded is used first.
+fn read_behind(g: &mut Guest, kind: u8, times: usize) -> Result {
+    let all = (0..8).flat_map(|n| {
+        let at = LINES + 128 * n;
+        let [a, b, c, d] = at.to_le_bytes();
+        // mov eax, [at]; add eax, eax
+        let use_of_line = vec![0x8B, 0x04, 0x25, a, b, c, d, 0x01, 0xC0];
+        [prefetch(kind, at).repeat(times), use_of_line].concat()
+    });
+    in_64_bit_mode(g, all)
 }
 
 /// MVEX.512.0F.W0 28 /r and 29 /r are VMOVAPS, of ZMM0 here.
