@@ -15,6 +15,7 @@ pub mod machine;
 pub mod plot;
 pub mod predictors;
 mod routine;
+pub mod threads;
 pub mod whole;
 
 use check::Check;
@@ -56,6 +57,7 @@ pub struct Section {
 
 /// The sections in the order of the document.
 pub const SECTIONS: &[Section] = &[
+    Section { name: "threads", title: "Threads of a core", run: threads::run_threads },
     Section { name: "chase", title: "Pointer chases", run: chase::run },
     Section { name: "predictors", title: "Branch prediction", run: predictors::run },
     Section { name: "instructions", title: "Instructions", run: instructions::run_rows },
