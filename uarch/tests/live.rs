@@ -364,6 +364,20 @@ const OF_IN_ORDER_PIPELINES: &[&str] = &[
     "stall_mmx_store_data",
 ];
 
+/// The same of a core of several threads: `uarch/src/pipeline/in_order/multithreaded`.
+const OF_MULTITHREADED_CORES: &[&str] = &[
+    "vpu_op_v",
+    "pair_v",
+    "pair_v_mem",
+    "l1d_bank_conflict",
+    "stall_agi",
+    "stall_agi_gather",
+    "stall_vpu_register",
+    "stall_frontend",
+    "microcode_busy",
+    "e_stage_busy",
+];
+
 #[test]
 fn what_the_models_fire_is_what_is_live() {
     for (name, part) in PARTS {
@@ -372,7 +386,11 @@ fn what_the_models_fire_is_what_is_live() {
         let models = live.without(personality.live.of(Tier::InstructionSet));
         let fired = fired(part).intersection(&selected(personality));
         let names = |set: SignalSet| set.iter().map(Signal::name).collect::<Vec<_>>();
-        let unfired: &[&str] = if name == "p55c" { OF_IN_ORDER_PIPELINES } else { &[] };
+        let unfired: &[&str] = match part.pipeline {
+            Pipeline::InOrder { .. } => OF_IN_ORDER_PIPELINES,
+            Pipeline::Multithreaded { .. } => OF_MULTITHREADED_CORES,
+            Pipeline::OutOfOrder(_) => &[],
+        };
         assert_eq!(names(models.without(&fired)), unfired, "{name}: live and not fired");
         assert_eq!(names(fired.without(&models)), [""; 0], "{name}: fired and not live");
     }

@@ -130,12 +130,7 @@ impl Machine {
     }
 
     /// The threads of a core that sleep, and that an interrupt reaches in this turn.
-    fn woken(
-        &mut self,
-        core: ProcessorSet,
-        executing: ProcessorSet,
-        turn: &Turn,
-    ) -> ProcessorSet {
+    fn woken(&mut self, core: ProcessorSet, executing: ProcessorSet, turn: &Turn) -> ProcessorSet {
         let receivers = self.board.chipset.irq.receivers(turn.until.saturating_sub(1));
         let woken = receivers.intersection(core).without(executing);
         for id in woken.iter() {

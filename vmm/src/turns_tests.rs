@@ -393,7 +393,8 @@ fn state(machine: &Machine) -> (u64, Vec<String>, Vec<(usize, u32)>) {
     let mut data = vec![0; 0x400];
     assert!(machine.read_physical(DATA.into(), &mut data));
     let words = data.chunks_exact(4).enumerate().filter(|(_, word)| word != &[0; 4]);
-    let data = words.map(|(n, word)| (4 * n, u32::from_le_bytes(word.try_into().unwrap()))).collect();
+    let data =
+        words.map(|(n, word)| (4 * n, u32::from_le_bytes(word.try_into().unwrap()))).collect();
     (machine.now, machine.vcpus.iter().map(of).collect(), data)
 }
 

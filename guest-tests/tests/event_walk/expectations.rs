@@ -83,6 +83,15 @@ const CONTROL: &[Expectation] = &[
     // the second neither reads nor writes what the first writes. WRMSR is not simple.
     exactly(P55C, "INSTRUCTIONS_EXECUTED_IN_THE_V_PIPE_PARALLELISM_PAIRING", "control", 17, PAIRS),
     between(P55C, "D1_STARVATION_AND_FIFO_IS_EMPTY", "control", (0, 6), STARTS),
+    exactly(KNC, "INSTRUCTIONS_EXECUTED_V_PIPE", "control", 17, PAIRS),
+    exactly(
+        KNC,
+        "EXEC_STAGE_CYCLES",
+        "control",
+        36 - 17 - 1,
+        "a clock each, alone or in pairs, but WRMSR",
+    ),
+    between(KNC, "FE_STALLED", "control", (0, 6), STARTS),
     exactly(P6, "INST_RETIRED", "control", 36, SCALE),
     exactly(P6, "CPU_CLK_UNHALTED", "control", 36, SCALE),
     exactly(P6, "CYCLES_INT_MASKED", "control", 36, MASKED),

@@ -107,13 +107,46 @@ fn to_the_last_digit(part: &'static Part) -> Result {
     let flat = Options { timing: Some(Timing::Flat), ..Options::DEFAULT };
     let soft = on_engine(&Engine::SOFT, || run_with(part, &image, flat));
     let kvm = run(part, &image);
-    assert_eq!(soft.serial, kvm.serial);
+    agree(part, &soft.serial, &kvm.serial);
     let counts: Vec<_> = soft.serial.lines().filter_map(|line| line.split_once('=')).collect();
     assert_eq!(counts.len(), groups.iter().map(Vec::len).sum::<usize>());
     // The program has something of most of them in it.
     let none = counts.iter().filter(|(_, value)| value.bytes().all(|digit| digit == b'0')).count();
     assert!(none * 2 < counts.len(), "{none} of {} are zero", counts.len());
     Ok(())
+}
+
+/// Both reported the same. On Knights Corner, what models tell may differ by a few in a thousand: whether a line that
+/// was prefetched is there in time depends on the time since power-on, too.
+fn agree(part: &Part, soft: &str, kvm: &str) {
+    if part.name != "knc" {
+        assert_eq!(soft, kvm);
+        return;
+    }
+    let (personality, _) = config::personality(part.name).expect("a known processor");
+    let foreseen = personality.live.of(Tier::InstructionSet);
+    let reported = |serial: &str| {
+        let value = |line: &str| {
+            let (name, value) = line.split_once('=')?;
+            Some((name.to_string(), u64::from_str_radix(value, 16).expect("a number")))
+        };
+        serial.lines().filter_map(value).collect::<Vec<_>>()
+    };
+    let (soft, kvm) = (reported(soft), reported(kvm));
+    assert_eq!(soft.len(), kvm.len());
+    for ((name, soft), (other, kvm)) in soft.into_iter().zip(kvm) {
+        assert_eq!(name, other);
+        let select = name.split('.').next().and_then(|hex| u64::from_str_radix(hex, 16).ok());
+        let of = |e: &&'static EventDef| {
+            Some(u64::from(e.code) | u64::from(e.default_umask) << 8) == select
+        };
+        let event = personality.events.iter().find(of);
+        let exact = event.is_none_or(|e| {
+            e.selected(e.default_umask).flatten().all(|&signal| foreseen.contains(signal))
+        });
+        let apart = if exact { 0 } else { 1 + soft / 250 };
+        assert!(soft.abs_diff(kvm) <= apart, "{name}: {soft} on soft, {kvm} on KVM");
+    }
 }
 
 /// A bit of everything that there is on the part.

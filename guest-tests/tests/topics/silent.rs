@@ -28,8 +28,6 @@ const K8: &[(&str, Event)] = &[
 ];
 const KNC: &[(&str, Event)] = &[
     ("snp_hitm_bunit", event(0x10E3)),
-    ("vpu_stalls", event(0x2005)),
-    ("agi_gather", event(0x21)),
     ("reserved", event(0x50)),
 ];
 

@@ -29,7 +29,8 @@ fn instructions_elements_and_lines(part: &'static Part) -> Result {
         ("data_write", event(0x2001), 1),
         ("instructions", event(0x2016), 5),
         ("elements", event(0x2018), 38),
-        ("stalls", event(0x2005), 0),
+        // VADDPS and the store wait for ZMM1, JKZD for k1.
+        ("stalls", event(0x2005), 3),
     ];
     let image = Guest::assemble(part, |g| {
         events

@@ -114,8 +114,7 @@ impl Caches {
         } else if !hit.is_valid() {
             fire_miss(context, processor, access.kind, true);
         }
-        let latency =
-            rest.unwrap_or(0) + self.own_line(context, processor, line, access, purpose);
+        let latency = rest.unwrap_or(0) + self.own_line(context, processor, line, access, purpose);
         let reads = purpose.want() != Want::WriteLine;
         if !hit.is_valid() && self.geometry.write_allocate && reads {
             self.train(context, processor, line, true);

@@ -45,7 +45,7 @@ struct Issue {
 const ISSUES: [Issue; 4] = [
     Issue {
         name: "U pipe only",
-        round: |a| (0..UNROLLED).try_for_each(|_| Ok(a.shl(eax, 1)?)),
+        round: |a| (0..UNROLLED).try_for_each(|_| a.shl(eax, 1)),
         cycles: [2.0, 1.0, 1.0, 1.0],
         why: "SHL pairs with no SHL",
     },
@@ -54,7 +54,7 @@ const ISSUES: [Issue; 4] = [
         round: |a| {
             (0..UNROLLED / 2).try_for_each(|_| {
                 a.inc(eax)?;
-                Ok(a.inc(ebx)?)
+                a.inc(ebx)
             })
         },
         cycles: [1.0, 0.5, 0.5, 0.5],
@@ -168,9 +168,9 @@ fn chains(part: &'static Part) -> Result<(Vec<Check>, Plot)> {
             use iced_x86::code_asm::{ebp, esi};
             a.mov(eax, ebp)?;
             a.imul_3(eax, eax, APART as i32)?;
-            Ok(a.add(esi, eax)?)
+            a.add(esi, eax)
         },
-        round: &|a| (0..UNROLLED).try_for_each(|_| Ok(a.mov(rdi, qword_ptr(rdi))?)),
+        round: &|a| (0..UNROLLED).try_for_each(|_| a.mov(rdi, qword_ptr(rdi))),
         rounds: [2 * LINES / UNROLLED, 2 * LINES / UNROLLED],
     };
     let threads: Vec<u32> = (1..=THREADS).collect();
@@ -217,7 +217,7 @@ fn distance(part: &'static Part) -> Result<Plot> {
                     }
                     program::load(a, n, Register::RDI, (LINE * n) as i32)?;
                 }
-                Ok(a.add(rdi, (8 * LINE) as i32)?)
+                a.add(rdi, (8 * LINE) as i32)
             },
             rounds: [1, LINES / 8],
         };
@@ -246,7 +246,7 @@ fn distance(part: &'static Part) -> Result<Plot> {
 /// VPREFETCH0 [RDI + displacement]: VEX.L0.0F 18 /1.
 fn prefetch(a: &mut CodeAssembler, displacement: u32) -> guest_tests::Result {
     let [b0, b1, b2, b3] = displacement.to_le_bytes();
-    Ok(a.db(&[0xC5, 0xF8, 0x18, 0x8F, b0, b1, b2, b3])?)
+    a.db(&[0xC5, 0xF8, 0x18, 0x8F, b0, b1, b2, b3])
 }
 
 /// Bytes that a thread of each core copies, together.
@@ -266,7 +266,7 @@ fn memory(part: &'static Part) -> Result<Plot> {
                     program::load(a, n, Register::RDI, (LINE * n) as i32)?;
                     program::store(a, Register::RDI, (BYTES + LINE * n) as i32, n)?;
                 }
-                Ok(a.add(rdi, (8 * LINE) as i32)?)
+                a.add(rdi, (8 * LINE) as i32)
             },
             rounds: [1, BYTES / (8 * LINE)],
         };

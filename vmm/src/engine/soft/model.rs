@@ -6,12 +6,12 @@
 //! signals have budgets there: the run ends behind the instruction that uses one up.
 
 use pmu_model::{CYCLE_DEPENDENT, Pmu, Signal, SignalSet, Tier};
+use uarch::branch;
 use uarch::cache::{Hint, Kind, MemoryType};
+use uarch::part::{self, Part};
 use uarch::processors::PerProcessor;
 use uarch::system::{self, DataAccess, PageTables, System};
 use uarch::tlb::{Page, PageSize};
-use uarch::branch;
-use uarch::part::{self, Part};
 use x86_cpu::block::{Code, Translations};
 use x86_cpu::cpu::Cpu;
 use x86_cpu::insn::Insn;
@@ -30,8 +30,8 @@ mod multithreaded;
 mod out_of_order;
 mod pipeline;
 
-pub(super) use self::pipeline::Cache;
 use self::multithreaded::Multithreaded;
+pub(super) use self::pipeline::Cache;
 use self::pipeline::{Descriptions, Pipeline};
 use super::vcpu::{Siblings, Vcpu};
 use crate::boot::memory::RamLayout;
@@ -353,11 +353,7 @@ impl Model {
     /// The same while it runs.
     #[inline(always)]
     fn time(&self, cpu: &Cpu) -> u64 {
-        if self.runs_pipelines {
-            self.pipelines.running().time()
-        } else {
-            cpu.time + self.ahead
-        }
+        if self.runs_pipelines { self.pipelines.running().time() } else { cpu.time + self.ahead }
     }
 
     /// CR0.CD may have changed.

@@ -114,7 +114,9 @@ impl Soft {
         }
         match waiting {
             Some((NextThread { until: end, .. }, _)) if end <= cycle => waiting,
-            Some((NextThread { until: end, .. }, _)) => Some((NextThread { id, until: end }, cycle)),
+            Some((NextThread { until: end, .. }, _)) => {
+                Some((NextThread { id, until: end }, cycle))
+            }
             None => (cycle < until).then_some((NextThread { id, until }, cycle)),
         }
     }

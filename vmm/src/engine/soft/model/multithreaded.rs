@@ -153,7 +153,12 @@ impl Multithreaded {
 
     /// The same for a thread that is about to execute what it was not told of yet; virtual time is that of its core
     /// if there is any.
-    pub(in crate::engine::soft) fn take_part(&mut self, thread: usize, cpu: &Cpu, time: Option<u64>) {
+    pub(in crate::engine::soft) fn take_part(
+        &mut self,
+        thread: usize,
+        cpu: &Cpu,
+        time: Option<u64>,
+    ) {
         let running = std::mem::replace(&mut self.running, thread);
         self.resume(cpu);
         if !self.core.runs(thread) {
@@ -178,7 +183,11 @@ impl Multithreaded {
     /// Lets all issue that is to issue before anything else has to be executed, as far as it is known who takes part.
     /// `first` is the number of the core's first processor. The thread that is to execute its next instruction, and
     /// the cycle before which that does not issue.
-    pub(in crate::engine::soft) fn advance(&mut self, system: &mut System, first: usize) -> Option<(usize, u64)> {
+    pub(in crate::engine::soft) fn advance(
+        &mut self,
+        system: &mut System,
+        first: usize,
+    ) -> Option<(usize, u64)> {
         loop {
             match self.core.next_at()? {
                 (cycle, Turn::Issue(_)) if cycle >= self.horizon => return None,

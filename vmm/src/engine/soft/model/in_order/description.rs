@@ -1,8 +1,8 @@
 //! What an in-order pipeline knows of an instruction before it executes.
 
 use uarch::part::in_order_table::{Form, Place, Row, Source};
-use uarch::pipeline::in_order::{Pairing, Timing};
 use uarch::pipeline::in_order::multithreaded::{Instruction, VectorRegisters};
+use uarch::pipeline::in_order::{Pairing, Timing};
 use uarch::pipeline::{self, Branch, MemoryUse, Prefixes, Registers};
 use x86_cpu::effects::{Effects, FlagSet, Mode, Register, RegisterSet};
 use x86_cpu::encoding::{Encoding, LastOperand};
@@ -28,7 +28,11 @@ pub(in crate::engine::soft::model) struct Bytes {
 
 impl Bytes {
     /// Those that were fetched; `None` if they did not come from memory.
-    pub(in crate::engine::soft::model) fn read(ram: &Ram, fetch: &Fetch, code: CodeSize) -> Option<Self> {
+    pub(in crate::engine::soft::model) fn read(
+        ram: &Ram,
+        fetch: &Fetch,
+        code: CodeSize,
+    ) -> Option<Self> {
         let mut bytes = [0; LONGEST];
         let len = usize::from(fetch.len).min(LONGEST);
         let here = match fetch.second_page {
@@ -87,7 +91,12 @@ impl Descriptions {
 
     /// That of an instruction with these bytes. If they are not known, it is taken for one without
     /// prefixes, displacement and immediate operand.
-    pub(in crate::engine::soft::model) fn of(&mut self, insn: &Insn, bytes: Option<Bytes>, mode: Mode) -> Description {
+    pub(in crate::engine::soft::model) fn of(
+        &mut self,
+        insn: &Insn,
+        bytes: Option<Bytes>,
+        mode: Mode,
+    ) -> Description {
         let Some(bytes) = bytes else {
             return describe(&self.timings, insn, &Encoding::default(), mode);
         };
