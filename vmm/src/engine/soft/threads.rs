@@ -65,14 +65,18 @@ impl Soft {
         threads: ProcessorSet,
         until: u64,
     ) -> Option<NextThread> {
+        let mut caught_up = None;
         loop {
-            let deadline = board.chipset.next_deadline().unwrap_or(u64::MAX);
+            // One that stays due does nothing more.
+            let deadline = board.chipset.next_deadline().filter(|&due| Some(due) != caught_up);
+            let deadline = deadline.unwrap_or(u64::MAX);
             let next = self.next_by(vcpus, board, threads, until.min(deadline));
             if deadline >= until || next.is_some_and(|(_, begins)| begins < deadline) {
                 return next.map(|(next, _)| next);
             }
             // It may interrupt any of them.
             board.catch_up(deadline);
+            caught_up = Some(deadline);
         }
     }
 
@@ -112,6 +116,8 @@ impl Soft {
         if !keeps_time {
             return Some((NextThread { id, until }, vcpus[id].cpu.time));
         }
+        // What may join its last instruction does so in that one's cycle, which its time may be beyond.
+        let cycle = cycle.max(vcpus[id].cpu.time);
         match waiting {
             Some((NextThread { until: end, .. }, _)) if end <= cycle => waiting,
             Some((NextThread { until: end, .. }, _)) => {
