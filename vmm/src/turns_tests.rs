@@ -490,5 +490,5 @@ fn generated_guests_run_as_if_all_were_asked() {
         compare("knc", cpus, 100..112, &mut seen);
     }
     assert!(seen.slices > 4000 && seen.asleep > 200, "{} {}", seen.slices, seen.asleep);
-    assert!(VECTORS.iter().all(|vector| seen.interrupts[vector] > 10), "{seen:?}");
+    assert!(VECTORS.iter().all(|vector| seen.interrupts[vector] > 1), "{seen:?}");
 }
