@@ -29,19 +29,23 @@ pub(crate) struct NextThread {
 impl Soft {
     /// Whether the threads of a core take turns instruction by instruction.
     pub(crate) fn interleaves(&self) -> bool {
-        let Some(modelling) = &self.modelling else { return false };
-        let (asked, counts) = self.asking.by_all();
-        modelling.is_multithreaded() && self.detail(modelling, asked, counts).pipelines
+        self.modelling.as_ref().filter(|modelling| modelling.is_multithreaded()).is_some_and(
+            |modelling| {
+                let (asked, counts) = self.asking.by_all();
+                self.detail(modelling, asked, counts).pipelines
+            },
+        )
     }
 
     /// Whether they do from now on, though they did not until now, by what the running processor's counters ask for.
     pub(super) fn begins_to_interleave(&self, pmu: &Pmu) -> bool {
-        let Some(modelling) = &self.modelling else { return false };
-        modelling.is_multithreaded() && {
-            let asked = self.others.with(modelling.asked_by(pmu));
-            let counts = pmu.demand().counting || self.others_count;
-            self.detail(modelling, asked, counts).pipelines
-        }
+        self.modelling.as_ref().filter(|modelling| modelling.is_multithreaded()).is_some_and(
+            |modelling| {
+                let asked = self.others.with(modelling.asked_by(pmu));
+                let counts = pmu.demand().counting || self.others_count;
+                self.detail(modelling, asked, counts).pipelines
+            },
+        )
     }
 
     /// Whether the next instruction of the core that ran last is another thread's.
