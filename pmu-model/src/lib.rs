@@ -48,7 +48,7 @@ pub use personality::{
     PmiRule, Programming, Tier,
 };
 pub use pmi::Pmis;
-pub use pmu::{GpFault, MsrAccess, Pmu, RdpmcCaller, Reset};
+pub use pmu::{GpFault, MsrAccess, Pmu, RdpmcCaller, Reset, SIBLINGS};
 pub use register::{Access, Field, PerfctrWrite, Register, RegisterKind, Registers};
 pub use select::Select;
 pub use signal::Signal;

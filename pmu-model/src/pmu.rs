@@ -58,6 +58,12 @@ pub enum Reset {
     Init,
 }
 
+/// The most other hardware threads that a core has (Knights Corner: four threads a core).
+pub const SIBLINGS: usize = 3;
+
+/// In [`Pmu::edge_levels`]: the processor's own; those of its siblings follow.
+const OWN: usize = 0;
+
 /// The PMU of one logical processor: plain data and pure logic.
 ///
 /// Every occurrence that an engine reports is added to each counter that counts its signal at the CPL
@@ -72,8 +78,9 @@ pub struct Pmu {
     pub(crate) registers: Registers,
     /// What the registers program; derived from them.
     pub(crate) selects: [Select; MAX_COUNTERS],
-    /// Counters whose condition held in the last cycle that they saw.
-    pub(crate) edge_level: CounterSet,
+    /// Counters whose condition held in the last cycle that they saw: of the processor's own cycles, and of
+    /// those of each sibling.
+    pub(crate) edge_levels: [CounterSet; 1 + SIBLINGS],
     pub(crate) stats: [CounterStats; MAX_COUNTERS],
     pub(crate) uncounted: UncountedSet,
     pub(crate) subscriptions: Subscriptions,
@@ -109,7 +116,7 @@ impl Pmu {
             live: *live,
             registers: Registers::default(),
             selects: [Select::default(); MAX_COUNTERS],
-            edge_level: 0,
+            edge_levels: [0; 1 + SIBLINGS],
             stats: [CounterStats::new(); MAX_COUNTERS],
             uncounted: UncountedSet::default(),
             subscriptions: Subscriptions::NONE,
@@ -153,7 +160,7 @@ impl Pmu {
         for register in self.personality.registers {
             self.registers.set(register.kind, register.reset);
         }
-        self.edge_level = 0;
+        self.edge_levels = [0; 1 + SIBLINGS];
         self.reprogram();
     }
 
@@ -250,7 +257,7 @@ impl Pmu {
             // disabling keeps the old level, and so counts the false edge that the K8's section
             // 10.2 warns of.
             if !before.enabled {
-                self.edge_level &= !(1 << counter);
+                self.edge_levels.iter_mut().for_each(|levels| *levels &= !(1 << counter));
             }
             if now.enabled && before != *now {
                 self.record_selection(counter, now);
@@ -394,7 +401,7 @@ impl Pmu {
         let mut overflow = self.overflow();
         self.tick(counts.get(Signal::CyclesUnhalted));
         self.add_batch(counts, self.running_at(cpl), &mut overflow);
-        self.compare_cycle(counts, self.running_at(cpl), &mut overflow);
+        self.compare_cycle(OWN, counts, self.running_at(cpl), &mut overflow);
         overflow.pmis
     }
 
@@ -402,20 +409,42 @@ impl Pmu {
     /// privilege level `cpl`. The others are left alone: [`Pmu::advance`] is for them.
     pub fn compare(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
         let mut overflow = self.overflow();
-        self.compare_cycle(counts, self.running_at(cpl), &mut overflow);
+        self.compare_cycle(OWN, counts, self.running_at(cpl), &mut overflow);
         overflow.pmis
     }
 
     /// Adds a batch of another hardware thread of the same core, at its privilege level `cpl`. Counters
-    /// in thread count mode and those of events without a thread context take part.
+    /// in thread count mode and those of events without a thread context take part. `nth` says which of the
+    /// others it is, below [`SIBLINGS`].
     ///
-    /// If [`Pmu::sibling_demand`] says `per_cycle`, it is called for each clock cycle. An overflow
+    /// If [`Pmu::sibling_demand`] says `per_cycle`, it is called for each clock cycle of that thread. An overflow
     /// interrupts this thread, unless [`Pmu::is_core_event`] says otherwise.
-    pub fn sibling(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
+    ///
+    /// A counter mask compares what each thread does in its cycles by itself, and edge detection the cycles of
+    /// one thread with each other: the manual does not say whether the threads are added up before.
+    pub fn sibling(&mut self, nth: usize, counts: &SignalCounts, cpl: u8) -> Pmis {
         let mut overflow = self.overflow();
         let counters = self.subscriptions.core_wide & self.running_at(cpl);
         self.add_batch(counts, counters, &mut overflow);
-        self.compare_cycle(counts, counters, &mut overflow);
+        self.compare_cycle(1 + nth, counts, counters, &mut overflow);
+        overflow.pmis
+    }
+
+    /// Adds a batch of another thread as [`Pmu::sibling`], but that counters with a counter mask or edge
+    /// detection do not take part: see [`Pmu::sibling_compare`].
+    pub fn sibling_advance(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
+        let mut overflow = self.overflow();
+        let counters = self.subscriptions.core_wide & self.running_at(cpl);
+        self.add_batch(counts, counters, &mut overflow);
+        overflow.pmis
+    }
+
+    /// Has the counters with a counter mask or edge detection that see other threads take a cycle of one:
+    /// [`Pmu::sibling`] without the others.
+    pub fn sibling_compare(&mut self, nth: usize, counts: &SignalCounts, cpl: u8) -> Pmis {
+        let mut overflow = self.overflow();
+        let counters = self.subscriptions.core_wide & self.running_at(cpl);
+        self.compare_cycle(1 + nth, counts, counters, &mut overflow);
         overflow.pmis
     }
 
@@ -548,11 +577,12 @@ impl Pmu {
         }
     }
 
-    /// Has those of `counters` with a counter mask or edge detection compare the occurrences of one
+    /// Has those of `counters` with a counter mask or edge detection compare the occurrences `of` one thread in one
     /// cycle.
     #[inline]
     fn compare_cycle(
         &mut self,
+        of: usize,
         counts: &SignalCounts,
         counters: CounterSet,
         overflow: &mut Overflow,
@@ -571,9 +601,10 @@ impl Pmu {
             let select = &self.selects[counter];
             let limit = self.personality.max_events_per_cycle;
             let holds = select.condition(events[counter], limit);
-            let held = self.edge_level >> counter & 1 != 0;
+            let levels = &mut self.edge_levels[of.min(SIBLINGS)];
+            let held = *levels >> counter & 1 != 0;
             let counted = holds && !(select.edge && held);
-            self.edge_level = self.edge_level & !(1 << counter) | u8::from(holds) << counter;
+            *levels = *levels & !(1 << counter) | u8::from(holds) << counter;
             if counted {
                 self.add(1 << counter, 1, overflow);
             }

@@ -2,7 +2,7 @@
 
 use crate::counts::SignalSet;
 use crate::personality::{MAX_COUNTERS, Personality};
-use crate::pmu::Pmu;
+use crate::pmu::{Pmu, SIBLINGS};
 use crate::register::Registers;
 use crate::select::Select;
 use crate::stats::{CounterStats, UncountedSet};
@@ -21,8 +21,9 @@ pub struct PmuStateV1 {
     pub personality: [u8; 8],
     /// What the registers hold.
     pub registers: Registers,
-    /// Bit n: the condition of counter n held in the last cycle that it saw.
-    pub edge_level: u8,
+    /// Bit n: the condition of counter n held in the last cycle that it saw, of the processor's own and of
+    /// those of each sibling.
+    pub edge_levels: [u8; 1 + SIBLINGS],
     /// What each counter was used for.
     pub stats: [CounterStats; MAX_COUNTERS],
     /// What was enabled and does not wholly count.
@@ -74,7 +75,7 @@ impl Pmu {
             version: VERSION,
             personality: name_bytes(self.personality),
             registers: self.registers,
-            edge_level: self.edge_level,
+            edge_levels: self.edge_levels,
             stats: self.current_stats(),
             uncounted: self.uncounted,
         }
@@ -107,7 +108,7 @@ impl Pmu {
         if let Some(counter) = state.stats.iter().position(|stats| !stats.is_valid()) {
             return Err(StateError::Stats(counter));
         }
-        if state.edge_level >> personality.counters != 0 {
+        if state.edge_levels.iter().any(|levels| levels >> personality.counters != 0) {
             return Err(StateError::EdgeLevel);
         }
         let selects = Select::decode_all(personality, &state.registers);
@@ -118,7 +119,7 @@ impl Pmu {
             live: *live,
             registers: state.registers,
             selects,
-            edge_level: state.edge_level,
+            edge_levels: state.edge_levels,
             stats: state.stats,
             uncounted: state.uncounted,
             subscriptions,

@@ -284,7 +284,7 @@ fn thread_count_mode() {
             let pmis = if i == runner {
                 thread.pmu.advance(&batch, 3)
             } else {
-                thread.pmu.sibling(&batch, 3)
+                thread.pmu.sibling(0, &batch, 3)
             };
             assert!(pmis.is_empty());
         }
@@ -302,25 +302,25 @@ fn thread_count_mode_obeys_the_counters_own_bits() {
     let mut guest = Guest::on("knc");
     let batch = counts(&[(Signal::InsnRetired, 10)]);
     guest.wrmsr(EVTSEL0, INSTRUCTIONS | OS | INT | ALL_THREADS | EN);
-    assert!(guest.pmu.sibling(&batch, 0).is_empty());
+    assert!(guest.pmu.sibling(0, &batch, 0).is_empty());
     assert_eq!(guest.rdmsr(CTR0), 0, "GLOBAL_CTRL is clear");
     assert!(!guest.pmu.sibling_demand().counting);
     guest.wrmsr(CTRL, 1);
     assert!(guest.pmu.sibling_demand().counting);
-    assert!(guest.pmu.sibling(&batch, 3).is_empty());
+    assert!(guest.pmu.sibling(0, &batch, 3).is_empty());
     assert_eq!(guest.rdmsr(CTR0), 0, "OS, and the other thread is at CPL 3");
-    assert!(guest.pmu.sibling(&batch, 0).is_empty());
+    assert!(guest.pmu.sibling(0, &batch, 0).is_empty());
     assert_eq!(guest.rdmsr(CTR0), 10);
     guest.wrmsr(SPFLT_CONTROL, 1);
-    assert!(guest.pmu.sibling(&batch, 0).is_empty());
+    assert!(guest.pmu.sibling(0, &batch, 0).is_empty());
     assert_eq!(guest.rdmsr(CTR0), 10, "this thread's user preference is clear");
     guest.pmu.set_user_preference(true);
     guest.wrmsr(CTR0, 0xFF_FFFF_FFF6);
-    let pmis: Vec<usize> = guest.pmu.sibling(&batch, 0).iter().collect();
+    let pmis: Vec<usize> = guest.pmu.sibling(0, &batch, 0).iter().collect();
     assert_eq!(pmis, [0]);
     assert_eq!([guest.rdmsr(CTR0), guest.rdmsr(STATUS)], [0, 1]);
     guest.wrmsr(EVTSEL0, INSTRUCTIONS | OS | INT | EN);
-    assert!(guest.pmu.sibling(&batch, 0).is_empty());
+    assert!(guest.pmu.sibling(0, &batch, 0).is_empty());
     assert_eq!(guest.rdmsr(CTR0), 0, "own thread only");
     assert!(!guest.pmu.sibling_demand().counting);
 }
@@ -342,7 +342,7 @@ fn events_without_a_thread_count_in_every_threads_counter() {
             let pmis = if i == runner {
                 thread.pmu.advance(&batch, 0)
             } else {
-                thread.pmu.sibling(&batch, 0)
+                thread.pmu.sibling(0, &batch, 0)
             };
             assert!(pmis.is_empty());
         }
@@ -360,7 +360,7 @@ fn an_overflow_of_an_event_without_a_thread() {
     waiting.wrmsr(EVTSEL0, L2_READ_MISS | USR | OS | INT | EN);
     waiting.wrmsr(CTRL, 1);
     let pmis: Vec<usize> =
-        waiting.pmu.sibling(&counts(&[(Signal::L2MissRead, 1)]), 3).iter().collect();
+        waiting.pmu.sibling(0, &counts(&[(Signal::L2MissRead, 1)]), 3).iter().collect();
     assert_eq!(pmis, [0]);
     assert!(waiting.pmu.is_core_event(0));
     assert_eq!(waiting.rdmsr(STATUS), 1, "the status is that of the counter's thread");
@@ -375,9 +375,22 @@ fn thread_count_mode_with_counter_mask_and_edge() {
     guest.wrmsr(CTRL, 3);
     assert!(guest.pmu.sibling_demand().per_cycle);
     for n in [0, 1, 2, 2, 0, 1] {
-        assert!(guest.pmu.sibling(&counts(&[(Signal::InsnRetired, n)]), 3).is_empty());
+        assert!(guest.pmu.sibling(0, &counts(&[(Signal::InsnRetired, n)]), 3).is_empty());
     }
     assert_eq!([guest.rdmsr(CTR0), guest.rdmsr(CTR1)], [2, 2]);
+    // Another thread's cycles have edges of their own, as the own ones have: in this thread's last cycle an
+    // instruction retired, in theirs none had.
+    let one = counts(&[(Signal::InsnRetired, 1)]);
+    assert!(guest.pmu.sibling_compare(1, &one, 3).is_empty());
+    assert!(guest.pmu.compare(&one, 3).is_empty());
+    assert!(guest.pmu.sibling_compare(0, &one, 3).is_empty());
+    assert_eq!([guest.rdmsr(CTR0), guest.rdmsr(CTR1)], [2, 4]);
+    // The two halves of it.
+    let two = counts(&[(Signal::InsnRetired, 2)]);
+    assert!(guest.pmu.sibling_advance(&two, 3).is_empty());
+    assert_eq!([guest.rdmsr(CTR0), guest.rdmsr(CTR1)], [2, 4]);
+    assert!(guest.pmu.sibling_compare(0, &two, 3).is_empty());
+    assert_eq!([guest.rdmsr(CTR0), guest.rdmsr(CTR1)], [3, 4]);
 }
 
 /// Table 1-5: CMASK at least, with INV less; E the beginnings.

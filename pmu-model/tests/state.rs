@@ -63,6 +63,6 @@ fn impossible_states_are_refused() {
     assert_eq!(restore(|s| s.registers.evtsel[2] |= 1 << 21), Err(StateError::Registers));
     assert_eq!(restore(|s| s.registers.perfctr[3] = 1 << 48), Err(StateError::Registers));
     assert_eq!(restore(|s| s.registers.cesr = 1), Err(StateError::Registers));
-    assert_eq!(restore(|s| s.edge_level = 0x10), Err(StateError::EdgeLevel));
+    assert_eq!(restore(|s| s.edge_levels[0] = 0x10), Err(StateError::EdgeLevel));
     assert_eq!(good.personality, *b"k8\0\0\0\0\0\0");
 }

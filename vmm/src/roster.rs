@@ -32,7 +32,8 @@ impl Machine {
         self.vcpus.iter().for_each(|vcpu| self.soft.look_at(vcpu));
     }
 
-    /// The processors that execute something. Those that did not until now have slept until now.
+    /// The processors that execute something, or whose HLT is yet to issue. Those that did not until now have slept
+    /// until now.
     pub(crate) fn rouse(&mut self) -> ProcessorSet {
         let stirred = std::mem::take(&mut self.roster.stirred);
         let stirred = stirred.union(self.board.chipset.irq.take_stirred());
@@ -46,7 +47,7 @@ impl Machine {
             self.roster.awake.assign(id, !asleep);
             self.roster.open.assign(id, is_open);
         }
-        self.roster.awake
+        self.roster.awake.union(self.soft.halting())
     }
 
     /// Whether no processor executes anything until an interrupt or a start-up IPI arrives.

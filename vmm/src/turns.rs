@@ -19,6 +19,7 @@
 //!
 //! Nothing in this depends on the host.
 
+use crate::engine::soft::Next;
 use crate::engine::{Limit, Outcome};
 use crate::machine::{End, Machine};
 use crate::processor_set::ProcessorSet;
@@ -150,8 +151,17 @@ impl Machine {
     ) -> Option<Slice> {
         loop {
             let (vcpus, board) = (&mut self.vcpus, &mut self.board);
-            if let Some(next) = self.soft.next_thread(vcpus, board, *threads, turn.until) {
+            let next = self.soft.next_thread(vcpus, board, *threads, turn.until);
+            if next.is_some() {
                 self.note_stirred();
+            }
+            if let Some(Next::Waits(next)) = next {
+                let (vcpus, board) = (&mut self.vcpus, &mut self.board);
+                self.soft.wait(vcpus, next.id, board, self.memory.ram(), next.until);
+                *threads = threads.union(self.woken_on(next.id, *threads, turn));
+                continue;
+            }
+            if let Some(Next::Runs(next)) = next {
                 let end = std::mem::replace(&mut turn.until, next.until);
                 let ended = self.run_one(next.id, turn, at_pause, left);
                 if turn.until == next.until {
@@ -160,11 +170,7 @@ impl Machine {
                 if ended.is_some() {
                     return ended;
                 }
-                *threads = threads.union(self.woken_by(next.id));
-                if self.board.chipset.irq.first_arrival().is_some() {
-                    let core = self.board.platform.core_of(next.id);
-                    *threads = threads.union(self.woken(core, *threads, turn));
-                }
+                *threads = threads.union(self.woken_on(next.id, *threads, turn));
                 continue;
             }
             // Nothing that is to be executed issues before the end.
@@ -172,8 +178,20 @@ impl Machine {
                 let (vcpus, board) = (&mut self.vcpus, &mut self.board);
                 self.soft.wait(vcpus, id, board, self.memory.ram(), turn.until);
             }
+            self.soft.note_halting(&self.vcpus, *threads);
             return None;
         }
+    }
+
+    /// The threads of the core of processor `id` that sleep, and that it has just woken, or that an interrupt
+    /// reaches in this turn.
+    fn woken_on(&mut self, id: usize, executing: ProcessorSet, turn: &Turn) -> ProcessorSet {
+        let woken = self.woken_by(id);
+        if self.board.chipset.irq.first_arrival().is_none() {
+            return woken;
+        }
+        let core = self.board.platform.core_of(id);
+        woken.union(self.woken(core, executing.union(woken), turn))
     }
 
     /// The threads of the core of processor `id` that sleep, and that it has just woken: a counter of theirs that counts

@@ -4,6 +4,25 @@
 use pmu_model::{Pmis, Pmu, SignalCounts};
 use x86_cpu::observe::LastStep;
 
+/// The counters that compare.
+pub(super) trait Compare {
+    /// A cycle at a privilege level is over, in which this occurred.
+    fn compare(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis;
+
+    /// How much occurs in a cycle at most.
+    fn most_per_cycle(&self) -> u64;
+}
+
+impl Compare for Pmu {
+    fn compare(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
+        Pmu::compare(self, counts, cpl)
+    }
+
+    fn most_per_cycle(&self) -> u64 {
+        self.personality().max_events_per_cycle.into()
+    }
+}
+
 /// The occurrences of the running cycle, and of those before it that have no cycle yet.
 ///
 /// A level, a state that lasts for cycles, is there once in each, from the first cycle that an instruction
@@ -25,7 +44,7 @@ impl Cycles {
     /// So many cycles pass, in which this occurred; the instruction that did it is over when `last_step` says.
     pub(super) fn pass(
         &mut self,
-        pmu: &mut Pmu,
+        pmus: &mut impl Compare,
         cpl: u8,
         cycles: u64,
         last_step: LastStep,
@@ -33,17 +52,17 @@ impl Cycles {
     ) -> Pmis {
         let mut pmis = Pmis::NONE;
         if cpl != self.cpl {
-            pmis = self.end(pmu);
+            pmis = self.end(pmus);
             self.cpl = cpl;
         }
         self.left.add_all(counts);
         match last_step {
-            LastStep::EndsTheCycles => pmis.with(self.pass_up_to_retirement(pmu, cycles)),
+            LastStep::EndsTheCycles => pmis.with(self.pass_up_to_retirement(pmus, cycles)),
             LastStep::EndsAfter(before) => {
                 let before = before.min(cycles);
                 let waited = std::mem::take(&mut self.waited);
-                let retired = self.pass_up_to_retirement(pmu, waited + before);
-                pmis.with(retired).with(self.idle(pmu, cycles - before))
+                let retired = self.pass_up_to_retirement(pmus, waited + before);
+                pmis.with(retired).with(self.idle(pmus, cycles - before))
             }
             LastStep::IsNotOver => {
                 self.waited += cycles;
@@ -53,57 +72,56 @@ impl Cycles {
     }
 
     /// Cycles pass in which nothing retires: what lasts does so in them, and what did not fit before comes there.
-    fn idle(&mut self, pmu: &mut Pmu, cycles: u64) -> Pmis {
+    fn idle(&mut self, pmus: &mut impl Compare, cycles: u64) -> Pmis {
         let mut pmis = Pmis::NONE;
         for _ in 0..cycles {
             if self.begun {
-                pmis = pmis.with(self.compare(pmu));
+                pmis = pmis.with(self.compare(pmus));
             }
             self.begun = true;
-            self.fill(pmu, 0);
+            self.fill(pmus.most_per_cycle(), 0);
         }
         pmis
     }
 
     /// So many cycles pass, at the last of which an instruction retires that did what is left.
-    fn pass_up_to_retirement(&mut self, pmu: &mut Pmu, cycles: u64) -> Pmis {
+    fn pass_up_to_retirement(&mut self, pmus: &mut impl Compare, cycles: u64) -> Pmis {
         let mut pmis = Pmis::NONE;
         for to_come in (0..cycles).rev() {
             if self.begun {
-                pmis = pmis.with(self.compare(pmu));
+                pmis = pmis.with(self.compare(pmus));
             }
             self.begun = true;
-            self.fill(pmu, to_come);
+            self.fill(pmus.most_per_cycle(), to_come);
         }
         if cycles == 0 {
             self.begun = true;
-            self.fill(pmu, 0);
+            self.fill(pmus.most_per_cycle(), 0);
         }
         pmis
     }
 
     /// What follows is counted otherwise: the running cycle is over, and what is left has cycles of its own.
-    pub(super) fn end(&mut self, pmu: &mut Pmu) -> Pmis {
+    pub(super) fn end(&mut self, pmus: &mut impl Compare) -> Pmis {
         let waited = std::mem::take(&mut self.waited);
-        let mut pmis = self.idle(pmu, waited);
+        let mut pmis = self.idle(pmus, waited);
         while self.begun {
-            pmis = pmis.with(self.compare(pmu));
+            pmis = pmis.with(self.compare(pmus));
             self.begun = !self.left.is_empty();
-            self.fill(pmu, 0);
+            self.fill(pmus.most_per_cycle(), 0);
         }
         pmis
     }
 
     /// The running cycle is over.
-    fn compare(&mut self, pmu: &mut Pmu) -> Pmis {
-        let pmis = pmu.compare(&self.running, self.cpl);
+    fn compare(&mut self, pmus: &mut impl Compare) -> Pmis {
+        let pmis = pmus.compare(&self.running, self.cpl);
         self.running.clear();
         pmis
     }
 
-    /// Puts into the running cycle what belongs there, before so many cycles to come.
-    fn fill(&mut self, pmu: &Pmu, to_come: u64) {
-        let most = u64::from(pmu.personality().max_events_per_cycle);
+    /// Puts into the running cycle what belongs there, no more than `most` of each, before so many cycles to come.
+    fn fill(&mut self, most: u64, to_come: u64) {
         let waiting = *self.left.present();
         for signal in &waiting {
             let room = if signal.is_level() { 1 } else { most };

@@ -42,12 +42,14 @@ use self::model::{Cache, Detail, Modelling};
 use self::outside::Outside;
 use self::recorded::Recorded;
 pub(crate) use self::stretch::fact;
+pub(crate) use self::threads::Next;
 pub use self::timing::{Timing, Warm};
 pub use self::vcpu::Vcpu;
 use self::vcpu::{Siblings, headroom};
 use super::{Board, Limit, Outcome};
 use crate::boot::memory::RamLayout;
 use crate::irq::Pending;
+use crate::processor_set::ProcessorSet;
 use crate::stop::Stop;
 use crate::truth::record::{Blocks, Recorder};
 
@@ -75,6 +77,8 @@ pub struct Soft {
     others_count: bool,
     /// What every processor's counters ask for.
     asking: Asking,
+    /// Who has executed HLT, which is yet to issue.
+    halting: ProcessorSet,
     /// The recorder of everything that is executed, and the code translated for it; `None` while
     /// nothing is recorded.
     recording: Option<Recording>,
@@ -109,6 +113,7 @@ impl Soft {
             others: Detail::default(),
             others_count: false,
             asking: Asking::default(),
+            halting: ProcessorSet::default(),
             recording: None,
             translated_for_recordings: Translated::default(),
             stop: None,
@@ -236,6 +241,9 @@ impl Soft {
         let outcome = self.run_thread(vcpu, &mut siblings, board, ram, limit, interleaves);
         self.look_at(vcpu);
         siblings.iter().for_each(|sibling| self.look_at(sibling));
+        if interleaves && self.timing != Timing::Flat {
+            self.notice_in_step(vcpus, id, board, ram);
+        }
         outcome
     }
 
@@ -298,9 +306,12 @@ impl Soft {
                 vcpu.sleep_until(until);
                 continue;
             }
-            let left = stop_at.saturating_sub(vcpu.cpu.retired());
+            let mut left = stop_at.saturating_sub(vcpu.cpu.retired());
             if left == 0 {
                 return Outcome::InstructionLimit;
+            }
+            if interleaves && self.goes_in_step(vcpu, siblings) {
+                left = 1;
             }
             let stride = until.min(vcpu.cpu.time + STRIDE);
             vcpu.cpu.leaves_at_pause = limit.at_pause;
@@ -310,7 +321,11 @@ impl Soft {
                 Exit::Shutdown => return Outcome::Shutdown,
                 Exit::Pause => return Outcome::Yielded,
                 _ if sent && limit.at_send => return Outcome::Yielded,
-                _ if interleaves && (sent || self.hands_over()) => return Outcome::HandsOver,
+                _ if interleaves
+                    && (sent || self.hands_over() || self.goes_in_step(vcpu, siblings)) =>
+                {
+                    return Outcome::HandsOver;
+                }
                 _ if !interleaves && self.begins_to_interleave(&vcpu.pmu) => {
                     return Outcome::Interleaves;
                 }
@@ -601,6 +616,7 @@ fn observed<O: Observer, T>(
         counted_time: vcpu.cpu.time,
         counted_instructions: vcpu.cpu.retired(),
         programmed: false,
+        programs_still: &mut vcpu.programs_still,
         overflowed: Pmis::NONE,
     };
     let mut cx = Cx { bus: &mut outside, ram, observer };

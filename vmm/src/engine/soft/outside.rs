@@ -7,10 +7,11 @@ use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Uncounted};
 use x86_cpu::observe::LastStep;
 use x86_cpu::timing::Budget;
 
-use super::cycles::Cycles;
+use super::cycles::{Compare, Cycles};
 use super::stretch::{CountingContext, Stretch};
 use super::vcpu::{Siblings, headroom};
 use crate::engine::Board;
+use crate::irq::Interrupts;
 use crate::msr::{self, MsrSpace};
 use crate::platform::{CpuidContext, MsrBank};
 
@@ -48,6 +49,8 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) counted_instructions: u64,
     /// The last instruction that was counted has programmed the PMU.
     pub(super) programmed: bool,
+    /// The last instruction has programmed the PMU, and models have yet to tell of it.
+    pub(super) programs_still: &'a mut bool,
     /// Overflows that a WRMSR caused by its own retirement.
     pub(super) overflowed: Pmis,
 }
@@ -70,7 +73,9 @@ impl Outside<'_, '_> {
             let mut stretch = Stretch { observed: None, instructions: 1, cycles, context };
             self.overflowed = self.count(&mut stretch);
             if let Some(cycles) = self.cycles.as_mut().filter(|_| self.keeps_time) {
-                self.overflowed = self.overflowed.with(cycles.end(self.pmu));
+                let (irq, siblings) = (&mut self.board.chipset.irq, &mut *self.siblings);
+                let mut pmus = Sharing { id: self.id, pmu: self.pmu, siblings, irq };
+                self.overflowed = self.overflowed.with(cycles.end(&mut pmus));
             }
             self.counted_time = ends;
             self.counted_instructions += 1;
@@ -152,8 +157,11 @@ impl Outside<'_, '_> {
             return Pmis::NONE;
         }
         let added = self.pmu.advance(counts, cpl);
+        let (irq, siblings) = (&mut self.board.chipset.irq, &mut *self.siblings);
+        let mut pmus = Sharing { id: self.id, pmu: self.pmu, siblings, irq };
+        pmus.share(|sibling, _| sibling.sibling_advance(counts, cpl));
         let cycles = self.cycles.get_or_insert_default();
-        let compared = cycles.pass(self.pmu, cpl, stretch.cycles, self.last_step, counts);
+        let compared = cycles.pass(&mut pmus, cpl, stretch.cycles, self.last_step, counts);
         counts.clear();
         added.with(compared)
     }
@@ -175,18 +183,9 @@ impl Outside<'_, '_> {
         } else {
             self.pmu.advance(counts, cpl)
         };
-        for sibling in self.siblings.iter_mut() {
-            if sibling.pmu.sibling_demand().counting {
-                for counter in sibling.pmu.sibling(counts, cpl).iter() {
-                    let irq = &mut self.board.chipset.irq;
-                    if sibling.pmu.is_core_event(counter) {
-                        irq.pmi(self.id);
-                    } else {
-                        irq.pmi_from_sibling(sibling.id);
-                    }
-                }
-            }
-        }
+        let (irq, siblings) = (&mut self.board.chipset.irq, &mut *self.siblings);
+        let mut pmus = Sharing { id: self.id, pmu: self.pmu, siblings, irq };
+        pmus.share(|sibling, nth| sibling.sibling(nth, counts, cpl));
         counts.clear();
         pmis
     }
@@ -201,6 +200,44 @@ impl Outside<'_, '_> {
                 later => self.late.push_back(retired.saturating_add(later)),
             }
         }
+    }
+}
+
+/// A processor's counters, and those of its siblings that see what it does.
+struct Sharing<'a, 'b> {
+    id: usize,
+    pmu: &'a mut Pmu,
+    siblings: &'a mut Siblings<'b>,
+    irq: &'a mut Interrupts,
+}
+
+impl Sharing<'_, '_> {
+    /// Has each sibling told that counts it, and sends the PMIs of what overflows by that. The processor is
+    /// told as which of the sibling's own siblings.
+    fn share(&mut self, mut tell: impl FnMut(&mut Pmu, usize) -> Pmis) {
+        for (sibling, nth) in self.siblings.iter_with_nth() {
+            if !sibling.counts_the_core() {
+                continue;
+            }
+            for counter in tell(&mut sibling.pmu, nth).iter() {
+                if sibling.pmu.is_core_event(counter) {
+                    self.irq.pmi(self.id);
+                } else {
+                    self.irq.pmi_from_sibling(sibling.id);
+                }
+            }
+        }
+    }
+}
+
+impl Compare for Sharing<'_, '_> {
+    fn compare(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
+        self.share(|sibling, nth| sibling.sibling_compare(nth, counts, cpl));
+        self.pmu.compare(counts, cpl)
+    }
+
+    fn most_per_cycle(&self) -> u64 {
+        self.pmu.most_per_cycle()
     }
 }
 
@@ -321,14 +358,12 @@ impl Bus for Outside<'_, '_> {
         let Some(context) = self.context else { return };
         let (time, retired) = (uncounted.time, uncounted.retired);
         let programmed = std::mem::take(&mut self.programmed);
-        if programmed
-            && retired == self.counted_instructions
-            && self.last_step == LastStep::EndsTheCycles
-        {
-            // Models tell of an instruction when it retires. This one has been counted by the programming that
-            // it began under, and what it is yet to do is not for the one that it leaves. Where that may be known
-            // much later only, it is: as the cycles are that pass until the next.
+        let is_over = self.last_step != LastStep::IsNotOver;
+        if *self.programs_still && is_over || programmed && retired == self.counted_instructions {
+            // Models tell of an instruction when it retires, or issues. This one has been counted by the
+            // programming that it began under, and what it is yet to do is not for the one that it leaves.
             uncounted.observed.modelled.fill(0);
+            *self.programs_still = !is_over;
         }
         let mut stretch = self.stretch(&mut uncounted, context);
         self.counted_instructions = retired;

@@ -2,7 +2,9 @@
 //!
 //! While anything is counted that the threads of a core share, they execute instruction by instruction in the
 //! order that the model of the core asks for ([`super::model`]). Time that passes for a thread without an
-//! instruction of its own, since others had their turns, passes when it is known.
+//! instruction of its own, since others had their turns, passes when it is known. Where a counter counts what
+//! all threads do, they go in step: time passes for all up to the cycle of what the core does next, and an
+//! overflow is found in the cycle in which it happens, so that who sleeps is woken in that one.
 
 use pmu_model::Pmu;
 use x86_cpu::block::Translations;
@@ -11,7 +13,7 @@ use x86_cpu::observe::{Cx, Observer};
 use x86_cpu::ram::Ram;
 
 use super::model::Modelling;
-use super::vcpu::{Siblings, Vcpu};
+use super::vcpu::{Siblings, Vcpu, headroom};
 use super::{Act, Recording, Running, Soft, Timing, UNLIMITED};
 use crate::engine::Board;
 use crate::irq::Pending;
@@ -19,8 +21,17 @@ use crate::processor_set::ProcessorSet;
 
 /// What a core has to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A thread runs.
+    Runs(NextThread),
+    /// Time passes for one that executes nothing by then ([`Soft::wait`]).
+    Waits(NextThread),
+}
+
+/// A thread that has to do something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NextThread {
-    /// The processor that is to run.
+    /// The processor.
     pub(crate) id: usize,
     /// How far, if no other thread's turn comes before.
     pub(crate) until: u64,
@@ -60,7 +71,7 @@ impl Soft {
         }
     }
 
-    /// Which of these threads of a core runs next, if any has something to do before `until`. Those that execute
+    /// What the core of these threads does next, if any of them has something to do before `until`. Those that execute
     /// nothing take no part. Devices do what they have to by then.
     pub(crate) fn next_thread(
         &mut self,
@@ -68,7 +79,7 @@ impl Soft {
         board: &mut Board,
         threads: ProcessorSet,
         until: u64,
-    ) -> Option<NextThread> {
+    ) -> Option<Next> {
         let mut caught_up = None;
         loop {
             // One that stays due does nothing more.
@@ -91,10 +102,12 @@ impl Soft {
         board: &Board,
         threads: ProcessorSet,
         until: u64,
-    ) -> Option<(NextThread, u64)> {
+    ) -> Option<(Next, u64)> {
         let keeps_time = self.timing != Timing::Flat;
         let (core, system, first) = self.modelling.as_mut()?.core_of(threads.next(0)?)?;
         let mut waiting: Option<(NextThread, u64)> = None;
+        // Of those whose cycles are counted, the one whose time is least, and whether DELAY holds it up.
+        let mut behind: Option<(u64, usize, bool)> = None;
         let last = (first + usize::from(board.platform.threads_per_core)).min(vcpus.len());
         for (id, vcpu) in vcpus.iter().enumerate().take(last).skip(first) {
             let time = vcpu.cpu.time;
@@ -102,11 +115,16 @@ impl Soft {
             let executes = next.is_some_and(|at| at <= time && !vcpu.cpu.halted);
             if executes && (keeps_time || time < until) {
                 core.take_part(id - first, &vcpu.cpu, keeps_time.then_some(time));
+                behind =
+                    Some(behind.map_or((time, id, false), |least| least.min((time, id, false))));
                 continue;
             }
+            if next.is_some() && !vcpu.cpu.halted {
+                behind = Some(behind.map_or((time, id, true), |least| least.min((time, id, true))));
+            }
             core.leave(id - first);
-            // One that sleeps does so until then, when something may wake it.
-            if threads.contains(id) && !executes && time < until {
+            // One that sleeps does so until then, when something may wake it; if HLT has issued.
+            if threads.contains(id) && !executes && time < until && !core.holds(id - first) {
                 let end = next.map_or(until, |at| at.max(time + 1).min(until));
                 if waiting.is_none_or(|(sooner, _)| end < sooner.until) {
                     waiting = Some((NextThread { id, until: end }, time));
@@ -115,19 +133,101 @@ impl Soft {
         }
         let known = waiting.map_or(until, |(sooner, _)| sooner.until);
         core.set_horizon(if keeps_time { known } else { u64::MAX });
+        let waiting = waiting.map(|(sleeps, time)| (Next::Runs(sleeps), time));
+        if core.is_in_step() && keeps_time {
+            let cycle = core.next_cycle().map_or(known, |cycle| cycle.min(known));
+            if let Some((time, id, is_delayed)) = behind.filter(|&(time, ..)| time < cycle) {
+                let until = cycle.min(least_overflow(&vcpus[first..last], time));
+                let next = NextThread { id, until };
+                return Some((if is_delayed { Next::Runs(next) } else { Next::Waits(next) }, time));
+            }
+            if cycle == known {
+                return waiting;
+            }
+            if let Some((thread, until)) = core.issue_next(system, first) {
+                return Some((Next::Waits(NextThread { id: first + thread, until }), cycle));
+            }
+        }
         let Some((thread, cycle)) = core.advance(system, first) else { return waiting };
         let id = first + thread;
         if !keeps_time {
-            return Some((NextThread { id, until }, vcpus[id].cpu.time));
+            return Some((Next::Runs(NextThread { id, until }), vcpus[id].cpu.time));
         }
         // What may join its last instruction does so in that one's cycle, which its time may be beyond.
         let cycle = cycle.max(vcpus[id].cpu.time);
-        match waiting {
-            Some((NextThread { until: end, .. }, _)) if end <= cycle => waiting,
-            Some((NextThread { until: end, .. }, _)) => {
-                Some((NextThread { id, until: end }, cycle))
+        if known <= cycle {
+            return waiting;
+        }
+        Some((Next::Runs(NextThread { id, until: known }), cycle))
+    }
+
+    /// Whether the threads of a core go in step, as a counter of one of them counts what all do.
+    pub(super) fn goes_in_step(&self, vcpu: &Vcpu, siblings: &Siblings<'_>) -> bool {
+        self.timing != Timing::Flat
+            && (vcpu.counts_the_core() || siblings.iter().any(Vcpu::counts_the_core))
+    }
+
+    /// The processors that have executed HLT, which is yet to issue: their turn is not over.
+    pub(crate) fn halting(&self) -> ProcessorSet {
+        match !self.halting.is_empty() && self.interleaves() {
+            true => self.halting,
+            false => ProcessorSet::default(),
+        }
+    }
+
+    /// The turn of these threads of a core is over but for what they still have to issue.
+    pub(crate) fn note_halting(&mut self, vcpus: &[Vcpu], threads: ProcessorSet) {
+        let Some((core, _, first)) = threads
+            .next(0)
+            .and_then(|id| self.modelling.as_mut().and_then(|modelling| modelling.core_of(id)))
+        else {
+            return;
+        };
+        for id in threads.iter() {
+            self.halting.assign(id, vcpus[id].cpu.halted && core.holds(id - first));
+        }
+    }
+
+    /// Takes notice of whether counters of a core count what all its threads do. If the instruction that processor
+    /// `id` has executed last has begun that, they do not count what the others did before it.
+    pub(super) fn notice_in_step(
+        &mut self,
+        vcpus: &mut [Vcpu],
+        id: usize,
+        board: &mut Board,
+        ram: &Ram,
+    ) {
+        let threads_per_core = usize::from(board.platform.threads_per_core);
+        let Some((core, _, first)) =
+            self.modelling.as_mut().and_then(|modelling| modelling.core_of(id))
+        else {
+            return;
+        };
+        let last = (first + threads_per_core).min(vcpus.len());
+        let in_step = vcpus[first..last].iter().any(Vcpu::counts_the_core);
+        if in_step == core.is_in_step() {
+            return;
+        }
+        core.keep_in_step(in_step);
+        if !in_step {
+            return;
+        }
+        let begun = core.begun(id - first);
+        for other in (first..last).filter(|&other| other != id) {
+            let Some((core, ..)) =
+                self.modelling.as_mut().and_then(|modelling| modelling.core_of(id))
+            else {
+                return;
+            };
+            // DELAY and what is left of HLT are counted as well.
+            let halted = vcpus[other].cpu.halted;
+            let until = if halted { core.due(other - first) } else { begun };
+            if vcpus[other].cpu.time < until && !vcpus[other].waits_for_startup {
+                (self.others, self.others_count) = self.asking.by_others(other);
+                let siblings = &mut Siblings::default();
+                let vcpu = &mut vcpus[other];
+                self.wait_until(Running { vcpu, siblings, board, ram }, until);
             }
-            None => (cycle < until).then_some((NextThread { id, until }, cycle)),
         }
     }
 
@@ -178,10 +278,23 @@ impl Soft {
             board.chipset.irq.depart(vcpu.cpu.time, board.platform.ipi_latency);
         } else {
             vcpu.cpu.pass(cycles);
+            vcpu.programs_still = false;
         }
         self.recording = recording;
     }
 }
+
+/// The time before which no counter of these threads overflows by the time that passes for all of them, if it passes
+/// for one after the other up to there; `least` is that of the one which is furthest behind.
+fn least_overflow(threads: &[Vcpu], least: u64) -> u64 {
+    let of_all = threads.iter().filter(|vcpu| vcpu.counts_the_core());
+    let headrooms = of_all.map(|vcpu| headroom(&vcpu.pmu, vcpu.pmu.sibling_demand(), least).until);
+    let distance = headrooms.min().unwrap_or(u64::MAX).saturating_sub(least);
+    least.saturating_add((distance / THREADS).max(1))
+}
+
+/// The most threads of a core.
+const THREADS: u64 = 4;
 
 /// Cycles pass.
 struct Wait(u64);

@@ -43,6 +43,8 @@ pub struct Vcpu {
     /// the same.
     pub(super) counted_under: Option<CountingContext>,
     pub(super) waits_under: Option<CountingContext>,
+    /// Its last instruction has programmed the PMU, and models have yet to tell of it.
+    pub(super) programs_still: bool,
     /// The running cycle, since a counter compared the occurrences of each and a pipeline kept the time.
     pub(super) cycles: Option<Box<Cycles>>,
 }
@@ -65,6 +67,7 @@ impl Vcpu {
             counts: None,
             counted_under: None,
             waits_under: None,
+            programs_still: false,
             cycles: None,
         }
     }
@@ -123,6 +126,11 @@ impl Vcpu {
     #[must_use]
     pub fn has_counters_enabled(&self) -> bool {
         self.pmu.demand().counting || self.pmu.sibling_demand().counting || !self.late.is_empty()
+    }
+
+    /// Whether one of its own counters counts what all threads of the core do.
+    pub(super) fn counts_the_core(&self) -> bool {
+        self.pmu.sibling_demand().counting
     }
 
     pub(super) fn takes_nmi(&self, pending: Pending) -> bool {
@@ -198,6 +206,7 @@ pub(super) fn headroom(pmu: &Pmu, demand: &Demand, time: u64) -> Budget {
 }
 
 /// The other hardware threads of a processor's core.
+#[derive(Default)]
 pub(super) struct Siblings<'a> {
     before: &'a mut [Vcpu],
     after: &'a mut [Vcpu],
@@ -224,6 +233,13 @@ impl<'a> Siblings<'a> {
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Vcpu> {
         self.before.iter_mut().chain(&mut *self.after)
+    }
+
+    /// The siblings, and which of their own siblings the processor is to each.
+    pub(super) fn iter_with_nth(&mut self) -> impl Iterator<Item = (&mut Vcpu, usize)> {
+        let nth = self.before.len();
+        let before = self.before.iter_mut().map(move |sibling| (sibling, nth - 1));
+        before.chain(self.after.iter_mut().map(move |sibling| (sibling, nth)))
     }
 
     /// What the siblings' counters take from the other threads of the core.
@@ -261,5 +277,10 @@ mod tests {
         assert_eq!(of(2, 4), [0, 1, 3]);
         assert_eq!(of(5, 4), [4]);
         assert!(Siblings::split(&mut vcpus, 6, 4).is_none());
+        // Of the siblings of 3, which are 0, 1 and 2, 2 is the third; to 1 it is the second, behind 0.
+        let (_, mut siblings) = Siblings::split(&mut vcpus, 2, 4).unwrap();
+        let nth: Vec<_> =
+            siblings.iter_with_nth().map(|(sibling, nth)| (sibling.id, nth)).collect();
+        assert_eq!(nth, [(0, 1), (1, 1), (3, 2)]);
     }
 }

@@ -35,8 +35,19 @@ pub(in crate::engine::soft) struct Multithreaded {
     running: usize,
     /// The cycle from which on other threads may take part than do now.
     horizon: u64,
+    /// A counter counts what all threads do: time passes for all of them up to the cycle of what the core does
+    /// next, and nothing is done before.
+    in_step: bool,
     /// How many writes a thread is ahead of the bus at most.
     write_buffers: u64,
+}
+
+/// What a core does next.
+enum Step {
+    /// The instruction has issued that was brought for this thread.
+    Issued(usize),
+    /// The next instruction of this thread is to be executed, which issues in no cycle before this one.
+    Brings(usize, u64),
 }
 
 /// What is known of a thread beside what the core knows.
@@ -83,6 +94,7 @@ impl Multithreaded {
             threads: Default::default(),
             running: 0,
             horizon: u64::MAX,
+            in_step: false,
             write_buffers: parameters.write_buffers,
         }
     }
@@ -180,6 +192,45 @@ impl Multithreaded {
         self.horizon = cycle;
     }
 
+    /// Whether time passes for all threads up to the cycle of what the core does next.
+    pub(in crate::engine::soft) fn is_in_step(&self) -> bool {
+        self.in_step
+    }
+
+    /// It does from now on, or no longer.
+    pub(in crate::engine::soft) fn keep_in_step(&mut self, in_step: bool) {
+        self.in_step = in_step;
+    }
+
+    /// The cycle in which the core does something next, if any thread executes.
+    pub(in crate::engine::soft) fn next_cycle(&self) -> Option<u64> {
+        self.core.next_at().map(|(cycle, _)| cycle)
+    }
+
+    /// Does what the core does next, if that is to let an instruction issue: of which thread, and the cycle up to
+    /// which its time has passed by then.
+    pub(in crate::engine::soft) fn issue_next(
+        &mut self,
+        system: &mut System,
+        first: usize,
+    ) -> Option<(usize, u64)> {
+        let Some((cycle, Turn::Issue(thread))) = self.core.next_at() else { return None };
+        self.step(system, first);
+        // Nobody waits for what is left of HLT.
+        let until = if self.core.runs(thread) { cycle } else { self.core.clock(thread) };
+        Some((thread, until))
+    }
+
+    /// Whether an instruction of a thread is to issue yet.
+    pub(in crate::engine::soft) fn holds(&self, thread: usize) -> bool {
+        self.core.holds(thread)
+    }
+
+    /// The cycle up to which the time of a thread had been told when its last instruction began.
+    pub(in crate::engine::soft) fn begun(&self, thread: usize) -> u64 {
+        self.threads[thread].begun
+    }
+
     /// Lets all issue that is to issue before anything else has to be executed, as far as it is known who takes part.
     /// `first` is the number of the core's first processor. The thread that is to execute its next instruction, and
     /// the cycle before which that does not issue.
@@ -189,20 +240,32 @@ impl Multithreaded {
         first: usize,
     ) -> Option<(usize, u64)> {
         loop {
-            match self.core.next_at()? {
-                (cycle, Turn::Issue(_)) if cycle >= self.horizon => return None,
-                (_, Turn::Issue(thread)) => {
-                    let at = self.core.issue(thread, system.occurrences(first + thread));
-                    self.threads[thread].issued = Some(at);
-                }
-                (cycle, Turn::Bring(thread)) => return Some((thread, cycle)),
+            match self.step(system, first)? {
+                Step::Issued(_) => {}
+                Step::Brings(thread, cycle) => return Some((thread, cycle)),
             }
+        }
+    }
+
+    /// The next that the core does; `None` if it is not known who takes part by then.
+    fn step(&mut self, system: &mut System, first: usize) -> Option<Step> {
+        match self.core.next_at()? {
+            (cycle, Turn::Issue(_)) if cycle >= self.horizon => None,
+            (_, Turn::Issue(thread)) => {
+                let at = self.core.issue(thread, system.occurrences(first + thread));
+                self.threads[thread].issued = Some(at);
+                Some(Step::Issued(thread))
+            }
+            (cycle, Turn::Bring(thread)) => Some(Step::Brings(thread, cycle)),
         }
     }
 
     /// The cycle up to which a thread's time has passed, as far as that is known.
     pub(in crate::engine::soft) fn due(&self, thread: usize) -> u64 {
         let told = self.threads[thread].told;
+        if self.in_step && self.core.runs(thread) {
+            return told;
+        }
         match self.core.next_at() {
             Some((cycle, Turn::Bring(next))) if next == thread => told.max(cycle),
             _ if self.core.runs(thread) => told,
@@ -313,6 +376,10 @@ impl Multithreaded {
         let occurrences = system.occurrences(processor);
         let joined = self.core.bring(running, occurrences, &description.instruction, &execution);
         self.threads[running].issued = joined;
+        if matches!(insn.op, Instruction::Wrmsr | Instruction::Spflt) {
+            // What counters count from now on decides whether the threads go on in step.
+            return true;
+        }
         self.hands_over(system, processor)
     }
 
@@ -329,13 +396,20 @@ impl Multithreaded {
     /// Goes on until something has to be executed. If that is of another thread, time of the running one stands
     /// still until its turn comes.
     fn hands_over(&mut self, system: &mut System, processor: usize) -> bool {
-        match self.advance(system, processor - self.running) {
-            Some((thread, cycle)) if thread == self.running => {
-                let thread = self.running_mut();
-                thread.told = thread.told.max(cycle);
-                false
+        if self.in_step {
+            return true;
+        }
+        loop {
+            match self.step(system, processor - self.running) {
+                // One that halts may be woken before the others go on.
+                Some(Step::Issued(thread)) if self.core.runs(thread) => {}
+                Some(Step::Brings(thread, cycle)) if thread == self.running => {
+                    let thread = self.running_mut();
+                    thread.told = thread.told.max(cycle);
+                    return false;
+                }
+                _ => return true,
             }
-            _ => true,
         }
     }
 }
