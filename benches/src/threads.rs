@@ -1,4 +1,5 @@
-//! What an instruction costs on a machine of many threads: each of them executes the same loop, all at once.
+//! What an instruction costs on a machine of many threads: each of them executes the same loop, all at once. Plain,
+//! and with each thread counting what only the pipeline tells, so that all models are on.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{dword_ptr, ebp, ecx, edi, esi, esp};
@@ -11,8 +12,28 @@ use crate::{RUNS, Result, clock};
 
 /// Threads of the machines.
 const THREADS: [u8; 5] = [1, 4, 16, 64, 244];
-/// Iterations of all threads together, about a second of a single one.
-const ITERATIONS: u32 = 40_000_000;
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Execution {
+    /// Nothing is counted.
+    Plain,
+    /// Each thread counts.
+    Models,
+}
+
+impl Execution {
+    /// Iterations of all threads together, a second or two.
+    const fn iterations(self) -> u32 {
+        match self {
+            Self::Plain => 40_000_000,
+            Self::Models => 200_000,
+        }
+    }
+}
+
+/// PIPELINE_AGI_STALLS (Intel 327357-001), counted at CPL 0 by counter 0; and the two counters enabled.
+const EVENT_SELECT: (u32, u64) = (0x28, 1 << 22 | 1 << 17 | 0x1F);
+const GLOBAL_CONTROL: (u32, u64) = (0x2F, 3);
 /// Debug-exit port, which ends the machine.
 const EXIT: i32 = 0xF4;
 
@@ -28,8 +49,9 @@ const DONE: u32 = DATA;
 const OWN: u32 = 0x40_0000;
 const OWN_BYTES: u32 = 0x1000;
 
-/// A guest in which each of `threads` does so many iterations of five instructions, with a load and a store.
-fn guest(threads: u32, iterations: u32) -> std::result::Result<Image, IcedError> {
+/// A guest in which each of `threads` does its share of the iterations of five instructions, with a load and a store.
+fn guest(threads: u32, execution: Execution) -> std::result::Result<Image, IcedError> {
+    let iterations = execution.iterations() / threads;
     let mut program = Program::new()?;
     let p = &mut program;
     let (mut start, mut work) = (p.create_label(), p.create_label());
@@ -43,6 +65,11 @@ fn guest(threads: u32, iterations: u32) -> std::result::Result<Image, IcedError>
     p.imul_3(ebp, ebp, OWN_BYTES as i32)?;
     p.lea(esp, dword_ptr(ebp + (OWN + OWN_BYTES)))?;
     p.add(ebp, OWN as i32)?;
+    if execution == Execution::Models {
+        for (register, value) in [GLOBAL_CONTROL, EVENT_SELECT] {
+            p.write_msr(register, value)?;
+        }
+    }
     p.mov(ecx, iterations)?;
     let next = p.here()?;
     p.mov(esi, dword_ptr(ebp))?;
@@ -75,10 +102,10 @@ fn guest(threads: u32, iterations: u32) -> std::result::Result<Image, IcedError>
 }
 
 /// Nanoseconds for a retired instruction of any thread, the best of [`RUNS`].
-fn cost(threads: u8) -> Result<f64> {
+fn cost(threads: u8, execution: Execution) -> Result<f64> {
     let mut best = f64::MAX;
     for _ in 0..RUNS {
-        let image = guest(threads.into(), ITERATIONS / u32::from(threads))?;
+        let image = guest(threads.into(), execution)?;
         let setup = Setup { cpus: threads, ..Setup::soft("knc", 16 << 20) };
         let mut machine = setup.machine(machine::flat(image))?;
         let started = clock::own()?;
@@ -94,13 +121,19 @@ fn cost(threads: u8) -> Result<f64> {
 
 /// What an instruction costs with more and more threads of Knights Corner.
 pub(crate) fn compare() -> Result<()> {
-    println!("| threads | ns an instruction | ratio to one |");
-    println!("|---|---|---|");
-    let mut one = None;
-    for threads in THREADS {
-        let cost = cost(threads)?;
-        let one = *one.get_or_insert(cost);
-        println!("| {threads} | {cost:.2} | {:.2} |", cost / one);
+    for (execution, name) in [(Execution::Plain, "plain"), (Execution::Models, "all models")] {
+        println!("| threads, {name} | ns an instruction | ratio to one | ratio to four |");
+        println!("|---|---|---|---|");
+        let mut costs = Vec::new();
+        for threads in THREADS {
+            costs.push((threads, cost(threads, execution)?));
+        }
+        // That of one thread, and that of a core with all of its threads.
+        let [(_, one), (_, core), ..] = costs[..] else { return Err("too few machines".into()) };
+        for (threads, cost) in costs {
+            println!("| {threads} | {cost:.1} | {:.2} | {:.2} |", cost / one, cost / core);
+        }
+        println!();
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ const COUNTERS: usize = 7;
 /// most, of which FNSAVE accesses most, in 14 pieces; a piece of eight bytes fires three occurrences when it
 /// is misaligned and written, which makes 48 * 14 * 3 = 2016; its fetch and its branch are fewer than a hundred.
 const NEAR: u64 = 4096;
-/// In [`Occurrences::counted_by`]: the signal is logged.
+/// In [`BySignal::counted_by`]: the signal is logged.
 const LOGGED: u8 = 1 << COUNTERS;
 
 /// Occurrences of each signal on one processor since they were last taken.
@@ -18,9 +18,8 @@ const LOGGED: u8 = 1 << COUNTERS;
 /// them, and when one is used up, [`Occurrences::is_spent`] says so.
 #[derive(Clone, Debug)]
 pub struct Occurrences {
-    fired: [u64; Signal::COUNT],
-    /// By signal: the counters whose budgets it takes from, one bit each.
-    counted_by: [u8; Signal::COUNT],
+    /// Apart, since those of the running processor are moved where it is another thread at every instruction.
+    by_signal: Box<BySignal>,
     /// By counter: occurrences that are left.
     left: [u64; COUNTERS],
     /// The counters that have a budget, one bit each.
@@ -32,11 +31,20 @@ pub struct Occurrences {
     log: Vec<(Signal, u64)>,
 }
 
+/// What there is of each signal, by [`Signal::index`].
+#[derive(Clone, Debug)]
+struct BySignal {
+    /// Occurrences since they were last taken.
+    fired: [u64; Signal::COUNT],
+    /// The counters whose budgets it takes from, one bit each.
+    counted_by: [u8; Signal::COUNT],
+}
+
 impl Default for Occurrences {
     fn default() -> Self {
+        let fired = [0; Signal::COUNT];
         Self {
-            fired: [0; Signal::COUNT],
-            counted_by: [0; Signal::COUNT],
+            by_signal: Box::new(BySignal { fired, counted_by: [0; Signal::COUNT] }),
             left: [0; COUNTERS],
             budgeted: 0,
             spent: false,
@@ -51,8 +59,8 @@ impl Occurrences {
     #[inline(always)]
     pub fn fire(&mut self, signal: Signal, n: u64) {
         let index = signal.index();
-        self.fired[index] += n;
-        if self.counted_by[index] != 0 {
+        self.by_signal.fired[index] += n;
+        if self.by_signal.counted_by[index] != 0 {
             self.note(signal, n);
         }
     }
@@ -60,18 +68,18 @@ impl Occurrences {
     /// The same, if that changes nothing but how many there are: whether it is.
     #[inline(always)]
     pub fn fires_uncounted(&mut self, signals: &[(Signal, u64)]) -> bool {
-        if signals.iter().any(|&(signal, _)| self.counted_by[signal.index()] != 0) {
+        if signals.iter().any(|&(signal, _)| self.by_signal.counted_by[signal.index()] != 0) {
             return false;
         }
         for &(signal, n) in signals {
-            self.fired[signal.index()] += n;
+            self.by_signal.fired[signal.index()] += n;
         }
         true
     }
 
     #[inline(never)]
     fn note(&mut self, signal: Signal, n: u64) {
-        let counted_by = self.counted_by[signal.index()];
+        let counted_by = self.by_signal.counted_by[signal.index()];
         self.count_down(counted_by, n);
         if counted_by & LOGGED != 0 && n != 0 {
             match self.log.iter_mut().find(|(known, _)| *known == signal) {
@@ -94,13 +102,13 @@ impl Occurrences {
     /// How many there are of each signal, by [`Signal::index`].
     #[inline(always)]
     pub fn fired(&mut self) -> &mut [u64; Signal::COUNT] {
-        &mut self.fired
+        &mut self.by_signal.fired
     }
 
     /// Takes out how many there are of each signal, and forgets what was logged.
     pub(crate) fn take(&mut self) -> [u64; Signal::COUNT] {
         self.log.clear();
-        std::mem::replace(&mut self.fired, [0; Signal::COUNT])
+        std::mem::replace(&mut self.by_signal.fired, [0; Signal::COUNT])
     }
 
     /// Gives a counter a budget of so many occurrences of all signals that it is given together: those
@@ -112,13 +120,13 @@ impl Occurrences {
         }
         self.left[counter] = self.left[counter].min(occurrences);
         let index = signal.index();
-        self.counted_by[index] |= 1 << counter;
-        self.count_down(1 << counter, self.fired[index]);
+        self.by_signal.counted_by[index] |= 1 << counter;
+        self.count_down(1 << counter, self.by_signal.fired[index]);
     }
 
     /// Keeps a log of a signal from now on.
     pub fn log(&mut self, signal: Signal) {
-        self.counted_by[signal.index()] |= LOGGED;
+        self.by_signal.counted_by[signal.index()] |= LOGGED;
     }
 
     /// What was logged since this was last asked for, by signal.
@@ -130,7 +138,7 @@ impl Occurrences {
     /// Takes all budgets away.
     pub fn clear_budgets(&mut self) {
         if self.budgeted != 0 {
-            self.counted_by.iter_mut().for_each(|counters| *counters &= LOGGED);
+            self.by_signal.counted_by.iter_mut().for_each(|counters| *counters &= LOGGED);
         }
         self.budgeted = 0;
         self.spent = false;

@@ -134,12 +134,11 @@ impl Soft {
 
     /// Records all execution from now on.
     pub fn record(&mut self, recorder: Recorder) {
-        let (recorder, translations) = (Box::new(recorder), self.counting.empty());
         self.recording = Some(Recording {
-            recorder,
-            translations,
-            modelled: self.counting.empty(),
-            timed: model::timed(&self.counting),
+            recorder: Box::new(recorder),
+            translations: Box::new(self.counting.empty()),
+            modelled: Box::new(self.counting.empty()),
+            timed: Box::new(model::timed(&self.counting)),
         });
     }
 
@@ -412,7 +411,7 @@ impl Soft {
             modelling.begin(vcpu, siblings, board, detail, cache);
             let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
             let Modelling { observer, mut translations, mut timed, signals } = modelling;
-            let blocks = if detail.keeps_time { &mut timed } else { &mut translations };
+            let blocks = if detail.keeps_time { &mut *timed } else { &mut *translations };
             let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| act.act(cpu, cx, blocks);
             let (outcome, observer) = observed(running, demand, limit, pending, observer, act);
             let mut modelling = Modelling { observer, translations, timed, signals };
@@ -511,13 +510,13 @@ enum Taken {
 }
 
 /// A recording, and the code translated for it: where only the recorder sees it, and where the models do as
-/// well.
+/// well. It is moved as [`Modelling`] is.
 struct Recording {
     recorder: Box<Recorder>,
-    translations: Translations<Box<Recorder>>,
-    modelled: Translations<Recorded>,
+    translations: Box<Translations<Box<Recorder>>>,
+    modelled: Box<Translations<Recorded>>,
     /// The same as the last where pipelines keep the time.
-    timed: Translations<Recorded>,
+    timed: Box<Translations<Recorded>>,
 }
 
 impl Recording {
@@ -559,8 +558,8 @@ impl Recording {
         let Self { mut recorder, translations, mut modelled, mut timed } = self;
         let Running { vcpu, siblings, board, ram } = running;
         let (cache, blocks, of_both) = match detail.keeps_time {
-            true => (Cache::RecordedAndTimed, Blocks::Timed, &mut timed),
-            false => (Cache::Recorded, Blocks::Modelled, &mut modelled),
+            true => (Cache::RecordedAndTimed, Blocks::Timed, &mut *timed),
+            false => (Cache::Recorded, Blocks::Modelled, &mut *modelled),
         };
         modelling.begin(vcpu, siblings, board, detail, cache);
         modelling.log(vcpu.id, recorder.signals());

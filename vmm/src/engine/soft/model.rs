@@ -49,13 +49,14 @@ const CACHE_DISABLE: u64 = 1 << 30;
 /// What is told of execution for the models.
 pub(super) type ModelObserver = Watching<Box<Model>>;
 
-/// The models of a machine, and the code translated for execution that they see.
+/// The models of a machine, and the code translated for execution that they see. It is moved where it is used,
+/// which may be for an instruction at a time.
 pub(super) struct Modelling {
     /// What is told of execution.
     pub(super) observer: ModelObserver,
-    pub(super) translations: Translations<ModelObserver>,
+    pub(super) translations: Box<Translations<ModelObserver>>,
     /// The same code where pipelines keep the time.
-    pub(super) timed: Translations<ModelObserver>,
+    pub(super) timed: Box<Translations<ModelObserver>>,
     /// The signals that they fire.
     pub(super) signals: SignalSet,
 }
@@ -177,8 +178,8 @@ impl Modelling {
         });
         Self {
             observer: Watching::new(Box::new(model)),
-            translations: translations.empty(),
-            timed: timed(translations),
+            translations: Box::new(translations.empty()),
+            timed: Box::new(timed(translations)),
             signals,
         }
     }
