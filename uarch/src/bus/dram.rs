@@ -2,13 +2,18 @@
 
 use super::reservations::Reservations;
 
-/// The DRAM of a board and its controller's policy. Times in clocks of the memory, which on the modelled
+/// The DRAM of a board and its controllers' policy. Times in clocks of the memory, which on the modelled
 /// boards is the clock of the bus.
 ///
-/// An address is, from its highest bits: chip select, row, bank, column. All banks of a chip select have
-/// consecutive pages, so that what is consecutive stays in one row as long as possible.
+/// What is consecutive goes to the controllers by turns. To one of them an address, without what says which, is, from
+/// its highest bits: chip select, row, bank, column. All banks of a chip select have consecutive pages, so that what
+/// is consecutive stays in one row as long as possible.
 #[derive(Clone, Copy, Debug)]
 pub struct DramGeometry {
+    /// Controllers, each with chips and data lines of its own: what follows is of one.
+    pub controllers: u64,
+    /// Bytes, one behind the other, that are of one controller before the next has its turn.
+    pub interleave_bytes: u64,
     /// Bytes of a page: what one row of a bank holds, all chips and channels that work together taken
     /// together.
     pub page_bytes: u64,
@@ -90,9 +95,16 @@ struct OpenPage {
     ready: u64,
 }
 
-/// The DRAM and its controller.
+/// The DRAM and its controllers.
 #[derive(Clone, Debug)]
 pub(super) struct Dram {
+    geometry: &'static DramGeometry,
+    controllers: Box<[Controller]>,
+}
+
+/// A controller and its DRAM.
+#[derive(Clone, Debug)]
+struct Controller {
     geometry: &'static DramGeometry,
     /// The open pages, the most recent first.
     open: Vec<OpenPage>,
@@ -105,19 +117,42 @@ pub(super) struct Dram {
 impl Dram {
     /// With all pages closed.
     pub(super) fn new(geometry: &'static DramGeometry) -> Self {
-        let open = Vec::with_capacity(geometry.open_pages);
-        Self { geometry, open, last: None, data: Reservations::default() }
+        let controller = || Controller {
+            geometry,
+            open: Vec::with_capacity(geometry.open_pages),
+            last: None,
+            data: Reservations::default(),
+        };
+        let controllers = (0..geometry.controllers).map(|_| controller()).collect();
+        Self { geometry, controllers }
     }
 
     /// Performs an access whose first command may be given at `clock`; the data lines are waited for.
     pub(super) fn access(&mut self, clock: u64, address: u64, write: bool) -> Access {
-        let access = self.access_unqueued(clock, address, write);
-        let data = self.data.reserve(access.data, self.geometry.burst_clocks);
+        let (controller, address) = self.controller(address);
+        let access = controller.access(clock, address, write);
+        let data = controller.data.reserve(access.data, controller.geometry.burst_clocks);
         Access { data, ..access }
     }
 
     /// Performs an access of a bus that has one at a time, where the data lines are free by themselves.
     pub(super) fn access_unqueued(&mut self, clock: u64, address: u64, write: bool) -> Access {
+        let (controller, address) = self.controller(address);
+        controller.access(clock, address, write)
+    }
+
+    /// The controller of an address, and the address there.
+    fn controller(&mut self, address: u64) -> (&mut Controller, u64) {
+        let DramGeometry { controllers, interleave_bytes, .. } = *self.geometry;
+        let (turn, within) = (address / interleave_bytes, address % interleave_bytes);
+        let number = (turn % controllers) as usize;
+        (&mut self.controllers[number], turn / controllers * interleave_bytes + within)
+    }
+}
+
+impl Controller {
+    /// As [`Dram::access_unqueued`].
+    fn access(&mut self, clock: u64, address: u64, write: bool) -> Access {
         let DramGeometry { page_bytes, banks, chip_select_bytes, chip_selects, .. } =
             *self.geometry;
         let chip_select = address / chip_select_bytes % chip_selects;

@@ -68,6 +68,7 @@ pub static PPRO: BusGeometry = BusGeometry {
         chip_select_turnaround: 0,
         read_to_write: 0,
         write_to_read: 0,
+        ..SDRAM_TURNAROUNDS
     },
 };
 
@@ -180,6 +181,7 @@ pub static K8: BusGeometry = BusGeometry {
         chip_select_turnaround: 2,
         read_to_write: 1,
         write_to_read: 2,
+        ..SDRAM_TURNAROUNDS
     },
 };
 
@@ -201,10 +203,14 @@ pub static KNC: BusGeometry = BusGeometry {
         port: KNC_PORT,
     }),
     dram: DramGeometry {
+        // J. McCalpin, Memory Bandwidth on Xeon Phi (blog, 2013-12-05): 8 controllers, each with two channels in
+        // lockstep, each of two chips of 16 banks that act as one.
+        controllers: 8,
+        interleave_bytes: KNC_INTERLEAVE,
         page_bytes: KNC_PAGE,
         banks: 16,
         chip_select_bytes: 1 << 30,
-        chip_selects: 8,
+        chip_selects: 1,
         open_pages: KNC_OPEN_PAGES,
         idle_limit: IDLE_LIMIT,
         burst_clocks: KNC_BURST,
@@ -251,8 +257,11 @@ const SDRAM: DramGeometry = DramGeometry {
     ..SDRAM_TURNAROUNDS
 };
 
-/// What direction and chip select cost on SDRAM's data lines; the other fields are not meant.
+/// What direction and chip select cost on SDRAM's data lines, and one controller, which has no turns; the other
+/// fields are not meant.
 const SDRAM_TURNAROUNDS: DramGeometry = DramGeometry {
+    controllers: 1,
+    interleave_bytes: 1,
     page_bytes: 1,
     banks: 1,
     chip_select_bytes: 1,
@@ -290,6 +299,7 @@ const DDR_200: DramGeometry = DramGeometry {
     read_to_write: SDRAM_TURNAROUND,
     // AMD 24081D, "Write to Read": two clocks.
     write_to_read: 2,
+    ..SDRAM_TURNAROUNDS
 };
 
 /// From a request to the next on the bus of the P6 family. Not sourced.
@@ -407,11 +417,15 @@ const KNC_PROBE: u64 = 225;
 const KNC_DEVICE: u64 = 330;
 /// A port, which the part does not have, 1 microsecond. Not sourced.
 const KNC_PORT: u64 = 1100;
-/// Bytes of a page of GDDR5 memory over two channels. Not sourced.
-const KNC_PAGE: u64 = 4 << 10;
-/// Pages that its controllers keep open: each bank of each. Not sourced.
-const KNC_OPEN_PAGES: usize = 128;
-/// A line at 5.5 transfers of 8 bytes a nanosecond. Not sourced at first hand.
+/// Bytes that are of one memory controller of Knights Corner before the next has its turn: a line. That addresses are
+/// "evenly distributed" over them is (Intel Xeon Phi Coprocessor - the Architecture, 2012); how is not sourced.
+const KNC_INTERLEAVE: u64 = 64;
+/// Bytes of a page of its memory: 2 KiB of a chip, of the two of a channel and the two channels of a controller
+/// (J. McCalpin, ibidem).
+const KNC_PAGE: u64 = 8 << 10;
+/// Pages that a controller keeps open: each bank. Not sourced.
+const KNC_OPEN_PAGES: usize = 16;
+/// A line over the 64 bits of a controller at 5.5 GT/s, 1.6 clocks. Not sourced at first hand.
 const KNC_BURST: u64 = 2;
 /// CAS latency, tRCD and tRP of GDDR5 memory, 15 ns. Not sourced.
 const KNC_DRAM_LATENCY: u64 = 16;

@@ -213,7 +213,7 @@ fn distance(part: &'static Part) -> Result<Plot> {
             round: &|a| {
                 for n in 0..8 {
                     if distance != 0 {
-                        prefetch(a, LINE * (n + distance))?;
+                        prefetch(a, 0, LINE * (n + distance))?;
                     }
                     program::load(a, n, Register::RDI, (LINE * n) as i32)?;
                 }
@@ -243,48 +243,76 @@ fn distance(part: &'static Part) -> Result<Plot> {
     })
 }
 
-/// VPREFETCH0 [RDI + displacement]: VEX.L0.0F 18 /1.
-fn prefetch(a: &mut CodeAssembler, displacement: u32) -> guest_tests::Result {
+/// VPREFETCH0 or VPREFETCH1 [RDI + displacement]: VEX.L0.0F 18 /1 and /2.
+fn prefetch(a: &mut CodeAssembler, level: u8, displacement: u32) -> guest_tests::Result {
     let [b0, b1, b2, b3] = displacement.to_le_bytes();
-    a.db(&[0xC5, 0xF8, 0x18, 0x8F, b0, b1, b2, b3])
+    a.db(&[0xC5, 0xF8, 0x18, 0x87 | (level + 1) << 3, b0, b1, b2, b3])
+}
+
+/// VMOVNRNGOAPS [RDI + displacement], ZMM0 to ZMM7: MVEX.512.F2.0F.W0 29 /r with EH.
+fn stream(a: &mut CodeAssembler, displacement: u32, n: u8) -> guest_tests::Result {
+    let [b0, b1, b2, b3] = displacement.to_le_bytes();
+    a.db(&[0x62, 0xF1, 0x7B, 0x88, 0x29, 0x87 | n << 3, b0, b1, b2, b3])
 }
 
 /// Bytes that a thread of each core copies, together.
 fn memory(part: &'static Part) -> Result<Plot> {
-    /// Twice what the L2 has, from one array to another.
-    const BYTES: u32 = 0x8_0000;
-    let cores: Vec<u32> = vec![1, 2, 4, 8, 16, 32, 61];
-    let of = each(&cores, |&cores| {
+    /// More than the L2 has, from one array to another. A thread's part is no power of two, as with STREAM: else
+    /// all would be in one bank of the memory at a time.
+    const BYTES: u32 = 0x8_4000;
+    /// The arrays are one behind the other.
+    const TO: u32 = 60 * BYTES;
+    type Copy = fn(&mut CodeAssembler, u8) -> guest_tests::Result;
+    let stores: Copy = |a, n| {
+        let at = LINE * u32::from(n);
+        prefetch(a, 0, at + LINE * 32)?;
+        prefetch(a, 0, TO + at + LINE * 32)?;
+        program::load(a, n.into(), Register::RDI, at as i32)?;
+        program::store(a, Register::RDI, (TO + at) as i32, n.into())
+    };
+    let streams: Copy = |a, n| {
+        let at = LINE * u32::from(n);
+        prefetch(a, 1, at + LINE * 64)?;
+        prefetch(a, 0, at + LINE * 8)?;
+        program::load(a, n.into(), Register::RDI, at as i32)?;
+        stream(a, TO + at, n)
+    };
+    let copies = [
+        ("VPREFETCH0 32 lines ahead, VMOVAPS", stores),
+        ("VPREFETCH1 64 and VPREFETCH0 8 lines ahead, VMOVNRNGOAPS", streams),
+    ];
+    let cores: Vec<u32> = vec![1, 2, 4, 8, 16, 32, 60];
+    let runs: Vec<_> =
+        copies.iter().flat_map(|&(_, copy)| cores.iter().map(move |&n| (copy, n))).collect();
+    let of = each(&runs, |&(copy, cores)| {
         let program = Program {
-            data: (DATA, 2 * BYTES),
+            data: (DATA, BYTES),
             memory: Vec::new(),
             set_up: &|_| Ok(()),
             round: &|a| {
-                for n in 0..8 {
-                    prefetch(a, LINE * (n + 32))?;
-                    prefetch(a, BYTES + LINE * (n + 32))?;
-                    program::load(a, n, Register::RDI, (LINE * n) as i32)?;
-                    program::store(a, Register::RDI, (BYTES + LINE * n) as i32, n)?;
-                }
+                (0..8).try_for_each(|n| copy(a, n))?;
                 a.add(rdi, (8 * LINE) as i32)
             },
             rounds: [1, BYTES / (8 * LINE)],
         };
         let processors: Vec<_> = (0..cores).map(|core| core * THREADS).collect();
-        let memory = u64::from(DATA) + u64::from(2 * BYTES) * 64;
+        let memory = u64::from(DATA) + u64::from(2 * TO) + (1 << 20);
         let (cycles, clock) = cycles(part, &processors, memory, &program)?;
         let slowest = cycles.iter().max().copied().unwrap_or(1);
         let bytes = f64::from(2 * BYTES) * f64::from(cores);
         Ok(bytes * clock as f64 / slowest as f64 / 1e9)
     })?;
-    let points = cores.iter().zip(of).map(|(&n, rate)| (f64::from(n), rate)).collect();
+    let series = copies.iter().zip(of.chunks(cores.len())).map(|(&(name, _), rates)| Series {
+        name: name.into(),
+        points: cores.iter().zip(rates).map(|(&n, &rate)| (f64::from(n), rate)).collect(),
+    });
     Ok(Plot {
         name: "knc-memory".into(),
         title: "knc: GB/s read and written by a thread on each of so many cores".into(),
         x_label: "cores",
         y_label: "GB/s",
         x_tick: number,
-        series: vec![Series { name: "copied".into(), points }],
+        series: series.collect(),
         marks: vec![(60.0, "169.4 measured".into())],
     })
 }

@@ -5,6 +5,8 @@ use crate::bus::dram::{Access, Dram, DramGeometry, Page, Turnaround};
 
 /// Pages of 4 KiB in four banks, two chip selects of 1 MiB; three pages may be open, for 100 clocks.
 static SMALL: DramGeometry = DramGeometry {
+    controllers: 1,
+    interleave_bytes: 64,
     page_bytes: 0x1000,
     banks: 4,
     chip_select_bytes: 0x10_0000,
@@ -92,6 +94,26 @@ fn the_data_lines_turn_around() {
     assert_eq!(access(99, 0x0000, true), (Some(Turnaround::ReadToWrite), 2));
 }
 
+/// Three controllers, of which each has every third 256 bytes. Each has rows and data lines of its own.
+#[test]
+fn controllers_take_turns() {
+    static THREE: DramGeometry = DramGeometry { controllers: 3, interleave_bytes: 0x100, ..SMALL };
+    let mut dram = Dram::new(&THREE);
+    // The first of each: 5 clocks to open the row, 3 to the data, whoever else has them then.
+    assert_eq!(page(dram.access(0, 0x0000, false)), (Page::Miss, false, 8, 8));
+    assert_eq!(page(dram.access(0, 0x0100, false)), (Page::Miss, false, 8, 8));
+    assert_eq!(page(dram.access(0, 0x02C0, false)), (Page::Miss, false, 8, 8));
+    // Those of the first are busy from 8 to 11; its next 256 bytes are in the same row.
+    assert_eq!(page(dram.access(5, 0x0340, false)), (Page::Hit, false, 3, 12));
+    // The second's fourth page, behind sixteen of its turns a page: 3 * 4 * 16 turns in all.
+    assert_eq!(page(dram.access(50, 0xC100, false)), (Page::Conflict, false, 15, 65));
+    // The first has written nothing: no turnaround of the third's is its own.
+    assert_eq!(dram.access(60, 0x0200, true).turnaround, Some(Turnaround::ReadToWrite));
+    assert_eq!(dram.access(70, 0x0000, false).turnaround, None);
+    // Its row is open for 100 clocks from its own last access on.
+    assert_eq!(dram.access(171, 0x0000, false).page, Page::Miss);
+}
+
 /// A record of each bank, and the open pages counted, written from the definition.
 pub(super) struct Oracle {
     /// Row and last clock of each bank's open page.
@@ -147,16 +169,35 @@ impl Oracle {
     }
 }
 
+/// Of 8 MiB, for each piece the controller and where it is there: dealt out one by one.
+fn places(geometry: &DramGeometry) -> Vec<(usize, u64)> {
+    let mut given = vec![0; geometry.controllers as usize];
+    let mut whose = (0..given.len()).cycle();
+    (0..0x80_0000 / geometry.interleave_bytes)
+        .map(|_| {
+            let controller = whose.next().unwrap();
+            let place = given[controller];
+            given[controller] += geometry.interleave_bytes;
+            (controller, place)
+        })
+        .collect()
+}
+
 #[test]
 fn pages_are_as_a_record_of_each_bank_has_them() {
     static LARGE: DramGeometry =
         DramGeometry { banks: 8, chip_selects: 4, open_pages: 16, idle_limit: 300, ..SMALL };
     static ONE: DramGeometry = DramGeometry { banks: 1, open_pages: 1, idle_limit: 50, ..SMALL };
-    for geometry in [&SMALL, &LARGE, &ONE] {
+    static SEVERAL: DramGeometry =
+        DramGeometry { controllers: 5, interleave_bytes: 0x80, open_pages: 2, ..SMALL };
+    for geometry in [&SMALL, &LARGE, &ONE, &SEVERAL] {
         for seed in 1..30 {
             let mut random = Random::new(seed);
             let mut dram = Dram::new(geometry);
-            let mut oracle = Oracle::new(geometry);
+            // One for each controller, which knows of no other.
+            let mut oracles: Vec<_> =
+                (0..geometry.controllers).map(|_| Oracle::new(geometry)).collect();
+            let places = places(geometry);
             let mut clock = 0;
             let mut seen = [0; 4];
             for _ in 0..3000 {
@@ -164,7 +205,9 @@ fn pages_are_as_a_record_of_each_bank_has_them() {
                 clock += random.below(pause);
                 let address = random.below(4) * 0x10_0000 + random.below(0x2_0000);
                 let access = dram.access(clock, address, random.below(3) == 0);
-                let expected = oracle.access(geometry, clock, address);
+                let (controller, place) = places[(address / geometry.interleave_bytes) as usize];
+                let place = place + address % geometry.interleave_bytes;
+                let expected = oracles[controller].access(geometry, clock, place);
                 assert_eq!((access.page, access.overflow), expected, "seed {seed}, clock {clock}");
                 seen[access.page as usize] += 1;
                 seen[3] += usize::from(access.overflow);

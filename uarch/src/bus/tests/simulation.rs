@@ -15,6 +15,8 @@ use crate::bus::{
 
 /// Numbers that are all different from each other.
 static DRAM: DramGeometry = DramGeometry {
+    controllers: 1,
+    interleave_bytes: 64,
     page_bytes: 0x1000,
     banks: 4,
     chip_select_bytes: 0x1000_0000,
