@@ -1,5 +1,5 @@
-//! What an instruction costs on a machine of many threads: each of them executes the same loop, all at once. Plain,
-//! and with each thread counting what only the pipeline tells, so that all models are on.
+//! What an instruction costs on a machine of many threads: each of them executes the same loop, all at once.
+//! Plain, and with each thread counting what only the pipeline tells, so that all models are on.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{dword_ptr, ebp, ecx, edi, esi, esp};
@@ -49,7 +49,8 @@ const DONE: u32 = DATA;
 const OWN: u32 = 0x40_0000;
 const OWN_BYTES: u32 = 0x1000;
 
-/// A guest in which each of `threads` does its share of the iterations of five instructions, with a load and a store.
+/// A guest in which each of `threads` does its share of the iterations of five instructions, with a load and
+/// a store.
 fn guest(threads: u32, execution: Execution) -> std::result::Result<Image, IcedError> {
     let iterations = execution.iterations() / threads;
     let mut program = Program::new()?;

@@ -1,5 +1,6 @@
-//! Writes a guest of sixteen hardware threads to a file, for `ci/determinism`: Knights Corner's four cores, which all
-//! count, are interrupted by their counters, and write the same memory without waiting for each other.
+//! Writes a guest of sixteen hardware threads to a file, for `ci/determinism`: Knights Corner's four cores,
+//! which all count, are interrupted by their counters, and write the same memory without waiting for each
+//! other.
 //!
 //! usage: many_threads FILE
 
@@ -20,8 +21,8 @@ const PERIOD: u64 = 5_000;
 /// DATA_READ_MISS_OR_WRITE_MISS (Intel 327357-001).
 const MISSES: u64 = 0x29;
 
-/// What each thread leaves, 8 bytes a thread: how often it was interrupted, its counters, and the last of the numbers
-/// that it has drawn and found.
+/// What each thread leaves, 8 bytes a thread: how often it was interrupted, its counters, and the last of the
+/// numbers that it has drawn and found.
 const TAKEN: u32 = SCRATCH;
 const CYCLES: u32 = SCRATCH + 0x100;
 const MISSED: u32 = SCRATCH + 0x200;
@@ -62,8 +63,8 @@ fn guest() -> guest_tests::Result<Image> {
             g.start(0, KNC.cycles, OS | INT, preset)?;
             g.push(EFLAGS_IF)?;
             g.popfd()?;
-            // Numbers of the thread's own by xorshift, which say what is read; what is found there, and so which way
-            // it goes, depends on who has written it last.
+            // Numbers of the thread's own by xorshift, which say what is read; what is found there, and so
+            // which way it goes, depends on who has written it last.
             g.imul_3(esi, ebp, 0x9E37)?;
             g.add(esi, 0x1234_5678)?;
             g.mov(ebx, ROUNDS)?;

@@ -5,9 +5,9 @@ use super::reservations::Reservations;
 /// The DRAM of a board and its controllers' policy. Times in clocks of the memory, which on the modelled
 /// boards is the clock of the bus.
 ///
-/// What is consecutive goes to the controllers by turns. To one of them an address, without what says which, is, from
-/// its highest bits: chip select, row, bank, column. All banks of a chip select have consecutive pages, so that what
-/// is consecutive stays in one row as long as possible.
+/// What is consecutive goes to the controllers by turns. To one of them an address, without what says which,
+/// is, from its highest bits: chip select, row, bank, column. All banks of a chip select have consecutive
+/// pages, so that what is consecutive stays in one row as long as possible.
 #[derive(Clone, Copy, Debug)]
 pub struct DramGeometry {
     /// Controllers, each with chips and data lines of its own: what follows is of one.

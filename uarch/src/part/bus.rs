@@ -203,8 +203,8 @@ pub static KNC: BusGeometry = BusGeometry {
         port: KNC_PORT,
     }),
     dram: DramGeometry {
-        // J. McCalpin, Memory Bandwidth on Xeon Phi (blog, 2013-12-05): 8 controllers, each with two channels in
-        // lockstep, each of two chips of 16 banks that act as one.
+        // J. McCalpin, Memory Bandwidth on Xeon Phi (blog, 2013-12-05): 8 controllers, each with two channels
+        // in lockstep, each of two chips of 16 banks that act as one.
         controllers: 8,
         interleave_bytes: KNC_INTERLEAVE,
         page_bytes: KNC_PAGE,
@@ -257,8 +257,8 @@ const SDRAM: DramGeometry = DramGeometry {
     ..SDRAM_TURNAROUNDS
 };
 
-/// What direction and chip select cost on SDRAM's data lines, and one controller, which has no turns; the other
-/// fields are not meant.
+/// What direction and chip select cost on SDRAM's data lines, and one controller, which has no turns; the
+/// other fields are not meant.
 const SDRAM_TURNAROUNDS: DramGeometry = DramGeometry {
     controllers: 1,
     interleave_bytes: 1,
@@ -417,11 +417,12 @@ const KNC_PROBE: u64 = 225;
 const KNC_DEVICE: u64 = 330;
 /// A port, which the part does not have, 1 microsecond. Not sourced.
 const KNC_PORT: u64 = 1100;
-/// Bytes that are of one memory controller of Knights Corner before the next has its turn: a line. That addresses are
-/// "evenly distributed" over them is (Intel Xeon Phi Coprocessor - the Architecture, 2012); how is not sourced.
+/// Bytes that are of one memory controller of Knights Corner before the next has its turn: a line. That
+/// addresses are "evenly distributed" over them is (Intel Xeon Phi Coprocessor - the Architecture, 2012); how
+/// is not sourced.
 const KNC_INTERLEAVE: u64 = 64;
-/// Bytes of a page of its memory: 2 KiB of a chip, of the two of a channel and the two channels of a controller
-/// (J. McCalpin, ibidem).
+/// Bytes of a page of its memory: 2 KiB of a chip, of the two of a channel and the two channels of a
+/// controller (J. McCalpin, ibidem).
 const KNC_PAGE: u64 = 8 << 10;
 /// Pages that a controller keeps open: each bank. Not sourced.
 const KNC_OPEN_PAGES: usize = 16;

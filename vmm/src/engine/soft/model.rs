@@ -29,6 +29,7 @@ mod in_order;
 mod multithreaded;
 mod out_of_order;
 mod pipeline;
+mod write_buffers;
 
 use self::multithreaded::Multithreaded;
 pub(super) use self::pipeline::Cache;
@@ -49,8 +50,8 @@ const CACHE_DISABLE: u64 = 1 << 30;
 /// What is told of execution for the models.
 pub(super) type ModelObserver = Watching<Box<Model>>;
 
-/// The models of a machine, and the code translated for execution that they see. It is moved where it is used,
-/// which may be for an instruction at a time.
+/// The models of a machine, and the code translated for execution that they see. It is moved where it is
+/// used, which may be for an instruction at a time.
 pub(super) struct Modelling {
     /// What is told of execution.
     pub(super) observer: ModelObserver,

@@ -13,7 +13,7 @@ pub struct Parameters {
     /// stored, and a mask that the integer side reads.
     pub vector_to_outside: u64,
     /// Writes of a thread that wait for the caches or the bus until it has to wait itself.
-    pub write_buffers: u64,
+    pub write_buffers: usize,
     /// A read and a write of a pair may be of the same bank.
     pub reads_beside_writes: bool,
 }

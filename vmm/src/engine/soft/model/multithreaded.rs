@@ -23,6 +23,7 @@ use x86_cpu::ram::Ram;
 use x86_cpu::watch::Fetch;
 
 use super::in_order::{Bytes, Descriptions, precision};
+use super::write_buffers::WriteBuffers;
 
 /// In [`Thread::issued`]: that has been counted.
 const COUNTED: u64 = 0;
@@ -39,7 +40,7 @@ pub(in crate::engine::soft) struct Multithreaded {
     /// next, and nothing is done before.
     in_step: bool,
     /// How many writes a thread is ahead of the bus at most.
-    write_buffers: u64,
+    write_buffers: usize,
 }
 
 /// What a core does next.
@@ -67,8 +68,8 @@ struct Thread {
     elements: u64,
     /// Cycles that it has waited.
     waited: u64,
-    /// When the bus has taken all that was written so far.
-    written: u64,
+    /// What it has written, and the bus is yet to take.
+    writes: WriteBuffers,
     /// HLT was the last that it executed.
     halted: bool,
     /// Where it was last told of execution: instructions retired by then, and linear address of the next.
@@ -333,13 +334,7 @@ impl Multithreaded {
             thread.waited += cycles.read;
         }
         if stores && cycles.write != 0 {
-            // The bus has the writes before it in its queue, and so has the thread in its buffers.
-            let now = thread.time();
-            let done = now + cycles.write;
-            let one = done - thread.written.clamp(now, done);
-            thread.written = thread.written.max(done);
-            let ahead = thread.written - now;
-            thread.waited += ahead.saturating_sub(buffers * one.max(1));
+            thread.waited += thread.writes.write(thread.time(), cycles.write, buffers);
         }
         thread.execution.waits += thread.waited - before;
     }
