@@ -371,7 +371,8 @@ fn state(machine: &Machine) -> (u64, Vec<String>, Vec<(usize, u32)>) {
     let of = |vcpu: &crate::engine::soft::Vcpu| {
         let cpu = &vcpu.cpu;
         let registers: Vec<_> = (0..8).map(|n| cpu.gpr(n)).collect();
-        let (retired, time, slept) = (cpu.retired(), cpu.time, vcpu.halted_cycles);
+        // How far beyond the end the time of its last instruction has passed already is nobody's concern.
+        let (retired, time, slept) = (cpu.retired(), cpu.time.min(machine.now), vcpu.halted_cycles);
         format!("{retired} retired, {time} time, {slept} slept, rip {:x}, {registers:x?}", cpu.rip)
     };
     let mut data = vec![0; 0x400];

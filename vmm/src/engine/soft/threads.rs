@@ -106,8 +106,8 @@ impl Soft {
         let keeps_time = self.timing != Timing::Flat;
         let (core, system, first) = self.modelling.as_mut()?.core_of(threads.next(0)?)?;
         let mut waiting: Option<(NextThread, u64)> = None;
-        // Of those whose cycles are counted, the one whose time is least, and whether DELAY holds it up.
-        let mut behind: Option<(u64, usize, bool)> = None;
+        // Of those whose cycles are counted, the one whose time is least, and until when DELAY holds it up.
+        let mut behind: Option<(u64, usize, Option<u64>)> = None;
         let last = (first + usize::from(board.platform.threads_per_core)).min(vcpus.len());
         for (id, vcpu) in vcpus.iter().enumerate().take(last).skip(first) {
             let time = vcpu.cpu.time;
@@ -115,12 +115,11 @@ impl Soft {
             let executes = next.is_some_and(|at| at <= time && !vcpu.cpu.halted);
             if executes && (keeps_time || time < until) {
                 core.take_part(id - first, &vcpu.cpu, keeps_time.then_some(time));
-                behind =
-                    Some(behind.map_or((time, id, false), |least| least.min((time, id, false))));
+                behind = behind.or(Some((time, id, None))).min(Some((time, id, None)));
                 continue;
             }
             if next.is_some() && !vcpu.cpu.halted {
-                behind = Some(behind.map_or((time, id, true), |least| least.min((time, id, true))));
+                behind = behind.or(Some((time, id, next))).min(Some((time, id, next)));
             }
             core.leave(id - first);
             // One that sleeps does so until then, when something may wake it; if HLT has issued.
@@ -136,10 +135,13 @@ impl Soft {
         let waiting = waiting.map(|(sleeps, time)| (Next::Runs(sleeps), time));
         if core.is_in_step() && keeps_time {
             let cycle = core.next_cycle().map_or(known, |cycle| cycle.min(known));
-            if let Some((time, id, is_delayed)) = behind.filter(|&(time, ..)| time < cycle) {
+            if let Some((time, id, delayed)) = behind.filter(|&(time, ..)| time < cycle) {
                 let until = cycle.min(least_overflow(&vcpus[first..last], time));
-                let next = NextThread { id, until };
-                return Some((if is_delayed { Next::Runs(next) } else { Next::Waits(next) }, time));
+                let next = match delayed {
+                    Some(end) => Next::Runs(NextThread { id, until: until.min(end) }),
+                    None => Next::Waits(NextThread { id, until }),
+                };
+                return Some((next, time));
             }
             if cycle == known {
                 return waiting;
