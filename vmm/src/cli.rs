@@ -13,13 +13,14 @@ use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Kernel, LinuxEntry, Module, Payload, Room};
 use crate::config::{Boot, Config, CycleCosts, Limits};
 use crate::console::{Console, print, print_last};
+use crate::debug_dump::DebugDump;
 use crate::devices::rtc;
 use crate::engine::soft::{Timing, Warm};
 use crate::engine::{Count, EngineKind, IrqchipKind};
 use crate::error::{Error, Result, status};
 use crate::file;
 use crate::machine::{End, Machine};
-use crate::output::say;
+use crate::output::{say, say_all};
 use crate::platform::Isa;
 use crate::reference::Page;
 use crate::stop::{Stop, Watch};
@@ -210,10 +211,15 @@ struct MachineArgs {
     #[arg(long, value_name = "LIST", default_value = DEFAULT_EVENTS, hide_default_value = true,
           requires = "truth")]
     truth_events: String,
-    /// Names for the addresses in the truth: an ELF file, found by its code or loaded at ADDRESS, or a
-    /// System.map, moved by ADDRESS. Kernels bring their own, and so do the files packed by `exec`.
-    #[arg(long, value_name = "FILE[@ADDRESS]", requires = "truth")]
+    /// Names for the addresses in the truth and of where the run stopped: an ELF file, loaded at ADDRESS
+    /// or, in the truth, found by its code, or a System.map, moved by ADDRESS. Kernels bring their own, and
+    /// so do the files packed by `exec`.
+    #[arg(long, value_name = "FILE[@ADDRESS]")]
     symbols: Vec<String>,
+    /// Write there, as JSON, the state of each processor at the end and the last exceptions that it raised:
+    /// what is printed if the run ends against the guest's wish.
+    #[arg(long, value_name = "FILE")]
+    debug_dump: Option<PathBuf>,
     /// Stop after this many seconds of real time, from the start of the command.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
@@ -648,7 +654,7 @@ fn run(
         },
     };
     // A file that cannot be written is better known before a long run than after it.
-    for path in args.stats_file.iter().chain(&args.truth) {
+    for path in args.stats_file.iter().chain(&args.truth).chain(&args.debug_dump) {
         check_writable(path)?;
     }
     let symbols = symbols::read_all(&args.symbols)?;
@@ -679,6 +685,15 @@ fn run(
     if let Some(text) = end.message() {
         say(&text, stop);
     }
+    if args.debug_dump.is_some() || !end.is_the_guests_wish() {
+        let dump = DebugDump::new(&machine, &config, end, &symbols);
+        if !end.is_the_guests_wish() {
+            say_all(dump.text(), stop);
+        }
+        if let Some(path) = &args.debug_dump {
+            write_text(path, &dump.json()?, stop)?;
+        }
+    }
     let truth = machine.recorded()?;
     let counted = match (report, &truth) {
         (Report::Counted(asked), Some(truth)) => {
@@ -704,12 +719,10 @@ fn run(
     let text = counted.into_iter().chain(text).reduce(|all, more| all + "\n" + &more);
     if let Some(text) = text {
         let lost_last = match &args.stats_file {
-            Some(path) if file::is_replaceable(path) => {
-                file::replace(path, &text).map(|()| None)?
-            }
+            Some(path) => write_text(path, &text, stop)?,
             // What a blocked reader does not get begins with the first byte.
             None if stdio && lost.is_some() => None,
-            path => print_last(&text, path.as_deref(), stop)?,
+            None => print_last(&text, None, stop)?,
         };
         lost = lost.or(lost_last);
     }
@@ -721,6 +734,14 @@ fn run(
     }
     say(&lost, stop);
     Ok(cut_off)
+}
+
+/// Writes a report to a file, a pipe or a device; what of it nobody took, if anything.
+fn write_text(path: &Path, text: &str, stop: &Stop) -> Result<Option<String>> {
+    if file::is_replaceable(path) {
+        return file::replace(path, text).map(|()| None);
+    }
+    print_last(text, Some(path), stop)
 }
 
 /// Writes what was recorded, with the names of what was executed.

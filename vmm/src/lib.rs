@@ -4,6 +4,7 @@ pub mod boot;
 pub mod cli;
 pub mod config;
 pub mod console;
+pub mod debug_dump;
 pub mod demo;
 pub mod devices;
 pub mod engine;

@@ -89,6 +89,12 @@ impl End {
         }
     }
 
+    /// Whether the guest has asked for it.
+    #[must_use]
+    pub fn is_the_guests_wish(self) -> bool {
+        matches!(self, Self::PowerOff | Self::Exit(_) | Self::Reset)
+    }
+
     /// What there is to say of it, unless the guest did what a guest should.
     #[must_use]
     pub fn message(self) -> Option<String> {

@@ -241,11 +241,20 @@ impl Shared {
 
 /// Writes a line to standard error, which may be gone: there is nowhere else to say so.
 pub(crate) fn say(text: &str, stop: &Stop) {
-    let line = format!("vpmu: {text}\n");
+    say_all([text], stop);
+}
+
+/// The same with several lines.
+pub(crate) fn say_all(lines: impl IntoIterator<Item = impl AsRef<str>>, stop: &Stop) {
+    let line = |line: &str| format!("vpmu: {line}\n");
+    let text: String = lines.into_iter().map(|text| line(text.as_ref())).collect();
+    if text.is_empty() {
+        return;
+    }
     let _ = match Output::stream(&io::stderr(), stop) {
-        Ok(mut output) => output.write(line.as_bytes()).and_then(|()| output.flush()),
+        Ok(mut output) => output.write(text.as_bytes()).and_then(|()| output.flush()),
         // The host has no more descriptors or threads, which may be what there is to say.
-        Err(_) => io::stderr().write_all(line.as_bytes()),
+        Err(_) => io::stderr().write_all(text.as_bytes()),
     };
 }
 

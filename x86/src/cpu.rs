@@ -7,6 +7,7 @@ use crate::{
     exec::branch::NOT_TAKEN,
     features::Features,
     flags::{self, Flags, Word},
+    history::History,
     insn::{BLOCK_BASE, GPRS, HIGH_BYTE, gpr, seg},
     msr::CoreMsrs,
     observe::{Cx, FpKind, Observer},
@@ -129,6 +130,9 @@ pub struct Cpu {
     /// read it together with its neighbours, and a load wider than the store before it has to wait
     /// until the store is in the cache.
     pub(crate) slot: u32,
+    /// What it did last, for whoever asks why the guest came to where it is; apart, since it is seldom
+    /// looked at.
+    pub history: Box<History>,
 }
 
 /// What holds back interrupts for one instruction.
@@ -212,6 +216,7 @@ impl Cpu {
             watch: Watch::default(),
             debug_hits: 0,
             slot: 2,
+            history: Box::default(),
         };
         cpu.reset(0x0002_0f51);
         cpu

@@ -5,7 +5,7 @@ use crate::{
     cpu::{Cpu, Shadow},
     descriptor::Segment,
     far::{Entry, Frame},
-    flags,
+    flags, history,
     insn::{Size, gpr, seg},
     observe::{Cx, Delivery, Observer},
     segment::{Descriptor, system_type},
@@ -55,6 +55,16 @@ impl Event {
         match self {
             Self::Exception(exception) => exception.code,
             _ => None,
+        }
+    }
+
+    /// The exception that it is, if it is one and no interrupt.
+    fn exception(self) -> Option<Exception> {
+        match self {
+            Self::Exception(exception) => Some(exception),
+            Self::SoftwareException(vector) => Some(Exception { vector, code: None }),
+            Self::Icebp => Some(Exception { vector: vector::DB, code: None }),
+            Self::Interrupt(_) | Self::Nmi | Self::Software(_) => None,
         }
     }
 
@@ -121,6 +131,7 @@ impl Cpu {
         // ICEBP is a #DB already: what MOV SS has held back comes with it and not behind it.
         let matches = if event == Event::Icebp { std::mem::take(&mut self.debug_hits) } else { 0 };
         let mark = cx.observer.mark();
+        let raised = event.exception().map(|exception| self.raised(cx.ram, exception));
         if O::FOLLOWS && !event.is_instruction() {
             cx.observer.delivering(self);
         }
@@ -134,7 +145,12 @@ impl Cpu {
         if delivered.is_err() {
             cx.observer.roll_back(mark);
         }
-        delivered.map_err(|stop| if event.is_instruction() { stop } else { external(stop) })?;
+        let delivered =
+            delivered.map_err(|stop| if event.is_instruction() { stop } else { external(stop) });
+        if let Some(raised) = raised {
+            self.note_raised(raised, event, delivered);
+        }
+        delivered?;
         self.halted = false;
         self.delayed_until = 0;
         self.shadow = Shadow::None;
@@ -171,6 +187,18 @@ impl Cpu {
             self.nmi_blocked = true;
         }
         Ok(())
+    }
+
+    /// Notes an exception and what became of it. An instruction that asked for it and faults instead has
+    /// not raised it, and what is to be executed again has not yet.
+    fn note_raised(&mut self, mut raised: history::Raised, event: Event, delivered: Exec<()>) {
+        if let Err(stop) = delivered {
+            let Some(exception) = stop.exception().filter(|_| !event.is_instruction()) else {
+                return;
+            };
+            raised.delivery = history::Delivery::Raised(exception, self.cr2);
+        }
+        self.history.push(raised);
     }
 
     /// RFLAGS as a handler's frame has it.

@@ -41,6 +41,7 @@ mod float_cases;
 mod gate;
 mod handler;
 pub mod handover;
+pub mod history;
 #[cfg(all(test, target_arch = "x86_64"))]
 #[path = "../tests/host/mod.rs"]
 mod host;

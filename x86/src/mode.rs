@@ -5,7 +5,7 @@ use crate::{
     cpu::Cpu,
     descriptor::Segment,
     flags,
-    insn::seg,
+    insn::{gpr, seg},
 };
 
 /// Code size of the running segment.
@@ -72,6 +72,31 @@ impl Cpu {
         } else {
             CodeSize::Bits16
         }
+    }
+
+    /// The operating mode in the manual's words (AMD64 APM volume 1, "Modes of Operation"), with the
+    /// code size where a mode has several.
+    #[must_use]
+    pub fn mode_name(&self) -> &'static str {
+        match (self.protected(), self.code_size()) {
+            (false, _) => "real mode",
+            (true, _) if self.v8086() => "virtual-8086 mode",
+            (true, CodeSize::Bits64) => "64-bit mode",
+            (true, CodeSize::Bits32) if self.long_mode() => "32-bit compatibility mode",
+            (true, CodeSize::Bits16) if self.long_mode() => "16-bit compatibility mode",
+            (true, CodeSize::Bits32) => "32-bit protected mode",
+            (true, CodeSize::Bits16) => "16-bit protected mode",
+        }
+    }
+
+    /// Linear address that a push of `bytes` bytes would write.
+    #[must_use]
+    pub fn push_linear(&self, bytes: u64) -> u64 {
+        let offset = self.gpr(gpr::RSP).wrapping_sub(bytes) & self.stack_mask();
+        if self.in_64bit() {
+            return offset;
+        }
+        self.segment(seg::SS).base.wrapping_add(offset) & 0xffff_ffff
     }
 
     /// Bits of the stack pointer that count: by SS.B outside 64-bit mode.

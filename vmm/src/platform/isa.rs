@@ -87,12 +87,18 @@ impl Isa {
     /// What it adds to the processor, in one line; `None` if nothing.
     #[must_use]
     pub fn announcement(self, platform: &Platform) -> Option<String> {
-        let added = match self {
-            Self::Strict => return None,
-            Self::Distro => with_baseline(platform).1,
-        };
+        let added = self.adds(platform);
         (!added.is_empty())
             .then(|| format!("{}: --isa distro adds {}", platform.name, added.join(", ")))
+    }
+
+    /// The names of what it adds to the processor.
+    #[must_use]
+    pub fn adds(self, platform: &Platform) -> Vec<&'static str> {
+        match self {
+            Self::Strict => vec![],
+            Self::Distro => with_baseline(platform).1,
+        }
     }
 }
 

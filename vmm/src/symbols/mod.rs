@@ -27,7 +27,7 @@ pub use elf::ElfFile;
 pub use file::SymbolFile;
 pub use memory::GuestMemory;
 
-use crate::boot::{Payload, initramfs};
+use crate::boot::{Image, Payload, initramfs};
 use crate::error::Result;
 use crate::truth::{Module, Symbol, Truth};
 use code::{Asked, Code};
@@ -168,4 +168,26 @@ fn program(files: &[ElfFile<'_>], placements: &[Placement]) -> Option<String> {
     // The first of those of which as much was executed.
     let (file, _) = times.into_iter().max_by_key(|&(file, times)| (times, Reverse(file)))?;
     Some(files[file].name.clone())
+}
+
+/// The symbols of a file of the user, where it says that they are: none for one that could have been
+/// loaded anywhere, or that is damaged.
+pub(crate) fn of_file(file: &SymbolFile) -> Vec<Symbol> {
+    if !file.bytes.starts_with(b"\x7FELF") {
+        return user::system_map(file).map_or_else(|_| vec![], |module| module.symbols);
+    }
+    let Ok(elf) = ElfFile::parse(file.path(), &file.bytes) else { return vec![] };
+    let given = file.address.map(|address| address.wrapping_sub(elf.start));
+    let bias = given.or(elf.fixed.then_some(0));
+    bias.map_or_else(Vec::new, |bias| elf.module(&elf.name, bias, None).symbols)
+}
+
+/// The symbols of a kernel's file that is an ELF file.
+pub(crate) fn of_image(image: &Image) -> Vec<Symbol> {
+    ElfFile::parse(&image.name, &image.bytes).map_or_else(|_| vec![], |elf| elf.symbols)
+}
+
+/// The symbols of code that a kernel has in memory, of the first table that is found.
+pub(crate) fn of_kernel(memory: &GuestMemory<'_>) -> Vec<Symbol> {
+    kallsyms::find(memory).first().map_or_else(Vec::new, |rows| kallsyms::text(rows))
 }

@@ -126,7 +126,7 @@ impl Recorded<'_> {
 }
 
 /// A `System.map`, which nothing can be compared with.
-fn system_map(file: &SymbolFile) -> Result<Module> {
+pub(super) fn system_map(file: &SymbolFile) -> Result<Module> {
     let text = std::str::from_utf8(&file.bytes)
         .map_err(|_| file.refused("neither an ELF file nor a System.map"))?;
     let symbols = system_map::parse(file.path(), text, file.address.unwrap_or(0))?;

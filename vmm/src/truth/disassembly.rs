@@ -1,7 +1,8 @@
 //! Instructions in words.
 
 use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Formatter as _, Instruction as Decoded, IntelFormatter,
+    CpuidFeature, Decoder, DecoderOptions, FlowControl, Formatter as _, Instruction as Decoded,
+    IntelFormatter,
 };
 
 use super::Instruction;
@@ -26,6 +27,36 @@ pub(super) fn text(instruction: &Instruction, functions: &Functions) -> String {
     text
 }
 
+/// One instruction in Intel's syntax, and what in CPUID says that a processor has it, in the decoder's
+/// words.
+pub(crate) struct Words {
+    /// How many of the bytes it has.
+    pub(crate) len: usize,
+    /// The instruction; `(bad)` if there is none.
+    pub(crate) text: String,
+    /// Its features, none for what every processor has.
+    pub(crate) features: Vec<String>,
+}
+
+/// The instruction that `bytes` begin with, at `address`, in code of so many bits. With `knc`, those of
+/// Knights Corner's vector unit are known.
+pub(crate) fn words(bits: u8, bytes: &[u8], address: u64, knc: bool) -> Words {
+    let options = if knc { DecoderOptions::KNC } else { DecoderOptions::NONE };
+    let decoded = Decoder::with_ip(u32::from(bits), bytes, address, options).decode();
+    let mut text = String::new();
+    formatter().format(&decoded, &mut text);
+    let of_all = |feature: &CpuidFeature| {
+        use CpuidFeature::{INTEL186, INTEL286, INTEL386, INTEL486, INTEL8086};
+        matches!(*feature, INTEL8086 | INTEL186 | INTEL286 | INTEL386 | INTEL486)
+    };
+    let features = decoded.cpuid_features().iter().filter(|feature| !of_all(feature));
+    Words {
+        len: decoded.len(),
+        text,
+        features: features.map(|feature| format!("{feature:?}")).collect(),
+    }
+}
+
 /// Where a direct branch leads.
 fn target(decoded: &Decoded) -> Option<u64> {
     let direct = matches!(
@@ -36,7 +67,7 @@ fn target(decoded: &Decoded) -> Option<u64> {
 }
 
 /// The bytes of an instruction, as disassemblers print them.
-pub(super) fn bytes(bytes: &[u8]) -> String {
+pub(crate) fn bytes(bytes: &[u8]) -> String {
     let bytes: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     bytes.join(" ")
 }

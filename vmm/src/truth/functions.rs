@@ -176,7 +176,7 @@ impl Functions {
 }
 
 /// Mnemonics of exceptions, by vector (SDM Volume 3, Table 6-1).
-const MNEMONICS: [&str; 22] = [
+pub(crate) const MNEMONICS: [&str; 22] = [
     "#DE", "#DB", "", "#BP", "#OF", "#BR", "#UD", "#NM", "#DF", "", "#TS", "#NP", "#SS", "#GP",
     "#PF", "", "#MF", "#AC", "#MC", "#XM", "#VE", "#CP",
 ];

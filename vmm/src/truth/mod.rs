@@ -6,7 +6,7 @@
 pub mod callgrind;
 mod check;
 pub mod command;
-mod disassembly;
+pub(crate) mod disassembly;
 pub mod file;
 pub mod folded;
 mod format;

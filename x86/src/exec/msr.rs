@@ -5,6 +5,7 @@ use crate::{
     bus::{After, RdpmcRequest, Uncounted},
     control_registers::cr4,
     cpu::Cpu,
+    history::Cpuid,
     insn::{Handler, Insn, gpr, seg},
     lower::Lowered,
     mode::CodeSize,
@@ -81,13 +82,14 @@ fn rdmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
     cpu.require_cpl0()?;
     let number = cpu.reg::<u32>(gpr::RCX);
     let value = match CoreMsr::find(number, &cpu.features) {
-        Some(register) => register.read(cpu),
+        Some(register) => Ok(register.read(cpu)),
         None => {
             let (now, edi) = (cpu.now(insn), cpu.reg(gpr::RDI));
             let uncounted = uncounted(cpu, insn, &mut cx.observer);
-            cx.bus.rdmsr(now, number, edi, uncounted).map_err(|_| Stop::GP0)?
+            cx.bus.rdmsr(now, number, edi, uncounted).map_err(|_| Stop::GP0)
         }
     };
+    let value = value.inspect_err(|_| cpu.history.refuse(number, None))?;
     set_edx_eax(cpu, value);
     Ok(())
 }
@@ -97,11 +99,13 @@ fn wrmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
     let number = cpu.reg::<u32>(gpr::RCX);
     let value = u64::from(cpu.reg::<u32>(gpr::RDX)) << 32 | u64::from(cpu.reg::<u32>(gpr::RAX));
     if let Some(register) = CoreMsr::find(number, &cpu.features) {
-        return register.write(cpu, value);
+        let written = register.write(cpu, value);
+        return written.inspect_err(|_| cpu.history.refuse(number, Some(value)));
     }
     let (now, ends, edi) = (cpu.now(insn), cpu.ends(insn), cpu.reg(gpr::RDI));
     let uncounted = uncounted(cpu, insn, &mut cx.observer);
-    let after = cx.bus.wrmsr(now, ends, number, value, edi, uncounted).map_err(|_| Stop::GP0)?;
+    let after = cx.bus.wrmsr(now, ends, number, value, edi, uncounted).map_err(|_| Stop::GP0);
+    let after = after.inspect_err(|_| cpu.history.refuse(number, Some(value)))?;
     cpu.continue_after(after);
     Ok(())
 }
@@ -129,8 +133,11 @@ fn rdpmc<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
     Ok(())
 }
 
-fn cpuid<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &Insn) -> Exec<()> {
-    let leaf = cx.bus.cpuid(cpu.reg::<u32>(gpr::RAX), cpu.reg::<u32>(gpr::RCX));
+fn cpuid<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    let function = cpu.reg::<u32>(gpr::RAX);
+    let retired = cpu.retired_before(insn);
+    cpu.history.cpuid = Some(Cpuid { function, retired });
+    let leaf = cx.bus.cpuid(function, cpu.reg::<u32>(gpr::RCX));
     cpu.set_reg(gpr::RAX, leaf.eax);
     cpu.set_reg(gpr::RBX, leaf.ebx);
     cpu.set_reg(gpr::RCX, leaf.ecx);

@@ -610,14 +610,21 @@ fn dispatch(id: usize, exit: Exit<'_>, world: &mut World<'_>, unfinished: &mut b
             return Next::Emulate;
         }
         Exit::Rdmsr { index, value, refused } => {
-            match machine.vcpus[id].msrs(&mut machine.board).read(now, index, 0) {
+            let read = machine.vcpus[id].msrs(&mut machine.board).read(now, index, 0);
+            match read {
                 Ok(read) => *value = read,
-                Err(_) => *refused = 1,
+                Err(_) => {
+                    *refused = 1;
+                    machine.vcpus[id].cpu.history.refused_elsewhere(index, None);
+                }
             }
         }
         Exit::Wrmsr { index, value, refused } => {
             let written = machine.vcpus[id].msrs(&mut machine.board).write(now, index, value, 0);
             *refused = written.is_err().into();
+            if written.is_err() {
+                machine.vcpus[id].cpu.history.refused_elsewhere(index, Some(value));
+            }
         }
         Exit::Halt => return Next::Halted,
         Exit::Shutdown => return Next::Shutdown,
