@@ -53,6 +53,16 @@ pub(super) fn is_bzimage(bytes: &[u8]) -> bool {
         && bytes.get(HEADER_MAGIC..HEADER_MAGIC + 4) == Some(b"HdrS")
 }
 
+/// Whether it is a kernel of 64 bits, which has the 64-bit entry point besides the other: by the 32-bit
+/// one it begins as well, and stops where it checks the processor.
+pub(super) fn is_64bit(bytes: &[u8]) -> bool {
+    bytes.len() >= HEADER_END && has_64bit_entry(&header_of(bytes))
+}
+
+fn has_64bit_entry(header: &setup_header) -> bool {
+    header.version >= 0x020C && header.xloadflags & XLF_KERNEL_64 != 0
+}
+
 /// Loads the kernel, its initrd, command line and zero page.
 pub(super) fn load(memory: &GuestRam, ram: &RamLayout, kernel: &Kernel) -> Result<Entry> {
     let image = &kernel.image;
@@ -110,7 +120,7 @@ pub(super) fn load(memory: &GuestRam, ram: &RamLayout, kernel: &Kernel) -> Resul
     }
     write_zero_page(memory, ram, &header)?;
 
-    let has_64 = version >= 0x020C && header.xloadflags & XLF_KERNEL_64 != 0;
+    let has_64 = has_64bit_entry(&header);
     let mut state = match kernel.entry {
         LinuxEntry::Bits64 if !has_64 => {
             return Err(BootError::Unsupported(format!("{}: no 64-bit entry", image.name)));

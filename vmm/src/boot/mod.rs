@@ -20,7 +20,6 @@ pub mod pack;
 mod vmlinux;
 
 use crate::platform::Platform;
-use std::borrow::Cow;
 
 use entry::Entry;
 pub use error::{BootError, Result};
@@ -83,25 +82,23 @@ pub fn load(
     cpus: u8,
     payload: &Payload,
 ) -> Result<Entry> {
+    let has_long_mode = platform.features.long_mode;
     write_bios_data(memory)?;
     acpi::write(memory, cpus)?;
     mptable::write(memory, platform, cpus)?;
     match payload {
         Payload::Flat { image, address } => flat::load(memory, ram, image, *address),
         Payload::Kernel(kernel) => match kernel.image.format()? {
-            image::Format::BzImage => linux::load(memory, ram, &entered(kernel, platform)),
+            image::Format::BzImage if linux::is_64bit(&kernel.image.bytes) && !has_long_mode => {
+                Err(BootError::Unsupported(format!(
+                    "{}: a 64-bit kernel, which {} cannot run, by either entry; see --isa distro",
+                    kernel.image.name, platform.name
+                )))
+            }
+            image::Format::BzImage => linux::load(memory, ram, kernel),
             image::Format::Elf64 => vmlinux::load(memory, ram, kernel),
             image::Format::Multiboot => multiboot::load(memory, ram, kernel),
         },
-    }
-}
-
-/// The kernel, with the 32-bit entry point for a processor that has no other unless told otherwise.
-fn entered<'a>(kernel: &'a Kernel, platform: &Platform) -> Cow<'a, Kernel> {
-    if kernel.entry == LinuxEntry::Auto && !platform.features.long_mode {
-        Cow::Owned(Kernel { entry: LinuxEntry::Bits32, ..kernel.clone() })
-    } else {
-        Cow::Borrowed(kernel)
     }
 }
 
