@@ -86,9 +86,20 @@ impl Output {
         eager: bool,
         stop: &Stop,
     ) -> io::Result<Self> {
+        Self::start(None, || open().map(Arc::new), eager, stop)
+    }
+
+    /// The same with a file that may be open already: it is known before the thread has begun whether it
+    /// takes something.
+    fn start(
+        file: Option<Arc<File>>,
+        open: impl FnOnce() -> io::Result<Arc<File>> + Send + 'static,
+        eager: bool,
+        stop: &Stop,
+    ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
-                file: None,
+                file,
                 bytes: Vec::new(),
                 in_hand: 0,
                 flushes: false,
@@ -108,8 +119,8 @@ impl Output {
     /// # Errors
     /// If the host has no thread or no descriptor.
     pub(crate) fn stream(stream: &impl AsFd, stop: &Stop) -> io::Result<Self> {
-        let file = File::from(stream.as_fd().try_clone_to_owned()?);
-        Self::new(move || Ok(file), true, stop)
+        let file = Arc::new(File::from(stream.as_fd().try_clone_to_owned()?));
+        Self::start(Some(Arc::clone(&file)), move || Ok(file), true, stop)
     }
 
     /// Hands bytes to the thread that writes them; waits while its buffer is full, unless the run is to
@@ -190,9 +201,8 @@ impl Shared {
         self.changed.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    fn drain(&self, open: impl FnOnce() -> io::Result<File>, eager: bool) {
+    fn drain(&self, open: impl FnOnce() -> io::Result<Arc<File>>, eager: bool) {
         let result = open().and_then(|file| {
-            let file = Arc::new(file);
             self.lock().file = Some(Arc::clone(&file));
             self.write_to(&file, eager)
         });
