@@ -53,5 +53,7 @@ pub use register::{Access, Field, PerfctrWrite, Register, RegisterKind, Register
 pub use select::Select;
 pub use signal::Signal;
 pub use state::{PmuStateV1, StateError};
-pub use stats::{CounterStats, MAX_SELECTIONS, Selected, Selection, Tally, UncountedSet};
+pub use stats::{
+    CounterStats, MAX_SELECTIONS, Missing, Selected, Selection, Tally, UncountedSet, Unenabled,
+};
 pub use subscription::Demand;

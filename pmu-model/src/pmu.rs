@@ -90,6 +90,8 @@ pub struct Pmu {
     pub(crate) programmings: u64,
     /// Unhalted clocks since then, not yet in the statistics.
     pub(crate) clocks: u64,
+    /// Bit n: some of them passed at CPL n.
+    pub(crate) ran_at: u8,
     /// Increments since then, not yet in the statistics.
     pub(crate) increments: [u64; MAX_COUNTERS],
 }
@@ -123,6 +125,7 @@ impl Pmu {
             asks: true,
             programmings: 0,
             clocks: 0,
+            ran_at: 0,
             increments: [0; MAX_COUNTERS],
         };
         pmu.clear_registers();
@@ -246,9 +249,10 @@ impl Pmu {
     /// Derives from the registers which counters are enabled and what they count.
     fn reprogram(&mut self) {
         let clocks = core::mem::take(&mut self.clocks);
+        let ran_at = core::mem::take(&mut self.ran_at);
         let increments = core::mem::take(&mut self.increments);
         for counter in each(self.subscriptions.enabled) {
-            self.stats[counter].current().pass(clocks, increments[counter]);
+            self.stats[counter].pass(clocks, increments[counter], ran_at);
         }
         let selects = Select::decode_all(self.personality, &self.registers);
         for (counter, now) in selects.iter().enumerate().take(self.personality.counters) {
@@ -261,6 +265,9 @@ impl Pmu {
             }
             if now.enabled && before != *now {
                 self.record_selection(counter, now);
+            }
+            if let Some(missing) = now.missing(self.personality, &self.registers, counter) {
+                self.stats[counter].leave_unenabled(now.word, missing);
             }
         }
         self.subscriptions.recompile(self.personality, &self.live, &self.selects, self.asks);
@@ -339,7 +346,7 @@ impl Pmu {
     #[inline]
     pub fn fire(&mut self, signal: Signal, n: u64, cpl: u8) -> Pmis {
         if signal == Signal::CyclesUnhalted {
-            self.tick(n);
+            self.tick(n, cpl);
         }
         let counters = self.subscriptions.adding[signal.index()];
         if counters == 0 {
@@ -356,7 +363,7 @@ impl Pmu {
     #[inline]
     pub fn advance(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
         let mut overflow = self.overflow();
-        self.tick(counts.get(Signal::CyclesUnhalted));
+        self.tick(counts.get(Signal::CyclesUnhalted), cpl);
         self.add_batch(counts, self.running_at(cpl), &mut overflow);
         overflow.pmis
     }
@@ -371,7 +378,7 @@ impl Pmu {
             next += 1;
             let n = occurrences(signal);
             if signal == Signal::CyclesUnhalted {
-                self.tick(n);
+                self.tick(n, cpl);
             }
             let taking = adding & running;
             if taking != 0 && n != 0 {
@@ -399,7 +406,7 @@ impl Pmu {
     /// The engine counts the cycle itself, as one [`Signal::CyclesUnhalted`].
     pub fn cycle(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
         let mut overflow = self.overflow();
-        self.tick(counts.get(Signal::CyclesUnhalted));
+        self.tick(counts.get(Signal::CyclesUnhalted), cpl);
         self.add_batch(counts, self.running_at(cpl), &mut overflow);
         self.compare_cycle(OWN, counts, self.running_at(cpl), &mut overflow);
         overflow.pmis
@@ -551,17 +558,18 @@ impl Pmu {
         Overflow { pmis: Pmis::NONE, line_is_low: self.registers.global_status == 0 }
     }
 
-    /// `cycles` unhalted clocks passed.
+    /// `cycles` unhalted clocks passed at `cpl`.
     #[inline]
-    fn tick(&mut self, cycles: u64) {
+    fn tick(&mut self, cycles: u64, cpl: u8) {
         self.clocks = self.clocks.wrapping_add(cycles);
+        self.ran_at |= u8::from(cycles != 0) << (cpl & 3);
     }
 
     /// The statistics up to now.
     pub(crate) fn current_stats(&self) -> [CounterStats; MAX_COUNTERS] {
         let mut stats = self.stats;
         for counter in each(self.subscriptions.enabled) {
-            stats[counter].current().pass(self.clocks, self.increments[counter]);
+            stats[counter].pass(self.clocks, self.increments[counter], self.ran_at);
         }
         stats
     }

@@ -1,9 +1,10 @@
 //! What a counter is programmed to do, whichever registers say so.
 
 use crate::cesr;
-use crate::evtsel::Evtsel;
+use crate::evtsel::{EVENT_SELECT, Evtsel, OS, UNIT_MASK, USR};
 use crate::personality::{EnableRule, MAX_COUNTERS, Personality, Programming};
 use crate::register::Registers;
+use crate::stats::Missing;
 
 /// What one counter is programmed to do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -79,6 +80,35 @@ impl Select {
             all_threads: evtsel.all_threads(),
             enabled: evtsel.en(),
         }
+    }
+
+    /// What keeps a counter from counting that is programmed to this: an event, a unit mask or a privilege
+    /// level, and not nothing at all.
+    pub(crate) fn missing(
+        &self,
+        personality: &Personality,
+        registers: &Registers,
+        counter: usize,
+    ) -> Option<Missing> {
+        const SELECTS: u64 = EVENT_SELECT | UNIT_MASK | USR | OS;
+        let selects = match personality.programming {
+            Programming::PerfEvtSel => self.word & SELECTS != 0,
+            Programming::Cesr => self.word != 0,
+        };
+        if !selects || self.enabled {
+            return None;
+        }
+        let en = |counter: usize| Evtsel(registers.evtsel[counter]).en();
+        Some(match personality.enable {
+            _ if self.cpls == 0 => Missing::PrivilegeLevel,
+            EnableRule::First => Missing::Enable(0),
+            EnableRule::Own => Missing::Enable(counter),
+            EnableRule::Global if !en(counter) => Missing::Enable(counter),
+            EnableRule::Global if registers.global_ctrl & 1 << counter == 0 => {
+                Missing::GlobalEnable
+            }
+            EnableRule::Global => Missing::UserPreference,
+        })
     }
 
     /// Whether counting needs to know how many events happened in each clock cycle.

@@ -126,6 +126,7 @@ impl Pmu {
             asks: true,
             programmings: 0,
             clocks: 0,
+            ran_at: 0,
             increments: [0; MAX_COUNTERS],
         })
     }

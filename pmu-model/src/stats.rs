@@ -55,6 +55,9 @@ impl Tally {
 pub struct Selection {
     /// The value that selects it, [`Select::word`].
     pub word: u64,
+    /// Bit n: unhalted clocks passed at CPL n while the counter was enabled with it.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub ran_at: u8,
     /// What it counted.
     pub tally: Tally,
 }
@@ -69,6 +72,33 @@ pub struct CounterStats {
     used: u8,
     /// Entry that counts now.
     current: u8,
+    /// How the counter was last programmed to an event without being enabled.
+    #[cfg_attr(feature = "serde", serde(default))]
+    unenabled: Option<Unenabled>,
+}
+
+/// What a counter was programmed to that did not let it count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Unenabled {
+    /// The value that says what it counts, [`Select::word`].
+    pub word: u64,
+    /// What kept it from counting.
+    pub missing: Missing,
+}
+
+/// What keeps a counter that is programmed to an event from counting: the first of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Missing {
+    /// It counts at no CPL: `USR` and `OS`, or the bits of `CC` that stand for them, are clear.
+    PrivilegeLevel,
+    /// `EN` of the event select of this counter is clear.
+    Enable(usize),
+    /// Its bit of `GLOBAL_CTRL` is clear.
+    GlobalEnable,
+    /// It obeys the user preference, which is not set.
+    UserPreference,
 }
 
 impl CounterStats {
@@ -76,9 +106,28 @@ impl CounterStats {
     pub(crate) const fn new() -> CounterStats {
         const UNUSED: Selection = Selection {
             word: 0,
+            ran_at: 0,
             tally: Tally { count: 0, overflows: 0, pmis: 0, enabled_cycles: 0 },
         };
-        CounterStats { entries: [UNUSED; ENTRIES], used: 0, current: 0 }
+        CounterStats { entries: [UNUSED; ENTRIES], used: 0, current: 0, unenabled: None }
+    }
+
+    /// `clocks` unhalted clocks passed at the CPLs in `ran_at` while the counter was enabled, and it
+    /// counted `increments`.
+    pub(crate) fn pass(&mut self, clocks: u64, increments: u64, ran_at: u8) {
+        let entry = &mut self.entries[usize::from(self.current) % ENTRIES];
+        entry.tally.pass(clocks, increments);
+        entry.ran_at |= ran_at;
+    }
+
+    /// The counter was programmed to an event, and something keeps it from counting.
+    pub(crate) fn leave_unenabled(&mut self, word: u64, missing: Missing) {
+        self.unenabled = Some(Unenabled { word, missing });
+    }
+
+    /// How it was last programmed to an event, if it has never been enabled.
+    pub fn never_enabled(&self) -> Option<Unenabled> {
+        self.unenabled.filter(|_| self.used == 0)
     }
 
     /// The counter was enabled with this selection.

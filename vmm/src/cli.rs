@@ -682,17 +682,19 @@ fn run(
     let end = machine.run_until(stop, config.limits.instructions, &mut console);
     drop(raw);
     let end = end?;
-    if let Some(text) = end.message() {
-        say(&text, stop);
-    }
-    if args.debug_dump.is_some() || !end.is_the_guests_wish() {
-        let dump = DebugDump::new(&machine, &config, end, &symbols);
-        if !end.is_the_guests_wish() {
-            say_all(dump.text(), stop);
-        }
-        if let Some(path) = &args.debug_dump {
-            write_text(path, &dump.json()?, stop)?;
-        }
+    let summary = Summary::new(personality, &machine, end);
+    let dumped = args.debug_dump.is_some() || !end.is_the_guests_wish();
+    let (dump, mut lines) = stop.computing(|| {
+        let dump = || DebugDump::new(&machine, &config, end, &symbols, &summary.notes);
+        let dump = dumped.then(dump);
+        let lines = dump.as_ref().filter(|_| !end.is_the_guests_wish()).map(DebugDump::text);
+        (dump, lines.unwrap_or_default())
+    });
+    lines.splice(0..0, end.message());
+    lines.extend(summary.notes.iter().map(|note| format!("note: {note}")));
+    say_all(lines, stop);
+    if let (Some(path), Some(dump)) = (&args.debug_dump, dump) {
+        write_text(path, &dump.json()?, stop)?;
     }
     let truth = machine.recorded()?;
     let counted = match (report, &truth) {
@@ -706,7 +708,6 @@ fn run(
         write_truth(path, truth, &symbols, &machine, &config)?;
     }
     let mut lost = console.lost();
-    let summary = Summary::new(personality, &machine, end);
     let statistics = match (args.stats, report) {
         (Some(chosen), _) | (None, Report::Statistics(chosen)) => chosen,
         (None, Report::Counted(_)) => Stats::None,

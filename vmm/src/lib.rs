@@ -18,6 +18,7 @@ pub mod irq;
 pub mod machine;
 pub mod memory;
 pub mod msr;
+pub mod notes;
 mod output;
 pub mod platform;
 mod processor_set;

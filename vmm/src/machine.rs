@@ -30,7 +30,7 @@ use crate::engine::{Board, Choice, Count};
 use crate::error::{Error, Result, status};
 use crate::input::Script;
 use crate::irq::VcpuSignal;
-use crate::irq::lapic::LapicConfig;
+use crate::irq::lapic::{LapicConfig, PmiRecord};
 use crate::memory::{Memory, Rom};
 use crate::platform::{MsrBank, Platform};
 use crate::roster::Roster;
@@ -485,6 +485,13 @@ impl Machine {
     pub(crate) fn exchange(&mut self, console: &mut Console) -> Result<()> {
         let chipset = &mut self.board.chipset;
         if chipset.serial.has_output() {
+    /// What became of the interrupts of a processor's counters; `None` if KVM has the local APICs, which
+    /// does not tell.
+    pub(crate) fn pmi_record(&self, id: usize) -> Option<PmiRecord> {
+        let seen = self.kvm.as_ref().is_none_or(Kvm::sees_lapics);
+        seen.then(|| self.board.chipset.irq.lapic(id).pmi_record())
+    }
+
             let output = chipset.serial.take_output();
             console.write(&output)?;
         }

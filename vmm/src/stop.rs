@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use vmm_sys_util::eventfd::EventFd;
 use vmm_sys_util::signal::register_signal_handler;
 
@@ -78,6 +79,8 @@ struct Inner {
     request: OnceLock<(Cause, Instant)>,
     /// Signalled once it is requested, and from then on.
     event: EventFd,
+    /// Since when [`Stop::computing`] is at work, and for how long it has been since the request before.
+    computing: Mutex<(Option<Instant>, Duration)>,
 }
 
 impl Stop {
@@ -86,7 +89,8 @@ impl Stop {
     /// # Errors
     /// If the host refuses.
     pub fn new() -> Result<Self> {
-        Ok(Self(Arc::new(Inner { request: OnceLock::new(), event: event()? })))
+        let computing = Mutex::default();
+        Ok(Self(Arc::new(Inner { request: OnceLock::new(), event: event()?, computing })))
     }
 
     /// Asks for the end; whether this is the first request. Later ones do not change the cause.
@@ -110,9 +114,25 @@ impl Stop {
         self.0.request.get().map(|(cause, _)| *cause)
     }
 
-    /// How long ago that was requested.
+    /// How long ago that was requested, without the time of [`Stop::computing`].
     pub(crate) fn age(&self) -> Option<Duration> {
-        self.0.request.get().map(|(_, at)| at.elapsed())
+        let (_, requested) = self.0.request.get()?;
+        let (since, before) = *self.0.computing.lock();
+        let now = Instant::now();
+        let passed = |since: Instant| now.saturating_duration_since(since.max(*requested));
+        Some(passed(*requested).saturating_sub(before + since.map_or(Duration::ZERO, passed)))
+    }
+
+    /// Does what calls nothing of the host that could block, and whose time is not taken for that of one:
+    /// on a host with much else to do it may take seconds.
+    pub(crate) fn computing<T>(&self, compute: impl FnOnce() -> T) -> T {
+        self.0.computing.lock().0 = Some(Instant::now());
+        let result = compute();
+        let mut computing = self.0.computing.lock();
+        if let (Some(since), Some((_, requested))) = (computing.0.take(), self.0.request.get()) {
+            computing.1 += since.max(*requested).elapsed();
+        }
+        result
     }
 
     /// Signalled once it is requested; not to be read.
@@ -267,6 +287,26 @@ mod tests {
         assert!(stop.request(Cause::Quit));
         assert!(!stop.request(Cause::Timeout));
         assert_eq!((stop.is_requested(), stop.cause()), (true, Some(Cause::Quit)));
+    }
+
+    /// What is computed before the request and behind it does not make it older.
+    #[test]
+    fn time_of_computing_does_not_count() {
+        let stop = Stop::new().unwrap();
+        let pause = Duration::from_millis(200);
+        assert_eq!(stop.computing(|| stop.age()), None);
+        let within = stop.computing(|| {
+            thread::sleep(pause);
+            stop.request(Cause::Quit);
+            let before = stop.age();
+            thread::sleep(pause);
+            (before, stop.age())
+        });
+        let started = Instant::now();
+        assert_eq!(within, (Some(Duration::ZERO), Some(Duration::ZERO)));
+        assert!(stop.age().unwrap() <= started.elapsed() + pause / 2, "{:?}", stop.age());
+        thread::sleep(pause);
+        assert!(stop.age().unwrap() >= pause);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::engine::soft::Vcpu;
 use crate::engine::{ASKED_FOR, Count};
 use crate::error::{Error, Result};
 use crate::machine::{End, Machine};
+use crate::notes::Note;
 
 /// The statistics of a run. Fields are in the order in which they are printed. Without KVM nothing in
 /// it depends on the host.
@@ -46,6 +47,8 @@ pub struct Summary {
     pub translated: TranslatedSummary,
     /// The processors.
     pub vcpus: Vec<VcpuSummary>,
+    /// Why counters did not count, or their interrupts did not come.
+    pub notes: Vec<Note>,
 }
 
 /// Blocks of translated code, for plain, counted and recorded execution together. One that is executed
@@ -160,6 +163,7 @@ impl Summary {
             vcpus: vcpus
                 .map(|(id, vcpu)| vcpu_summary(personality, machine.count(), id, vcpu))
                 .collect(),
+            notes: Note::all(machine),
         }
     }
 
@@ -210,6 +214,9 @@ impl Summary {
         for vcpu in &self.vcpus {
             write_vcpu(&mut text, self.counting, vcpu);
         }
+        for note in &self.notes {
+            let _ = writeln!(text, "note: {note}");
+        }
         text
     }
 }
@@ -256,9 +263,6 @@ fn write_vcpu(text: &mut String, counting: Count, vcpu: &VcpuSummary) {
                 if counter.enabled { "enabled" } else { "disabled" }
             );
         }
-    }
-    for row in &vcpu.uncounted {
-        let _ = writeln!(text, "  note: event {:02X}h {}: {}", row.code, row.event, row.reason);
     }
 }
 
@@ -343,8 +347,15 @@ fn host_match(
     Some(HostMatch { fidelity: row.fidelity, note: row.note })
 }
 
+/// The reason of an event with a unit mask that it does not have, or on a counter that cannot count it.
+pub(crate) const NOT_HERE: &str = "not on this counter or unit mask";
+
 /// What was enabled and does not count, all of it or in part.
-fn uncounted_by(counting: Count, personality: &'static Personality, pmu: &Pmu) -> Vec<Uncounted> {
+pub(crate) fn uncounted_by(
+    counting: Count,
+    personality: &'static Personality,
+    pmu: &Pmu,
+) -> Vec<Uncounted> {
     let reason = match counting {
         Count::Exact => {
             return pmu.uncounted().iter().map(|what| uncounted(personality, pmu, what)).collect();
@@ -389,7 +400,7 @@ fn uncounted(personality: &'static Personality, pmu: &Pmu, selected: Selected) -
         Some((Availability::Partial, _) | (_, Some(Availability::Partial))) => {
             "some unit masks are pending in this version, count zero"
         }
-        Some(_) => "not on this counter or unit mask",
+        Some(_) => NOT_HERE,
     };
     Uncounted {
         code: selected.code(personality),

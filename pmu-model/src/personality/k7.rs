@@ -17,6 +17,8 @@ pub(super) static K7: Personality = Personality {
     name: "k7",
     part: "AMD Athlon (family 6)",
     source: "AMD 22007, Performance Counter Usage",
+    select_section: "AMD 22007, \"Performance Counter Usage\"",
+    interrupt_section: "AMD64 APM volume 2, section 16.4.3",
     counters: 4,
     width: 48,
     registers: amd::REGISTERS,

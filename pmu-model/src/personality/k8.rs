@@ -18,6 +18,8 @@ pub(super) static K8: Personality = Personality {
     name: "k8",
     part: "AMD Athlon 64 and Opteron (family 0Fh), to revision E",
     source: "AMD BKDG 26094, chapter 10",
+    select_section: "AMD BKDG 26094, section 10.2",
+    interrupt_section: "AMD64 APM volume 2, section 16.4.3",
     counters: 4,
     width: 48,
     registers: amd::REGISTERS,

@@ -20,6 +20,8 @@ pub(super) static KNC: Personality = Personality {
     name: "knc",
     part: "Intel Xeon Phi coprocessor, Knights Corner (family 0Bh model 1)",
     source: "Intel 327357-001, section 1.4",
+    select_section: "Intel 327357-001, section 1.4.3",
+    interrupt_section: "Intel 327357-001, section 1.4.3.9",
     counters: 2,
     width: 40,
     registers: REGISTERS,

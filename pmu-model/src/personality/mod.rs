@@ -102,6 +102,11 @@ pub struct Personality {
     pub part: &'static str,
     /// The document that defines it.
     pub source: &'static str,
+    /// Where it says how a counter is programmed: which bits enable it, for which CPL.
+    pub select_section: &'static str,
+    /// Where the interrupt of a counter and LVTPC, its entry in the local APIC, are described; empty if
+    /// counters cannot interrupt.
+    pub interrupt_section: &'static str,
     /// Number of counters, 1 to [`MAX_COUNTERS`]. RDPMC takes 0 up to one less.
     pub counters: usize,
     /// Width of a counter in bits, below 64.

@@ -19,6 +19,8 @@ pub(super) static P55C: Personality = Personality {
     name: "p55c",
     part: "Intel Pentium with MMX technology (family 5 models 4 and 8)",
     source: "Intel MMX Technology manual, chapter 6; Intel SDM volume 3",
+    select_section: "Intel SDM volume 3, \"Performance Monitoring (Pentium Processors)\"",
+    interrupt_section: "",
     counters: 2,
     width: 40,
     registers: REGISTERS,

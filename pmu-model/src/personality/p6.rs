@@ -22,6 +22,8 @@ pub(super) static PPRO: Personality = Personality {
     name: "ppro",
     part: "Intel Pentium Pro (family 6 model 1)",
     source: SOURCE,
+    select_section: "Intel SDM volume 3, \"PerfEvtSel0 and PerfEvtSel1 MSRs\"",
+    interrupt_section: "Intel SDM volume 3, \"Local Vector Table\"",
     counters: 2,
     width: 40,
     registers: REGISTERS,

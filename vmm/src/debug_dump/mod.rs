@@ -14,6 +14,7 @@ use serde::{Serialize, Serializer};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::machine::{End, Machine};
+use crate::notes::Note;
 use crate::symbols::SymbolFile;
 pub use msr_owners::{MsrOwner, owners};
 
@@ -42,6 +43,8 @@ pub struct DebugDump {
     pub all_exceptions_seen: bool,
     /// The processors.
     pub vcpus: Vec<VcpuDump>,
+    /// The notes of the run.
+    pub notes: Vec<Note>,
 }
 
 /// What a processor is at.
@@ -243,9 +246,15 @@ pub struct GaveUp {
 }
 
 impl DebugDump {
-    /// The dump of a machine that has stopped. `files` are the user's for names.
+    /// The dump of a machine that has stopped. `files` are the user's for names; `notes` are the run's.
     #[must_use]
-    pub fn new(machine: &Machine, config: &Config, end: End, files: &[SymbolFile]) -> Self {
+    pub fn new(
+        machine: &Machine,
+        config: &Config,
+        end: End,
+        files: &[SymbolFile],
+        notes: &[Note],
+    ) -> Self {
         let names = names::Names::new(machine, config, files);
         let vcpus = machine.vcpus().iter().enumerate();
         let shut_down = match end {
@@ -266,6 +275,7 @@ impl DebugDump {
             vcpus: vcpus
                 .map(|(id, vcpu)| gathering.vcpu(id, vcpu, shut_down == Some(id)))
                 .collect(),
+            notes: notes.to_vec(),
         }
     }
 

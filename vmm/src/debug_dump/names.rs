@@ -15,6 +15,9 @@ use crate::truth::functions::printable;
 const BEFORE: u64 = 32 << 20;
 const BEHIND: u64 = 64 << 20;
 
+/// The parts of the kernel's table are aligned in a range that begins with a page.
+const PAGE: u64 = 4096;
+
 /// Names of supervisor code.
 #[derive(Default)]
 pub(super) struct Names {
@@ -32,7 +35,8 @@ impl Names {
         }
         let own = machine.vcpus().iter().find_map(|vcpu| kernel_code(machine, vcpu));
         if let Some(physical) = own.filter(|_| symbols.is_empty()) {
-            let window = physical.saturating_sub(BEFORE)..physical.saturating_add(BEHIND);
+            let page = physical & !(PAGE - 1);
+            let window = page.saturating_sub(BEFORE)..page.saturating_add(BEHIND);
             let ranges = config.ram.ranges();
             let within = ranges.iter().map(|range| intersection(range, &window));
             let ranges: Vec<_> = within.filter(|range| !range.is_empty()).collect();

@@ -185,7 +185,7 @@ fn header(vcpu: &VcpuDump) -> String {
         Activity::Executing | Activity::ShutDown => {
             let instruction = match &vcpu.instruction {
                 Some(instruction) => instruction.text.as_str(),
-                None => "nothing that could be executed: no RAM there",
+                None => "no RAM there",
             };
             format!("at {place}: {instruction}; CPL {cpl}, {mode}, {flag}")
         }

@@ -101,6 +101,20 @@ pub struct Lapic {
     extint_message: bool,
     ppr: u8,
     deliverable: Option<u8>,
+    pmi_record: PmiRecord,
+}
+
+/// What became of the interrupts of performance counters: for the notes of a run, invisible to the guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PmiRecord {
+    /// LVTPC has been written.
+    pub lvtpc_written: bool,
+    /// It is masked by a delivery, and the guest has not written it since.
+    masked_by_delivery: bool,
+    /// Lost while it was masked by the guest, or not written since reset.
+    pub lost_masked: u64,
+    /// Lost while it was masked by the delivery of one before.
+    pub lost_behind_delivery: u64,
 }
 
 impl Lapic {
@@ -130,6 +144,7 @@ impl Lapic {
             extint_message: false,
             ppr: 0,
             deliverable: None,
+            pmi_record: PmiRecord::default(),
         }
     }
 
@@ -141,7 +156,10 @@ impl Lapic {
     /// INIT: as power-up, but the APIC ID and IA32_APIC_BASE stay ("Local APIC State After an INIT
     /// Reset").
     pub fn init(&mut self) {
-        *self = Self { base: self.base, id: self.id, lint: self.lint, ..Self::new(self.config) };
+        // An entry is masked by INIT, then, and not by a delivery.
+        let pmi_record = PmiRecord { masked_by_delivery: false, ..self.pmi_record };
+        let Self { base, id, lint, config, .. } = *self;
+        *self = Self { base, id, lint, pmi_record, ..Self::new(config) };
     }
 
     /// Whether the processor has IA32_APIC_BASE.
@@ -312,6 +330,10 @@ impl Lapic {
             entry &= !LVT_REMOTE_IRR;
         }
         self.lvt[index] = entry;
+        if index == PERFORMANCE {
+            self.pmi_record.lvtpc_written = true;
+            self.pmi_record.masked_by_delivery = false;
+        }
         match index {
             TIMER => self.update_deadline(),
             LINT0 | LINT1 => self.service_level_lint(index),
@@ -382,6 +404,11 @@ impl Lapic {
         }
         let entry = self.lvt[PERFORMANCE];
         if entry & LVT_MASKED != 0 {
+            let record = &mut self.pmi_record;
+            match record.masked_by_delivery {
+                true => record.lost_behind_delivery += 1,
+                false => record.lost_masked += 1,
+            }
             return PmiOutcome::Lost;
         }
         let vector = entry as u8;
@@ -404,8 +431,14 @@ impl Lapic {
         };
         if self.config.lvtpc_auto_mask {
             self.lvt[PERFORMANCE] |= LVT_MASKED;
+            self.pmi_record.masked_by_delivery = true;
         }
         outcome
+    }
+
+    /// What became of the interrupts of performance counters so far.
+    pub fn pmi_record(&self) -> PmiRecord {
+        self.pmi_record
     }
 
     /// Takes a vector into IRR; whether it was accepted. A vector below 16 sets ESR bit 6; a

@@ -189,5 +189,5 @@ pub(crate) fn of_image(image: &Image) -> Vec<Symbol> {
 
 /// The symbols of code that a kernel has in memory, of the first table that is found.
 pub(crate) fn of_kernel(memory: &GuestMemory<'_>) -> Vec<Symbol> {
-    kallsyms::find(memory).first().map_or_else(Vec::new, |rows| kallsyms::text(rows))
+    kallsyms::find_soon(memory).map_or_else(Vec::new, |rows| kallsyms::text(&rows))
 }

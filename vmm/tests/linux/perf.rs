@@ -12,7 +12,8 @@ use crate::trace::Stepper;
 
 tests!(
     perf_stat_counts_what_a_hand_count_and_the_interrupts_say,
-    perf_stat_adds_what_a_trace_of_the_run_saw_taken
+    perf_stat_adds_what_a_trace_of_the_run_saw_taken,
+    an_event_that_counts_nothing_is_told
 );
 
 /// The watchdog has one of the four counters, so the first line needs all that are left. The second
@@ -91,5 +92,23 @@ fn perf_stat_adds_what_a_trace_of_the_run_saw_taken() -> Verdict {
     assert_eq!(value(&lines, "instructions:u"), INSTRUCTIONS + taken);
     assert_eq!(value(&lines, "branches:u"), BRANCHES + taken);
     assert_eq!(value(&lines, "r0cf:u"), taken - 1);
+    Ok(())
+}
+
+/// perf prints zero for 4Ah, errors of memory, which there are none of. The run says why, and nothing of what
+/// the kernel, its watchdog and perf have counted besides.
+fn an_event_that_counts_nothing_is_told() -> Verdict {
+    let packages = packages()?;
+    let mut root = packages.root("perf stat -x , -e r04a,instructions:u static\npoweroff -f");
+    packages.add_perf(&mut root);
+    root.file("/bin/static", 0o755, elf());
+    let run = run(packages, "perf-absent", 2, &root, "");
+    let lines: Vec<_> = run.log.lines().collect();
+    assert_eq!(value(&lines, "r04a"), 0);
+    let stats: serde_json::Value = serde_json::from_str(&run.stats).expect("JSON");
+    let notes = stats["notes"].as_array().expect("notes");
+    let [note] = &notes[..] else { panic!("{notes:#?}") };
+    assert_eq!((&note["kind"], &note["code"]), (&"uncounted".into(), &0x4A.into()));
+    assert_eq!(note["reason"], "absent in this machine, counts zero");
     Ok(())
 }

@@ -208,6 +208,11 @@ impl Kvm {
         }
     }
 
+    /// Whether the local APICs are in this process, and not in the host's kernel.
+    pub(crate) fn sees_lapics(&self) -> bool {
+        self.irqchip == IrqchipKind::User
+    }
+
     /// Runs the machine until the guest ends or is cut off. No thread is left behind.
     ///
     /// # Errors

@@ -356,3 +356,28 @@ fn lint1_nmi() {
     irq.set_nmi_line(true);
     assert!(!irq.take_nmi(0));
 }
+
+/// What the notes of a run tell apart: lost while masked as after reset, by the guest, behind a delivery that
+/// has masked the entry, and by INIT, which keeps what was observed.
+#[test]
+fn lost_interrupts_of_counters_are_told_apart() {
+    let mut irq = machine_with(1, 4, true);
+    irq.lapic_write(0, SVR, 0x1FF, 0);
+    let expect = |irq: &mut Interrupts, outcome, written, masked, behind_delivery| {
+        assert_eq!(irq.pmi(0), outcome);
+        let record = irq.lapic(0).pmi_record();
+        assert_eq!((record.lvtpc_written, record.lost_masked), (written, masked));
+        assert_eq!(record.lost_behind_delivery, behind_delivery);
+    };
+    expect(&mut irq, PmiOutcome::Lost, false, 1, 0);
+    irq.lapic_write(0, LVTPC, 0x1_0040, 0);
+    expect(&mut irq, PmiOutcome::Lost, true, 2, 0);
+    irq.lapic_write(0, LVTPC, 0x40, 0);
+    expect(&mut irq, PmiOutcome::Fixed(0x40), true, 2, 0);
+    expect(&mut irq, PmiOutcome::Lost, true, 2, 1);
+    irq.lapic_write(0, LVTPC, 0x40, 0);
+    expect(&mut irq, PmiOutcome::Fixed(0x40), true, 2, 1);
+    irq.lapic_mut(0).init();
+    irq.lapic_write(0, SVR, 0x1FF, 0);
+    expect(&mut irq, PmiOutcome::Lost, true, 3, 1);
+}

@@ -42,12 +42,23 @@ pub struct Row {
 /// The tables in guest-physical memory, by address: that of the kernel, and perhaps copies of it.
 #[must_use]
 pub fn find(memory: &GuestMemory<'_>) -> Vec<Vec<Row>> {
-    let table = |address: u64| {
-        // From an aligned address on.
-        let (start, bytes) = memory.around(address, BEFORE + address % PAGE, BEHIND)?;
-        read(&bytes, (address - start) as usize)
-    };
-    memory.find(DIGITS).into_iter().filter_map(table).collect()
+    memory.find(DIGITS).into_iter().filter_map(|address| table(memory, address)).collect()
+}
+
+/// The first of the tables, if it is at one of the first few places that look like one: what a guest has in
+/// memory does not decide how long this takes.
+#[must_use]
+pub fn find_soon(memory: &GuestMemory<'_>) -> Option<Vec<Row>> {
+    const PLACES: usize = 4;
+    let places = memory.find(DIGITS).into_iter().take(PLACES);
+    places.filter_map(|address| table(memory, address)).next()
+}
+
+/// The table whose tokens of the digits are at `address`.
+fn table(memory: &GuestMemory<'_>, address: u64) -> Option<Vec<Row>> {
+    // From an aligned address on.
+    let (start, bytes) = memory.around(address, BEFORE + address % PAGE, BEHIND)?;
+    read(&bytes, (address - start) as usize)
 }
 
 /// The table whose tokens of the digits are at `digits`. Its parts are aligned in `bytes` as they are
