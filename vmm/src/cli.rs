@@ -22,6 +22,7 @@ use crate::file;
 use crate::machine::{End, Machine};
 use crate::output::{say, say_all};
 use crate::platform::Isa;
+use crate::progress::Progress;
 use crate::reference::Page;
 use crate::stop::{Stop, Watch};
 use crate::summary::Summary;
@@ -226,6 +227,9 @@ struct MachineArgs {
     /// Stop after this many instructions of all processors together.
     #[arg(long, value_name = "N")]
     max_instructions: Option<u64>,
+    /// Do not show on the terminal, while the console is idle, that the guest runs.
+    #[arg(long, short)]
+    quiet: bool,
     /// Instructions between a counter's overflow and its interrupt.
     #[arg(long, value_name = "N", default_value_t = 0)]
     skid: u64,
@@ -678,6 +682,8 @@ fn run(
     let mut console =
         if stdio { Console::stdio(stop)? } else { Console::file(&args.serial, stop)? };
     let raw = if stdio { RawMode::enter()? } else { None };
+    let progress = if args.quiet { None } else { Progress::on_terminal(stdio) };
+    machine.show_progress(progress);
     watch.begins();
     let end = machine.run_until(stop, config.limits.instructions, &mut console);
     drop(raw);

@@ -23,6 +23,7 @@ mod output;
 pub mod platform;
 mod processor_set;
 pub mod program;
+mod progress;
 pub mod reference;
 mod roster;
 mod stat;

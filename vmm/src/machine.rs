@@ -33,6 +33,7 @@ use crate::irq::VcpuSignal;
 use crate::irq::lapic::{LapicConfig, PmiRecord};
 use crate::memory::{Memory, Rom};
 use crate::platform::{MsrBank, Platform};
+use crate::progress::{Progress, Reached};
 use crate::roster::Roster;
 use crate::stop::{Cause, Stop, Watch};
 use crate::truth::Truth;
@@ -183,6 +184,8 @@ pub struct Machine {
     pub(crate) roster: Roster,
     /// Virtual time up to which turns are short: see `turns.rs`.
     pub(crate) short_turns_until: u64,
+    /// The line on the terminal that shows that it runs, if there is to be one.
+    progress: Option<Progress>,
 }
 
 impl Machine {
@@ -294,7 +297,13 @@ impl Machine {
             dead_since: None,
             roster: Roster::default(),
             short_turns_until: 0,
+            progress: None,
         })
+    }
+
+    /// Shows on the terminal that it runs, from now on.
+    pub(crate) fn show_progress(&mut self, progress: Option<Progress>) {
+        self.progress = progress;
     }
 
     /// The processors.
@@ -405,6 +414,7 @@ impl Machine {
             }
         };
         let output = self.board.chipset.serial.take_output();
+        self.progress = None;
         console.write(&output)?;
         console.flush()?;
         Ok(end)
@@ -475,6 +485,13 @@ impl Machine {
             .any(|id| irq.lapic(id).page().is_some_and(|gpa| ram.page(gpa).is_some()))
     }
 
+    /// What became of the interrupts of a processor's counters; `None` if KVM has the local APICs, which
+    /// does not tell.
+    pub(crate) fn pmi_record(&self, id: usize) -> Option<PmiRecord> {
+        let seen = self.kvm.as_ref().is_none_or(Kvm::sees_lapics);
+        seen.then(|| self.board.chipset.irq.lapic(id).pmi_record())
+    }
+
     /// Instructions retired by all processors.
     #[must_use]
     pub fn retired(&self) -> u64 {
@@ -483,16 +500,14 @@ impl Machine {
 
     /// Console output to the host, input to the guest.
     pub(crate) fn exchange(&mut self, console: &mut Console) -> Result<()> {
+        if self.progress.as_ref().is_some_and(Progress::is_due) {
+            let reached = self.reached();
+            self.progress.iter_mut().for_each(|progress| progress.show(reached));
+        }
         let chipset = &mut self.board.chipset;
         if chipset.serial.has_output() {
-    /// What became of the interrupts of a processor's counters; `None` if KVM has the local APICs, which
-    /// does not tell.
-    pub(crate) fn pmi_record(&self, id: usize) -> Option<PmiRecord> {
-        let seen = self.kvm.as_ref().is_none_or(Kvm::sees_lapics);
-        seen.then(|| self.board.chipset.irq.lapic(id).pmi_record())
-    }
-
             let output = chipset.serial.take_output();
+            self.progress.iter_mut().for_each(|progress| progress.prints(&output));
             console.write(&output)?;
         }
         // Nothing is read from the console before the guest has taken what was read last.
@@ -506,6 +521,16 @@ impl Machine {
             self.typed.drain(..taken.min(self.typed.len()));
         }
         Ok(())
+    }
+
+    /// Where it has come to.
+    fn reached(&self) -> Reached {
+        let on_kvm = self.kvm.is_some() || self.vcpus.iter().any(|vcpu| vcpu.native_cycles != 0);
+        Reached {
+            cycles: self.time(),
+            clock_hz: self.clock_hz,
+            instructions: (!on_kvm).then(|| self.retired()),
+        }
     }
 
     /// Whether the guest may still receive console input that it does not have yet. While it does not

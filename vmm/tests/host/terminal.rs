@@ -2,7 +2,11 @@
 
 use super::*;
 
-tests!(the_terminal_is_as_before, no_signal_leaves_the_terminal_raw);
+tests!(
+    the_terminal_is_as_before,
+    no_signal_leaves_the_terminal_raw,
+    a_guest_that_prints_nothing_shows_life
+);
 
 /// Runs `script` in a shell on a terminal of its own; what it printed, or why that cannot be had.
 fn on_terminal(script: &str) -> Result<String, CannotRun> {
@@ -76,6 +80,34 @@ fn no_signal_leaves_the_terminal_raw() -> Verdict {
         let run = quoted.join(" ");
         let run = format!("timeout --foreground --preserve-status -s {name} 1 {run}");
         assert_restored(name, &run, 128 + number, &format!("signal {number}"))?;
+    }
+    Ok(())
+}
+
+/// JMP to itself for three seconds: the line is there, and gone before the end is told. It is not there with
+/// --quiet, or where standard error is no terminal, or where the guest has begun a line (MOV AL, 'x'; MOV DX,
+/// 3F8h; OUT DX, AL; JMP to itself), which it would overwrite.
+fn a_guest_that_prints_nothing_shows_life() -> Verdict {
+    let spin: &[u8] = &[0xEB, 0xFE];
+    let begins: &[u8] = &[0xB0, b'x', 0xBA, 0xF8, 0x03, 0xEE, 0xEB, 0xFE];
+    let show = |name: &str, code: &[u8], more: &str, redirected: &str| {
+        let options = ["--engine", "soft", "--timeout", "3"];
+        let words = arguments(name, code, 0x7C00, &options);
+        let quoted: Vec<_> = words.iter().map(|word| format!("'{word}'")).collect();
+        on_terminal(&format!("{} {more} {redirected}", quoted.join(" ")))
+    };
+    let text = show("tty-life", spin, "", "")?;
+    assert!(text.contains("\x1b[Kvpmu: ") && text.contains(" MIPS, console idle for "), "{text:?}");
+    let (_, end) = text.rsplit_once("\x1b[K").unwrap_or_default();
+    assert!(end.starts_with("vpmu: the time limit is reached\n"), "{text:?}");
+    for (name, code, more, redirected) in [
+        ("tty-quiet", spin, "--quiet", ""),
+        ("tty-redirected", spin, "", "2>&1 | cat"),
+        ("tty-begins", begins, "", ""),
+    ] {
+        let text = show(name, code, more, redirected)?;
+        assert!(text.contains("the time limit is reached"), "{name}: {text:?}");
+        assert!(!text.contains("console idle"), "{name}: {text:?}");
     }
     Ok(())
 }
