@@ -192,7 +192,8 @@ impl fmt::Display for What {
             ),
             Self::LvtpcNeverWritten { counters, lost } => write!(
                 f,
-                "INT is set for {}, and LVTPC was never written, so that it is masked as after reset; {} lost",
+                "INT is set for {}, and LVTPC was never written, so that it is masked as after reset; \
+                 {} lost",
                 counted("counter", counters),
                 interrupts(*lost)
             ),
@@ -250,7 +251,10 @@ fn of_counters(
     }
     for row in uncounted.iter().filter(|row| row.reason == NOT_HERE) {
         let Uncounted { code, event, .. } = *row;
-        let is_said = |(what, _): &(What, String)| matches!(what, What::WrongCounter { code: said, .. } if *said == code);
+        let is_said = |(what, _): &(What, String)| match what {
+            What::WrongCounter { code: said, .. } => *said == code,
+            _ => false,
+        };
         if !notes.iter().any(is_said) {
             let known = personality.event_by_name(event);
             let section = known.map_or_else(|| personality.select_section.into(), section);

@@ -248,7 +248,8 @@ vpmu: vcpus 1-3: waiting for a start-up IPI
     assert_eq!((text.as_str(), status), (expected, Some(HALTED.1)));
     // STI; HLT, and nothing that would wake it.
     let (text, _) = stopped("sti", IDLE, 0x7C00, &[]);
-    let line = "vpmu: vcpu 0: halted by HLT, IF set: waiting for an interrupt; CPL 0, real mode, next 07c0:0002";
+    let line = "vpmu: vcpu 0: halted by HLT, IF set: waiting for an interrupt; CPL 0, real mode, \
+                next 07c0:0002";
     assert!(text.lines().any(|said| said == line), "{text}");
     Ok(())
 }
@@ -350,16 +351,16 @@ fn lvtpc_masked_by_delivery() -> Verdict {
         p.write_lapic(LVTPC, 0x40)?;
         overflow(p, 1)
     });
-    let expected = "vcpu 0: 1 interrupt of a counter was lost: the delivery of one before had masked LVTPC, and \
-                    the guest had not unmasked it (AMD64 APM volume 2, section 16.4.3)";
+    let expected = "vcpu 0: 1 interrupt of a counter was lost: the delivery of one before had masked LVTPC, \
+                    and the guest had not unmasked it (AMD64 APM volume 2, section 16.4.3)";
     assert_eq!(found, [expected]);
     Ok(())
 }
 
 fn lvtpc_never_written() -> Verdict {
     let found = notes("never-written", &["--cpu", "k8"], |p| overflow(p, 0));
-    let expected = "vcpu 0: INT is set for counter 0, and LVTPC was never written, so that it is masked as after \
-                    reset; 1 interrupt of a counter was lost (AMD64 APM volume 2, section 16.4.3)";
+    let expected = "vcpu 0: INT is set for counter 0, and LVTPC was never written, so that it is masked as \
+                    after reset; 1 interrupt of a counter was lost (AMD64 APM volume 2, section 16.4.3)";
     assert_eq!(found, [expected]);
     Ok(())
 }
