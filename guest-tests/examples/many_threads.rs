@@ -72,9 +72,9 @@ fn guest() -> guest_tests::Result<Image> {
             for (left, bits) in [(true, 13), (false, 17), (true, 5)] {
                 g.mov(eax, esi)?;
                 if left {
-                    g.shl(eax, bits)?
+                    g.shl(eax, bits)?;
                 } else {
-                    g.shr(eax, bits)?
+                    g.shr(eax, bits)?;
                 }
                 g.xor(esi, eax)?;
             }
