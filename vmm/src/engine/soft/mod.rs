@@ -32,7 +32,7 @@ use uarch::part::Part;
 use x86_cpu::block::{Translated, Translations};
 use x86_cpu::bus::{Bus, Uncounted};
 use x86_cpu::cpu::Cpu;
-use x86_cpu::observe::{Counting, Cx, LastStep, Observer, Plain};
+use x86_cpu::observe::{Accesses, Counting, Cx, LastStep, Observer, Plain};
 use x86_cpu::ram::Ram;
 use x86_cpu::run::Exit;
 use x86_cpu::timing::{Budget, CycleCosts};
@@ -619,7 +619,9 @@ fn observed<O: Observer, T>(
         overflowed: Pmis::NONE,
     };
     let mut cx = Cx { bus: &mut outside, ram, observer };
-    let inner = std::mem::take(&mut vcpu.inner);
+    // What a transfer did at the inner level is counted there, with the first instruction.
+    let waits = waits_under.is_some();
+    let inner = if waits { Accesses::default() } else { std::mem::take(&mut vcpu.inner) };
     if let Some(facts) = cx.observer.facts() {
         facts.stores = inner.stores;
         facts.misaligned = inner.misaligned;
@@ -630,7 +632,9 @@ fn observed<O: Observer, T>(
     if demand.counting
         && let Some(observed) = observer.observed()
     {
-        vcpu.inner = std::mem::take(&mut observed.facts.inner);
+        if !waits {
+            vcpu.inner = std::mem::take(&mut observed.facts.inner);
+        }
         let (time, retired) = (vcpu.cpu.time, vcpu.cpu.retired());
         let pmis = std::mem::replace(&mut outside.overflowed, Pmis::NONE);
         outside.raise(pmis, retired);
