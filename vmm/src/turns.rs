@@ -15,6 +15,9 @@
 //! IPI ([`crate::platform::Platform::ipi_latency`]): an interrupt that is sent in such a turn does not
 //! arrive before its end.
 //!
+//! Turns are short as well while the models of caches see what the processors do: what they do to each other's
+//! lines is told in the order of their turns.
+//!
 //! Who sleeps and is not stirred takes no part: [`crate::roster`] knows without asking it.
 //!
 //! Nothing in this depends on the host.
@@ -28,6 +31,9 @@ use crate::processor_set::ProcessorSet;
 pub(crate) const QUANTUM: u64 = 50_000;
 /// Longest turn, in cycles, while more than one processor executes something.
 const TURN: u64 = 5_000;
+/// The same while models see what they do: about as long as a line of memory takes from one processor's cache
+/// to another's, so that no processor keeps a line for longer than it would while others ask for it.
+const SHARED_TURN: u64 = 100;
 /// How long turns stay short, in cycles.
 const SHORT_TURNS: u64 = 20_000;
 
@@ -75,7 +81,8 @@ impl Machine {
         let until = until.min(device);
         let mut turn = Turn { until, short: self.now < self.short_turns_until, counted };
         if awake.len() > 1 {
-            turn.until = turn.until.min(self.now.saturating_add(TURN));
+            let longest = if self.soft.shows_sharing() { SHARED_TURN } else { TURN };
+            turn.until = turn.until.min(self.now.saturating_add(longest));
         }
         if turn.short {
             let latency = self.board.platform.ipi_latency;

@@ -221,6 +221,14 @@ impl Soft {
         self.asking.is_counting()
     }
 
+    /// Whether models see what processors do to each other's caches.
+    pub(crate) fn shows_sharing(&self) -> bool {
+        self.modelling.as_ref().is_some_and(|modelling| {
+            let (asked, counts) = self.asking.by_all();
+            self.detail(modelling, asked, counts).models
+        })
+    }
+
     /// Runs processor `id` until `limit`, or until one of the other reasons in [`Outcome`].
     pub fn run(
         &mut self,
