@@ -431,7 +431,7 @@ impl Pmu {
     /// one thread with each other: the manual does not say whether the threads are added up before.
     pub fn sibling(&mut self, nth: usize, counts: &SignalCounts, cpl: u8) -> Pmis {
         let mut overflow = self.overflow();
-        let counters = self.subscriptions.core_wide & self.running_at(cpl);
+        let counters = self.seeing_siblings(cpl);
         self.add_batch(counts, counters, &mut overflow);
         self.compare_cycle(1 + nth, counts, counters, &mut overflow);
         overflow.pmis
@@ -441,7 +441,7 @@ impl Pmu {
     /// detection do not take part: see [`Pmu::sibling_compare`].
     pub fn sibling_advance(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
         let mut overflow = self.overflow();
-        let counters = self.subscriptions.core_wide & self.running_at(cpl);
+        let counters = self.seeing_siblings(cpl);
         self.add_batch(counts, counters, &mut overflow);
         overflow.pmis
     }
@@ -450,7 +450,7 @@ impl Pmu {
     /// [`Pmu::sibling`] without the others.
     pub fn sibling_compare(&mut self, nth: usize, counts: &SignalCounts, cpl: u8) -> Pmis {
         let mut overflow = self.overflow();
-        let counters = self.subscriptions.core_wide & self.running_at(cpl);
+        let counters = self.seeing_siblings(cpl);
         self.compare_cycle(1 + nth, counts, counters, &mut overflow);
         overflow.pmis
     }
@@ -550,6 +550,12 @@ impl Pmu {
     #[inline]
     fn running_at(&self, cpl: u8) -> CounterSet {
         self.subscriptions.at_cpl[usize::from(cpl & 3)]
+    }
+
+    /// The counters that see what a sibling does at `cpl`.
+    #[inline]
+    fn seeing_siblings(&self, cpl: u8) -> CounterSet {
+        self.subscriptions.core_wide & self.running_at(cpl)
     }
 
     /// The state before a batch that may overflow counters at one instant.

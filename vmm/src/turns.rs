@@ -15,7 +15,7 @@
 //! IPI ([`crate::platform::Platform::ipi_latency`]): an interrupt that is sent in such a turn does not
 //! arrive before its end.
 //!
-//! Turns are short as well while the models of caches see what the processors do: what they do to each other's
+//! Turns are short as well while the models of caches see what several cores do: what they do to each other's
 //! lines is told in the order of their turns.
 //!
 //! Who sleeps and is not stirred takes no part: [`crate::roster`] knows without asking it.
@@ -31,8 +31,9 @@ use crate::processor_set::ProcessorSet;
 pub(crate) const QUANTUM: u64 = 50_000;
 /// Longest turn, in cycles, while more than one processor executes something.
 const TURN: u64 = 5_000;
-/// The same while models see what they do: about as long as a line of memory takes from one processor's cache
-/// to another's, so that no processor keeps a line for longer than it would while others ask for it.
+/// The same while models see what they do: of the order of what a line takes from one processor's cache to
+/// another's, so that no processor keeps a line for much longer than it would while others ask for it. Not
+/// sourced: parts differ.
 const SHARED_TURN: u64 = 100;
 /// How long turns stay short, in cycles.
 const SHORT_TURNS: u64 = 20_000;
@@ -81,8 +82,7 @@ impl Machine {
         let until = until.min(device);
         let mut turn = Turn { until, short: self.now < self.short_turns_until, counted };
         if awake.len() > 1 {
-            let longest = if self.soft.shows_sharing() { SHARED_TURN } else { TURN };
-            turn.until = turn.until.min(self.now.saturating_add(longest));
+            turn.until = turn.until.min(self.now.saturating_add(self.longest_turn(awake)));
         }
         if turn.short {
             let latency = self.board.platform.ipi_latency;
@@ -106,6 +106,17 @@ impl Machine {
         self.now = turn.until;
         self.board.catch_up(turn.until);
         Slice::Whole
+    }
+
+    /// Longest turn, in cycles, while these execute something, and not one alone.
+    fn longest_turn(&self, awake: ProcessorSet) -> u64 {
+        // The threads of one core that go by its cycles need no turns for that.
+        let first = awake.next(0).unwrap_or(0);
+        let one_core = || awake.without(self.board.platform.core_of(first)).is_empty();
+        match self.soft.shows_sharing() && !(self.soft.interleaves() && one_core()) {
+            true => SHARED_TURN,
+            false => TURN,
+        }
     }
 
     /// The part of a turn of those that execute something; `None` if the slice goes on. Where threads of a core take

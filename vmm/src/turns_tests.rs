@@ -324,8 +324,9 @@ impl Machine {
         let awake = executing.len();
         let short = self.now < self.short_turns_until;
         if awake > 1 {
-            let longest = if self.soft.shows_sharing() { SHARED_TURN } else { TURN };
-            until = until.min(self.now + longest);
+            let mut of = ProcessorSet::default();
+            executing.iter().for_each(|&id| of.insert(id));
+            until = until.min(self.now + self.longest_turn(of));
         }
         if short {
             until = until.min(self.now + self.board.platform.ipi_latency);

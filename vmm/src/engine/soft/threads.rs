@@ -292,11 +292,8 @@ fn least_overflow(threads: &[Vcpu], least: u64) -> u64 {
     let of_all = threads.iter().filter(|vcpu| vcpu.counts_the_core());
     let headrooms = of_all.map(|vcpu| headroom(&vcpu.pmu, vcpu.pmu.sibling_demand(), least).until);
     let distance = headrooms.min().unwrap_or(u64::MAX).saturating_sub(least);
-    least.saturating_add((distance / THREADS).max(1))
+    least.saturating_add((distance / threads.len().max(1) as u64).max(1))
 }
-
-/// The most threads of a core.
-const THREADS: u64 = 4;
 
 /// Cycles pass.
 struct Wait(u64);
