@@ -125,6 +125,7 @@ const EXCEPTIONS: &[Exception] = &[
     not("threads::each_thread_counts_its_region", NOT_KNC, "no SPFLT"),
     not("threads::a_counter_for_all_threads", NOT_KNC, "one thread a core"),
     not("threads::an_event_of_the_core", NOT_KNC, "one thread a core"),
+    not("threads::pushes_are_of_the_level_they_go_to", NOT_KNC, "one thread a core"),
     not("threads::what_a_sibling_has_brought_in", NOT_KNC, "one thread a core"),
     not("threads::two_overflows_are_one_interrupt", NOT_KNC, "an interrupt an overflow"),
     not("threads::a_later_overflow_is_in_the_status", NOT_KNC, "no overflow status"),

@@ -19,6 +19,7 @@ topics!(
     each_thread_counts_its_region,
     a_counter_for_all_threads,
     an_event_of_the_core,
+    pushes_are_of_the_level_they_go_to,
     what_a_sibling_has_brought_in,
     two_overflows_are_one_interrupt,
     a_later_overflow_is_in_the_status,
@@ -285,6 +286,36 @@ fn an_event_of_the_core(part: &'static Part) -> Result {
     let outcome = run_with(part, &image, FOUR_THREADS);
     for n in 0..THREADS {
         outcome.expect(&[(&format!("lines{n}"), (THREADS * LINES).into())]);
+    }
+    Ok(())
+}
+
+/// INT 80h at CPL 3 pushes on the stack of CPL 0, and "accesses made while CPL = 3 are user-mode accesses" (Intel
+/// SDM volume 3A, "Determination of Access Rights") says that the others are not: DATA_WRITE (01h) at CPL 3 has none
+/// of them. So it is where the threads take turns, as PIPELINE_AGI_STALLS (1Fh) has them, and time passes between
+/// the pushes and the first instruction at CPL 0.
+fn pushes_are_of_the_level_they_go_to(part: &'static Part) -> Result {
+    let image = Guest::assemble(part, |g| {
+        g.on_every_processor(THREADS, |g| {
+            g.start(0, event(0x1F), USR, 0)?;
+            g.start(1, event(0x01), USR, 0)?;
+            g.barrier()?;
+            g.at_cpl3(EFLAGS_CLEAR, region)?;
+            g.at_cpl3(EFLAGS_CLEAR, |g| {
+                g.push(eax)?;
+                g.push(eax)
+            })?;
+            g.barrier()?;
+            g.stop(0)?;
+            g.stop(1)?;
+            g.read_pmc(1)?;
+            g.leave(SCRATCH)
+        })?;
+        g.report_left("writes", SCRATCH)
+    })?;
+    let outcome = run_with(part, &image, FOUR_THREADS);
+    for n in 0..THREADS {
+        outcome.expect(&[(&format!("writes{n}"), 2)]);
     }
     Ok(())
 }
