@@ -1,5 +1,7 @@
 //! The command line.
 
+mod help;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,6 +11,7 @@ use clap::builder::{StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
+use self::help::{answer, examples, examples_and_statuses};
 use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Kernel, LinuxEntry, Module, Payload, Room};
 use crate::config::{Boot, Config, CycleCosts, Limits};
@@ -33,28 +36,9 @@ use crate::truth::command::TruthArgs;
 use crate::truth::record::{DEFAULT_EVENTS, Recorder};
 use crate::{config, demo, events, exec, explain, stat};
 
-/// Exit statuses, for `--help`.
-const STATUSES: &str = "\
-Exit status:
-  odd  the guest's own: value * 2 + 1 for a value written to the debug-exit port F4h
-       (`exec` takes that back and exits with the command's status)
-  0    the guest switched the machine off
-  2    the command line is wrong
-  4    an input file is missing, damaged or in no known format
-  6    the host refused something
-  116  virtual time is at its end: 2^63 cycles, or ticks of the bus clock if that is faster
-  118  the guest asked for a reset
-  120  every processor is halted for good
-  122  --max-instructions was reached
-  124  --timeout ran out; output that nobody reads is not waited for then
-  126  triple fault
-  128  left by the console escape; 128 plus its number for a signal
-
-On a terminal, Ctrl-A x leaves and Ctrl-A Ctrl-A is Ctrl-A.";
-
-/// A full-system x86 PMU emulator.
+/// A full-system x86 PMU emulator: guests see, and program, the performance counters of another processor.
 #[derive(Parser)]
-#[command(name = "vpmu", version, about, after_help = STATUSES)]
+#[command(name = "vpmu", version, about, after_help = examples_and_statuses("vpmu"))]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -63,24 +47,28 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run a guest.
-    #[command(after_help = STATUSES)]
+    #[command(after_help = examples_and_statuses("run"))]
     Run(RunArgs),
     /// Run a guest and count from outside what it does, whatever it programs itself.
-    #[command(after_help = STATUSES)]
+    #[command(after_help = examples_and_statuses("stat"))]
     Stat(StatArgs),
     /// List the events of a processor.
+    #[command(after_help = examples("events"))]
     Events(EventsArgs),
     /// Put a PMU register value into words, or words into an event-select value.
+    #[command(after_help = examples("explain"))]
     Explain(ExplainArgs),
     /// Print a page of the documentation that is made from the data, in Markdown.
+    #[command(after_help = examples("reference"))]
     Reference {
         /// The page.
         page: Page,
     },
     /// Report what a truth file tells: which code was executed how often, and who called it.
+    #[command(after_help = examples("truth"))]
     Truth(TruthArgs),
     /// Run a command of the host in a Linux guest.
-    #[command(after_help = STATUSES)]
+    #[command(after_help = examples_and_statuses("exec"))]
     Exec(ExecArgs),
 }
 
@@ -466,27 +454,13 @@ pub fn main() -> ExitCode {
                 .init();
             dispatch(cli.command)
         }
-        Err(error) => usage(&error),
+        Err(error) => answer(&error),
     };
     ExitCode::from(result.unwrap_or_else(|error| {
         // Standard error may be gone; there is nowhere else to say so.
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("vpmu: {error}\n"));
         error.status()
     }))
-}
-
-/// Prints help or the version; or turns what is wrong into one line.
-fn usage(error: &clap::Error) -> Result<u8> {
-    let text = error.render().to_string();
-    // The list of processors has the prefix as well.
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
-    if !error.use_stderr() {
-        print(text)?;
-        return Ok(0);
-    }
-    let what = text.split("\n\n").next().unwrap_or_default();
-    let line: Vec<_> = what.split_whitespace().collect();
-    Err(Error::Usage(format!("{}; see vpmu --help", line.join(" "))))
 }
 
 fn dispatch(command: Command) -> Result<u8> {
@@ -784,6 +758,7 @@ fn check_writable(path: &std::path::Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::help::one_line;
     use super::*;
     use clap::CommandFactory;
 
@@ -791,7 +766,7 @@ mod tests {
         let arguments = ["vpmu"].iter().chain(arguments);
         match Cli::try_parse_from(arguments) {
             Ok(_) => "accepted".into(),
-            Err(error) => usage(&error).unwrap_err().to_string(),
+            Err(error) => one_line(&error.render().to_string()),
         }
     }
 
@@ -827,6 +802,38 @@ mod tests {
         ] {
             let text = line(arguments);
             assert!(!text.contains('\n') && text.ends_with("; see vpmu --help"), "{text}");
+        }
+    }
+
+    /// Each command has examples in its help, and they are command lines that it takes.
+    #[test]
+    fn examples_are_accepted() {
+        let command = Cli::command();
+        for command in std::iter::once(&command).chain(command.get_subcommands()) {
+            let name = command.get_name();
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let (_, examples) = help.split_once("Examples:\n").unwrap_or_else(|| panic!("{name}"));
+            let examples: Vec<_> = examples.lines().take_while(|line| !line.is_empty()).collect();
+            assert!(!examples.is_empty(), "{name}");
+            for example in examples {
+                let words: Vec<_> = example.split_whitespace().collect();
+                assert_eq!(words[0], "vpmu", "{example}");
+                assert!(name == "vpmu" || words[1] == name, "{example}");
+                assert_eq!(line(&words[1..]), "accepted", "{example}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_mistyped_is_answered_with_the_nearest() {
+        for (arguments, meant) in [
+            (&["explian"][..], "'explain'"),
+            (&["run", "--kernle", "k"], "'--kernel'"),
+            (&["run", "--isa", "strickt", "--kernel", "k"], "'strict'"),
+        ] {
+            let text = line(arguments);
+            let (_, tip) = text.split_once("; tip: ").unwrap_or_else(|| panic!("{text}"));
+            assert!(tip.contains(meant), "{text}");
         }
     }
 

@@ -5,6 +5,7 @@
 //! A test that needs what the host does not have or allow (a KVM, a mount namespace, strace) is
 //! ignored, and its line says why.
 
+mod command_line;
 mod conditions;
 mod examples;
 #[path = "../harness/mod.rs"]
@@ -39,6 +40,7 @@ const HOST: i32 = 6;
 
 fn main() -> ExitCode {
     harness::run(&[
+        ("command_line", command_line::TESTS),
         ("conditions", conditions::TESTS),
         ("examples", examples::TESTS),
         ("idle", idle::TESTS),
