@@ -34,7 +34,7 @@ use crate::terminal::RawMode;
 use crate::truth::Truth;
 use crate::truth::command::TruthArgs;
 use crate::truth::record::{DEFAULT_EVENTS, Recorder};
-use crate::{config, demo, events, exec, explain, stat};
+use crate::{config, demo, events, exec, explain, list, stat};
 
 /// A full-system x86 PMU emulator: guests see, and program, the performance counters of another processor.
 #[derive(Parser)]
@@ -52,6 +52,13 @@ enum Command {
     /// Run a guest and count from outside what it does, whatever it programs itself.
     #[command(after_help = examples_and_statuses("stat"))]
     Stat(StatArgs),
+    /// List the processors, a line each.
+    #[command(after_help = examples("list"))]
+    List {
+        /// As a JSON array.
+        #[arg(long)]
+        json: bool,
+    },
     /// List the events of a processor.
     #[command(after_help = examples("events"))]
     Events(EventsArgs),
@@ -482,6 +489,10 @@ fn dispatch(command: Command) -> Result<u8> {
             let asked = stat::Asked { events, metrics, per_cpu, json };
             let payload = |ram: &RamLayout| payload(run, ram);
             supervised(&run.machine, Report::Counted(asked), payload, End::status)
+        }
+        Command::List { json } => {
+            print(&list::list(json)?)?;
+            Ok(status::POWER_OFF)
         }
         Command::Events(args) => {
             let personalities = events::personalities(&args.cpu)?;

@@ -15,6 +15,7 @@ pub mod explain;
 pub mod file;
 pub mod input;
 pub mod irq;
+pub mod list;
 pub mod machine;
 pub mod memory;
 pub mod msr;

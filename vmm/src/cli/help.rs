@@ -33,6 +33,7 @@ const EXAMPLES: &[(&str, &str)] = &[
         "vpmu run --cpu p6 --demo sampling\nvpmu run --cpu k8 --kernel vmlinuz --initrd initrd.img",
     ),
     ("stat", "vpmu stat --cpu k8 --metrics --demo sampling"),
+    ("list", "vpmu list"),
     ("events", "vpmu events --cpu all MASKED\nvpmu events --cpu p55c 16"),
     (
         "explain",

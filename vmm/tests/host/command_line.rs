@@ -2,7 +2,7 @@
 
 use super::*;
 
-tests!(alone_it_prints_help, what_is_mistyped, colour_by_the_usual_rules);
+tests!(alone_it_prints_help, what_is_mistyped, colour_by_the_usual_rules, the_list_of_processors);
 
 /// Runs `vpmu` with these words to its end, in an environment that says nothing of colour.
 fn run(words: &[&str]) -> Output {
@@ -65,5 +65,55 @@ fn colour_by_the_usual_rules() -> Verdict {
     assert!(!colours(&[]));
     assert!(colours(&[("CLICOLOR_FORCE", "1")]));
     assert!(!colours(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]));
+    Ok(())
+}
+
+/// Name, counters and their bits (P5 and P6: Intel MMX Technology manual, chapter 6; AMD 22007 and 26094; Intel
+/// 327357), what CPUID calls the vendor, and whether a counter interrupts.
+const PROCESSORS: [(&str, u64, u64, &str, &str); 8] = [
+    ("p55c", 2, 40, "GenuineIntel", "none: pins"),
+    ("ppro", 2, 40, "GenuineIntel", "each overflow"),
+    ("pii", 2, 40, "GenuineIntel", "each overflow"),
+    ("p6", 2, 40, "GenuineIntel", "each overflow"),
+    ("pm", 2, 40, "GenuineIntel", "each overflow; masks LVTPC"),
+    ("k7", 4, 48, "AuthenticAMD", "each overflow"),
+    ("k8", 4, 48, "AuthenticAMD", "each overflow"),
+    ("knc", 2, 40, "GenuineIntel", "first of the status"),
+];
+
+/// The README's table, which `ci/tidy` holds to the generated page of events, has the same numbers of events.
+fn the_list_of_processors() -> Verdict {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    let readme = std::fs::read_to_string(readme).expect("the README");
+    let text = printed(&["list"]);
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 1 + PROCESSORS.len(), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&printed(&["list", "--json"])).expect("JSON");
+    let rows = json.as_array().expect("an array");
+    assert_eq!(rows.len(), PROCESSORS.len());
+    for ((name, counters, width, vendor, interrupt), (line, row)) in
+        PROCESSORS.into_iter().zip(lines[1..].iter().zip(rows))
+    {
+        assert!(
+            line.starts_with(&format!("{name} ")) && line.ends_with(&format!("  {interrupt}")),
+            "{line}"
+        );
+        assert!(line.contains(&format!("  {counters} x {width}  ")), "{line}");
+        let in_readme = readme.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+        let cells: Vec<_> = in_readme.expect("its row").split('|').map(str::trim).collect();
+        let [events, live, partial, pending] =
+            [4, 9, 10, 11].map(|cell| cells[cell].parse::<u64>().expect("a number"));
+        let absent = events - live - partial - pending;
+        let words: Vec<_> = line.split_whitespace().collect();
+        let numbers = [events, live, partial, pending, absent].map(|number| number.to_string());
+        assert!(words.windows(5).any(|five| five == numbers), "{line}");
+        assert_eq!(row["name"], name);
+        assert_eq!((&row["counters"], &row["width"]), (&counters.into(), &width.into()), "{row}");
+        assert_eq!(row["vendor"], vendor);
+        for (key, number) in [("all", events), ("live", live), ("absent", absent)] {
+            assert_eq!(row["events"][key], number, "{row}");
+        }
+    }
     Ok(())
 }
