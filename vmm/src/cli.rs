@@ -1,17 +1,20 @@
 //! The command line.
 
 mod help;
+mod pages;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::builder::{StringValueParser, TypedValueParser};
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use pmu_model::Personality;
 
 use self::help::{answer, examples, examples_and_statuses};
+use self::pages::{ManArgs, Shell, completions};
 use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Kernel, LinuxEntry, Module, Payload, Room};
 use crate::config::{Boot, Config, CycleCosts, Limits};
@@ -74,6 +77,15 @@ enum Command {
     /// Report what a truth file tells: which code was executed how often, and who called it.
     #[command(after_help = examples("truth"))]
     Truth(TruthArgs),
+    /// Print the script by which a shell completes the words of a command line.
+    #[command(after_help = examples("completions"))]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print a page of the manual, for man(1).
+    #[command(after_help = examples("man"))]
+    Man(ManArgs),
     /// Run a command of the host in a Linux guest.
     #[command(after_help = examples_and_statuses("exec"))]
     Exec(ExecArgs),
@@ -255,6 +267,11 @@ impl TypedValueParser for CpuName {
             return Err(clap::Error::raw(ErrorKind::DisplayHelp, config::known_cpus()));
         }
         StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let known = Personality::ALL.iter().map(|personality| PossibleValue::new(personality.name));
+        Some(Box::new(known))
     }
 }
 
@@ -511,6 +528,14 @@ fn dispatch(command: Command) -> Result<u8> {
         }
         Command::Reference { page } => {
             print(&page.text())?;
+            Ok(status::POWER_OFF)
+        }
+        Command::Completions { shell } => {
+            print(&completions(shell, Cli::command()))?;
+            Ok(status::POWER_OFF)
+        }
+        Command::Man(args) => {
+            args.run(Cli::command())?;
             Ok(status::POWER_OFF)
         }
         Command::Truth(args) => {
@@ -771,7 +796,6 @@ fn check_writable(path: &std::path::Path) -> Result<()> {
 mod tests {
     use super::help::one_line;
     use super::*;
-    use clap::CommandFactory;
 
     fn line(arguments: &[&str]) -> String {
         let arguments = ["vpmu"].iter().chain(arguments);

@@ -42,6 +42,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ),
     ("reference", "vpmu reference events"),
     ("truth", "vpmu truth ls.truth --by process"),
+    ("completions", "vpmu completions bash"),
+    ("man", "vpmu man run\nvpmu man --folder pages"),
     ("exec", "vpmu exec --cpu p6 --isa distro -- dmesg"),
 ];
 

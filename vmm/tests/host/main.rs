@@ -12,13 +12,14 @@ mod examples;
 mod harness;
 mod idle;
 mod limits;
+mod pages;
 mod stopped;
 mod terminal;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         ("examples", examples::TESTS),
         ("idle", idle::TESTS),
         ("limits", limits::TESTS),
+        ("pages", pages::TESTS),
         ("stopped", stopped::TESTS),
         ("terminal", terminal::TESTS),
     ])
