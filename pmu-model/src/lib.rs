@@ -44,8 +44,8 @@ pub use evtsel::Evtsel;
 pub use metric::{Metric, Per, Term};
 pub use nearest::nearest;
 pub use personality::{
-    CYCLE_DEPENDENT, EnableRule, InitRule, LiveSignals, MAX_COUNTERS, Northbridge, Personality,
-    PmiRule, Programming, Tier,
+    CYCLE_DEPENDENT, EnableRule, InitRule, LiveSignals, MAX_COUNTERS, Northbridge, PerfName,
+    Personality, PmiRule, Programming, Tier,
 };
 pub use pmi::Pmis;
 pub use pmu::{GpFault, MsrAccess, Pmu, RdpmcCaller, Reset, SIBLINGS};

@@ -2,7 +2,7 @@
 //!
 //! Source: AMD BKDG 26094, section 10.2.
 
-use pmu_model::explain::{EncodeError, Explanation, UnknownRegister, encode};
+use pmu_model::explain::{EncodeError, Explanation, UnknownRegister, encode, modifiers};
 use pmu_model::{Personality, Tier};
 
 fn k8() -> &'static Personality {
@@ -21,7 +21,7 @@ fn explain(
 
 /// Samples of libpfm4 with its modifiers (u, k, e, i, c) and of plain arithmetic.
 #[test]
-fn modifiers() {
+fn words_are_the_bits_of_the_manual() {
     for (words, value) in [
         ("DISPATCHED_FPU:OPS_ADD:OPS_STORE:u:int:en", 0x51_0500),
         ("DISPATCHED_FPU:OPS_ADD:OPS_STORE:k:int:en", 0x52_0500),
@@ -132,6 +132,7 @@ fn warnings() {
         (0x43_0724, "some of the unit masks are pending in this version: they count zero"),
         (0x43_01F6, "absent in this machine: counts zero"),
         (0x13_00C0, "INT is set, but EN is clear: the counter stands still"),
+        (0x03_00C0, "EN is clear: the counter stands still"),
     ] {
         assert_eq!(warn(value), expected, "{value:#x}");
     }
@@ -148,6 +149,35 @@ fn explanation_of_a_counter() {
     );
     assert!(e.selections.is_empty());
     assert_eq!(e.fields[1].value, 0xFFFF_FFFF_FF9C);
+}
+
+/// Each word that is listed is taken, with its highest number if it takes one, and sets the bit of its field;
+/// all words of a modifier set the same. Bits: section 10.2 of the K8 document.
+#[test]
+fn modifiers_are_those_that_are_taken() {
+    let base = encode(k8(), "RETIRED_INSTRUCTIONS:none").unwrap();
+    let mut set = Vec::new();
+    for modifier in modifiers(k8()) {
+        let values: Vec<_> = modifier
+            .words
+            .iter()
+            .map(|word| {
+                let number = modifier.max.map_or(String::new(), |max| max.to_string());
+                encode(k8(), &format!("RETIRED_INSTRUCTIONS:none:{word}{number}")).unwrap() ^ base
+            })
+            .collect();
+        assert!(values.iter().all(|value| *value == values[0]), "{modifier:?}");
+        assert_eq!(modifier.words.iter().all(|word| word.ends_with('=')), modifier.max.is_some());
+        set.push(values[0]);
+    }
+    let bits = [16, 17].map(|bit| 1 << bit);
+    let flags = [18, 23, 20, 19, 22].map(|bit| 1 << bit);
+    let expected = [&bits[..], &[0], &flags, &[0xFF << 24, 0xFF << 8]].concat();
+    assert_eq!(set, expected);
+    // Bit 21 is Knights Corner's, which lacks bit 19.
+    let knc = Personality::by_name("knc").unwrap();
+    let words: Vec<_> = modifiers(knc).into_iter().flat_map(|modifier| modifier.words).collect();
+    assert!(words.contains(&"t") && !words.contains(&"pc"), "{words:?}");
 }
 
 #[test]

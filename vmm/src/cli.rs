@@ -431,7 +431,7 @@ struct EventsArgs {
     /// Processor, or `all`; `help` lists them.
     #[arg(long, default_value = "k8", value_parser = CpuName)]
     cpu: String,
-    /// Part of a name, or a code in hexadecimal.
+    /// Part of a name, by the manual, perf, libpfm4, OProfile, perfctr or LIKWID; or a code in hexadecimal.
     pattern: Option<String>,
     /// As a JSON array.
     #[arg(long)]
@@ -448,7 +448,7 @@ struct ExplainArgs {
     msr: Option<String>,
     /// Value in hexadecimal.
     value: Option<String>,
-    /// Event and modifiers, as in RETIRED_BRANCH_INSTRUCTIONS:u:int.
+    /// Event and modifiers, as in RETIRED_BRANCH_INSTRUCTIONS:u:int; `help` lists the modifiers.
     #[arg(long, value_name = "WORDS", conflicts_with = "msr")]
     encode: Option<String>,
 }
@@ -519,6 +519,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Explain(args) => {
             let (personality, _) = config::personality(&args.cpu)?;
             let text = match (&args.encode, &args.msr, &args.value) {
+                (Some(words), _, _) if words == "help" => explain::modifiers(personality),
                 (Some(words), _, _) => explain::encode(personality, words)?,
                 (None, Some(msr), Some(value)) => explain::decode(personality, msr, value)?,
                 _ => return Err(Error::Usage("explain needs a register and a value".into())),

@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
-use pmu_model::{EventDef, Personality, Scope, UmaskRule, Unit, nearest};
+use pmu_model::{Aliases, EventDef, Personality, Scope, UmaskRule, Unit, nearest};
 use serde::Serialize;
 
 use crate::config;
 use crate::engine::soft::TIER;
 use crate::error::{Error, Result};
+use crate::explain::others;
 
 /// An event as `--json` prints it.
 #[derive(Serialize)]
@@ -30,6 +31,17 @@ struct EventJson {
     note: &'static str,
     section: &'static str,
     source: &'static str,
+    /// The names of other clients; empty where one has none.
+    aliases: Aliases,
+    /// perf's own names for it, with the unit mask of each.
+    perf: Vec<PerfJson>,
+}
+
+/// A name of perf's as `--json` prints it.
+#[derive(Serialize)]
+struct PerfJson {
+    name: &'static str,
+    mask: u8,
 }
 
 /// A unit mask as `--json` prints it.
@@ -52,7 +64,8 @@ pub fn personalities(cpu: &str) -> Result<Vec<&'static Personality>> {
     Ok(vec![config::personality(cpu)?.0])
 }
 
-/// The list of the events that match `pattern`: a part of a name, or a code in hexadecimal.
+/// The list of the events that match `pattern`: a part of a name, by the manual or by a client, of which
+/// libpfm4's may have a unit mask behind it (`EVENT:MASK`); or a code in hexadecimal.
 ///
 /// # Errors
 /// No event matches; the message names the nearest.
@@ -65,7 +78,10 @@ pub fn list(
         .iter()
         .map(|&personality| {
             let events = personality.events.iter();
-            (personality, events.filter(|e| pattern.is_none_or(|p| matches(e, p))).collect())
+            (
+                personality,
+                events.filter(|e| pattern.is_none_or(|p| matches(personality, e, p))).collect(),
+            )
         })
         .filter(|(_, events): &(_, Vec<_>)| !events.is_empty())
         .collect();
@@ -97,7 +113,13 @@ fn unknown(personalities: &[&'static Personality], name: &str) -> Error {
     let names = events.flat_map(|event| [event.name].into_iter().chain(event.aliases.all()));
     let hint = nearest(name, names).map_or(String::new(), |n| format!("; did you mean {n}?"));
     let cpus: Vec<_> = personalities.iter().map(|personality| personality.name).collect();
-    Error::Usage(format!("no event {name:?} on {}{hint}", cpus.join(", ")))
+    let others = match personalities {
+        [only] => {
+            others(only, |other| other.events.iter().any(|event| matches(other, event, name)))
+        }
+        _ => String::new(),
+    };
+    Error::Usage(format!("no event {name:?} on {}{hint}{others}", cpus.join(", ")))
 }
 
 /// The counters that can count an event.
@@ -116,15 +138,21 @@ pub(crate) const fn mask_rule(rule: UmaskRule) -> &'static str {
     }
 }
 
-fn matches(event: &EventDef, pattern: &str) -> bool {
+fn matches(personality: &Personality, event: &EventDef, pattern: &str) -> bool {
     let pattern = pattern.to_ascii_uppercase();
     let digits =
         pattern.strip_prefix("0X").unwrap_or(pattern.strip_suffix('H').unwrap_or(&pattern));
     if digits.len() == 2 && u8::from_str_radix(digits, 16) == Ok(event.code) {
         return true;
     }
+    if let Some((name, mask)) = pattern.split_once(':') {
+        let names = [event.name].into_iter().chain(event.aliases.all());
+        let named = names.into_iter().any(|of_event| of_event.eq_ignore_ascii_case(name));
+        return named && event.unit_mask(mask).is_some();
+    }
     let names = [event.name, event.title].into_iter().chain(event.aliases.all());
-    names.into_iter().any(|name| name.to_ascii_uppercase().contains(&pattern))
+    let perf = personality.perf_names_of(event).map(|perf| perf.name);
+    names.chain(perf).any(|name| name.to_ascii_uppercase().contains(&pattern))
 }
 
 fn row(personality: &'static Personality, event: &'static EventDef) -> EventJson {
@@ -155,6 +183,11 @@ fn row(personality: &'static Personality, event: &'static EventDef) -> EventJson
         note: event.note,
         section: event.section,
         source: event.source,
+        aliases: event.aliases,
+        perf: personality
+            .perf_names_of(event)
+            .map(|perf| PerfJson { name: perf.name, mask: perf.umask })
+            .collect(),
     }
 }
 
@@ -169,6 +202,20 @@ fn write_event(text: &mut String, personality: &Personality, event: &'static Eve
         let _ = write!(text, "  counter {}", counters.join(", "));
     }
     let _ = writeln!(text, "\n     {}", event.description);
+    let [libpfm4, oprofile, perfctr, likwid] = event.aliases.all();
+    let perf: Vec<_> = personality.perf_names_of(event).map(|perf| perf.name).collect();
+    let clients = [
+        ("perf", perf.join(", ")),
+        ("libpfm4", libpfm4.to_owned()),
+        ("OProfile", oprofile.to_owned()),
+        ("perfctr", perfctr.to_owned()),
+        ("LIKWID", likwid.to_owned()),
+    ];
+    let known = clients.iter().filter(|(_, name)| !name.is_empty() && name != event.name);
+    let known: Vec<_> = known.map(|(client, name)| format!("{client}: {name}")).collect();
+    if !known.is_empty() {
+        let _ = writeln!(text, "     {}", known.join("; "));
+    }
     for bit in event.umasks {
         let fidelity = bit.fidelity.name();
         let words = [bit.name, &format!("[{fidelity}]"), bit.title];
@@ -249,6 +296,36 @@ mod tests {
             assert!(rest.lines().nth(1).unwrap().starts_with(&format!("C2h  {name}")), "{text}");
         }
         assert!(!text.contains("p55c: "), "{text}");
+    }
+
+    /// Linux's K8 driver has branch-misses as C3h, its driver of Knights Corner as 2Bh; libpfm4's tables
+    /// (commit 91970fe) have DISPATCHED_FPU:OPS_ADD of K8 as 00h with mask 01h, and CPU_CLK_UNHALTED as 76h.
+    #[test]
+    fn clients_names_are_searched() {
+        for (pattern, code) in [
+            ("branch-misses", "C3h"),
+            ("Branch-Misses", "C3h"),
+            ("stalled-cycles-backend", "D1h"),
+            ("DISPATCHED_FPU:OPS_ADD", "00h"),
+            ("cpu_clk_unhalted", "76h"),
+        ] {
+            let text = list(&[k8()], Some(pattern), false).unwrap();
+            let events: Vec<_> = text.lines().filter(|line| !line.starts_with(' ')).collect();
+            assert!(matches!(events[..], [event] if event.starts_with(code)), "{pattern}: {text}");
+        }
+        let text = list(&personalities("knc").unwrap(), Some("branch-misses"), false).unwrap();
+        assert!(text.starts_with("2Bh  ") && text.contains("perf: branch-misses"), "{text}");
+        assert!(list(&[k8()], Some("DISPATCHED_FPU:NOTHING"), false).is_err());
+        let text = list(&[k8()], Some("branch-misses"), true).unwrap();
+        let rows: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(rows[0]["perf"][0], serde_json::json!({ "name": "branch-misses", "mask": 0 }));
+    }
+
+    /// Processors that have what this one has not are named.
+    #[test]
+    fn an_event_of_another_processor_is_said_so() {
+        let error = list(&[k8()], Some("VPU_ELEMENTS_ACTIVE"), false).unwrap_err().to_string();
+        assert!(error.ends_with("; it is on knc"), "{error}");
     }
 
     #[test]

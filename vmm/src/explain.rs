@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use pmu_model::explain::{encode as encode_words, explain as explain_value};
+use pmu_model::explain::{
+    EncodeError, encode as encode_words, explain as explain_value, find_register,
+    modifiers as known_modifiers,
+};
 use pmu_model::{Access, Personality};
 
 use crate::engine::soft::TIER;
@@ -18,7 +21,10 @@ pub fn decode(personality: &'static Personality, register: &str, value: &str) ->
     let value = u64::from_str_radix(&digits, 16)
         .map_err(|_| Error::Usage(format!("{value:?} is no hexadecimal number of 64 bits")))?;
     let explanation = explain_value(personality, personality.live.of(TIER), register, value)
-        .map_err(|error| Error::Usage(error.to_string()))?;
+        .map_err(|error| {
+            let others = others(personality, |other| find_register(other, register).is_some());
+            Error::Usage(format!("{error}{others}"))
+        })?;
     let mut text = String::new();
     let register = explanation.register;
     // Writing to a string does not fail.
@@ -55,8 +61,45 @@ pub fn decode(personality: &'static Personality, register: &str, value: &str) ->
 /// # Errors
 /// An unknown event or word, or a number out of range.
 pub fn encode(personality: &'static Personality, words: &str) -> Result<String> {
-    let value = encode_words(personality, words).map_err(|e| Error::Usage(e.to_string()))?;
+    let value = encode_words(personality, words).map_err(|error| {
+        let more = match &error {
+            EncodeError::UnknownEvent { name, .. } => {
+                others(personality, |other| other.event_by_name(name).is_some())
+            }
+            EncodeError::UnknownModifier { .. } => "; --encode help lists the modifiers".into(),
+            _ => String::new(),
+        };
+        Error::Usage(format!("{error}{more}"))
+    })?;
     Ok(format!("{value:#x}\n"))
+}
+
+/// What may stand behind an event in words, a line each.
+pub fn modifiers(personality: &'static Personality) -> String {
+    let mut text = String::from(
+        "EVENT[:WORD...]; EVENT is a name, or rNNNN with code, unit mask and flags in hexadecimal.\n\
+         A WORD is a unit mask of the event by name, all for all of them, or one of\n",
+    );
+    for modifier in known_modifiers(personality) {
+        let number = if modifier.max.is_some() { "N" } else { "" };
+        let words: Vec<_> = modifier.words.iter().map(|word| format!("{word}{number}")).collect();
+        let most = modifier.max.map_or(String::new(), |max| format!(" (N up to {max})"));
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "  {:<14}{}{most}", words.join(", "), modifier.meaning);
+    }
+    text
+}
+
+/// The other personalities that have what is asked for, as the end of a sentence that says that this one has
+/// not; empty if none has.
+pub(crate) fn others(
+    personality: &Personality,
+    has: impl Fn(&'static Personality) -> bool,
+) -> String {
+    let others = Personality::ALL.iter().copied();
+    let others = others.filter(|other| other.name != personality.name && has(other));
+    let names: Vec<_> = others.map(|other| other.name).collect();
+    if names.is_empty() { String::new() } else { format!("; it is on {}", names.join(", ")) }
 }
 
 #[cfg(test)]
@@ -109,6 +152,48 @@ mod tests {
         let text = decode(knc, "2E", "ff").unwrap();
         assert!(text.contains("note: RDMSR raises #GP: the register is write-only\n"), "{text}");
         assert!(!text.contains("reads back as"), "{text}");
+    }
+
+    /// CESR is MSR 11h of the Pentium; IA32_PERF_GLOBAL_CTRL, 2Fh, and VPU_ELEMENTS_ACTIVE are of Knights
+    /// Corner (Intel 327357, 1.4.3.4 and Table 1-6).
+    #[test]
+    fn what_others_have_is_said() {
+        let error = |result: Result<String>| result.unwrap_err().to_string();
+        for name in ["CESR", "11"] {
+            let text = error(decode(k8(), name, "0"));
+            assert!(text.ends_with("; it is on p55c"), "{text}");
+        }
+        assert!(error(decode(k8(), "2F", "0")).ends_with("; it is on knc"));
+        let text = error(encode(k8(), "VPU_ELEMENTS_ACTIVE:u"));
+        assert!(text.ends_with("; it is on knc"), "{text}");
+        assert!(!error(encode(k8(), "NOWHERE")).contains("it is on"));
+        assert!(!error(decode(k8(), "NOWHERE", "0")).contains("it is on"));
+    }
+
+    /// A processor's own: Knights Corner has the mode for all threads, the Pentium names its counter.
+    #[test]
+    fn modifiers_are_listed() {
+        let [k8, knc, p55c] = ["k8", "knc", "p55c"].map(|name| {
+            let text = modifiers(Personality::by_name(name).unwrap());
+            assert!(text.contains("\n  u, usr        count "), "{text}");
+            text
+        });
+        assert!(k8.contains("\n  c=N, cmask=N  threshold") && !k8.contains("\n  t, any "), "{k8}");
+        assert!(knc.contains("\n  t, any        count all threads of the core\n"), "{knc}");
+        assert!(
+            p55c.contains("\n  ctr=N         the counter;") && p55c.contains("(N up to 1)"),
+            "{p55c}"
+        );
+        let error = encode(Personality::by_name("k8").unwrap(), "RETIRED_INSTRUCTIONS:x");
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("; --encode help lists the modifiers"), "{text}");
+    }
+
+    #[test]
+    fn a_clear_enable_bit_is_noted() {
+        let note = "  note: EN is clear: the counter stands still\n";
+        assert!(decode(k8(), "C0010000", "300C0").unwrap().contains(note));
+        assert!(!decode(k8(), "C0010000", "4300C0").unwrap().contains("EN is clear"));
     }
 
     #[test]

@@ -89,6 +89,8 @@ struct Flags {
     words: &'static [(&'static str, u64)],
     /// The word for each bit, in the order in which they are written.
     written: &'static [(u64, &'static str)],
+    /// What each bit of `words` asks for, in the order in which they are listed.
+    meanings: &'static [(u64, &'static str)],
     /// The privilege levels: the bit for the user's, and that for the system's.
     modes: (u64, u64),
     /// Threshold of events in a clock; 0 where there is none.
@@ -126,6 +128,17 @@ const EVTSEL: Flags = Flags {
         (ALL_THREADS, "t"),
         (EN, "en"),
     ],
+    meanings: &[
+        (USR, "count in user mode"),
+        (OS, "count in operating-system mode"),
+        (0, "count in neither mode; without a word for one, both are meant"),
+        (EDGE, "count changes from false to true, not clocks"),
+        (INV, "invert the comparison of the threshold"),
+        (INT, "interrupt on overflow"),
+        (PIN_CONTROL, "pin control: toggle the PM pin on overflow, not on each event"),
+        (ALL_THREADS, "count all threads of the core"),
+        (EN, "enable the counter"),
+    ],
     modes: (USR, OS),
     cmask: CNT_MASK,
     umask: UNIT_MASK,
@@ -145,6 +158,13 @@ const CESR: Flags = Flags {
         ("none", 0),
     ],
     written: &[(cesr::CC_CLOCKS, "clk"), (cesr::PC, "pc")],
+    meanings: &[
+        (cesr::CC_USER, "count at CPL 3"),
+        (cesr::CC_SUPERVISOR, "count at CPL 0, 1 and 2"),
+        (0, "count at no CPL; without a word for one, all are meant"),
+        (cesr::CC_CLOCKS, "count clocks, not events"),
+        (cesr::PC, "pin control: toggle the PM pin on overflow, not on each event"),
+    ],
     modes: (cesr::CC_USER, cesr::CC_SUPERVISOR),
     cmask: 0,
     umask: 0,
@@ -166,6 +186,48 @@ impl Personality {
             Programming::Cesr => cesr::HALF_MASK,
         }
     }
+}
+
+/// Words that may stand behind an event in what [`encode`] takes, for one bit or one number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Modifier {
+    /// The words, of equal meaning. A word that ends in `=` takes a number.
+    pub words: Vec<&'static str>,
+    /// What they ask for.
+    pub meaning: &'static str,
+    /// The highest number, of those that take one.
+    pub max: Option<u64>,
+}
+
+/// Every modifier that [`encode`] takes for a processor, beside the unit masks of the event.
+pub fn modifiers(personality: &Personality) -> Vec<Modifier> {
+    let flags = personality.flags();
+    let mask = personality.word_mask();
+    let there = flags.meanings.iter().filter(|(bit, _)| bit & !mask == 0);
+    let mut modifiers: Vec<_> = there
+        .map(|&(bit, meaning)| {
+            let words = flags.words.iter().filter(|(_, bits)| *bits == bit);
+            Modifier { words: words.map(|(word, _)| *word).collect(), meaning, max: None }
+        })
+        .collect();
+    let number = |words: &[&'static str], meaning, max| Modifier {
+        words: words.to_vec(),
+        meaning,
+        max: Some(max),
+    };
+    if flags.cmask & mask != 0 {
+        let meaning = "threshold: count clocks with at least so many events";
+        modifiers.push(number(&["c=", "cmask="], meaning, 0xFF));
+    }
+    if flags.umask & mask != 0 {
+        let meaning = "unit mask by number, and not by the names of the event";
+        modifiers.push(number(&["umask="], meaning, 0xFF));
+    }
+    if personality.programming == Programming::Cesr {
+        let meaning = "the counter; without it, the first that can count the event";
+        modifiers.push(number(&["ctr="], meaning, personality.counters as u64 - 1));
+    }
+    modifiers
 }
 
 /// The value of the register that programs a counter, from words.

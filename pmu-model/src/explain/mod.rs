@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-pub use encode::{EncodeError, encode};
+pub use encode::{EncodeError, Modifier, encode, modifiers};
 
 use crate::cesr;
 use crate::counts::SignalSet;
@@ -81,6 +81,14 @@ impl core::fmt::Display for UnknownRegister {
 
 impl core::error::Error for UnknownRegister {}
 
+/// The register that is named as in the manual, or by its MSR number in hexadecimal (with or without `0x`
+/// or `h`).
+pub fn find_register(personality: &Personality, register: &str) -> Option<&'static Register> {
+    let number = register.strip_prefix("0x").or_else(|| register.strip_prefix("0X"));
+    let number = u32::from_str_radix(number.unwrap_or(register).trim_end_matches(['h', 'H']), 16);
+    personality.register_by_name(register).or_else(|| personality.register(number.ok()?))
+}
+
 /// Explains `value` as the value of a register, named as in the manual or by its MSR number in
 /// hexadecimal (with or without `0x`). `live` are the signals that fire.
 ///
@@ -92,15 +100,10 @@ pub fn explain(
     register: &str,
     value: u64,
 ) -> Result<Explanation, UnknownRegister> {
-    let number = register.strip_prefix("0x").or_else(|| register.strip_prefix("0X"));
-    let number = u32::from_str_radix(number.unwrap_or(register).trim_end_matches(['h', 'H']), 16);
-    let found = personality
-        .register_by_name(register)
-        .or_else(|| personality.register(number.ok()?))
-        .ok_or_else(|| UnknownRegister {
-            name: register.into(),
-            nearest: nearest(register, personality.registers.iter().map(|r| r.name)),
-        })?;
+    let found = find_register(personality, register).ok_or_else(|| UnknownRegister {
+        name: register.into(),
+        nearest: nearest(register, personality.registers.iter().map(|r| r.name)),
+    })?;
     Ok(match found.kind {
         RegisterKind::Evtsel(counter) => explain_evtsel(personality, live, found, counter, value),
         RegisterKind::Cesr => explain_cesr(personality, live, found, value),
@@ -330,10 +333,11 @@ fn evtsel_warnings(
         EnableRule::First if !select.enabled => {
             warnings.push("EN is clear: every counter stands still".into());
         }
-        _ if select.int && !select.enabled => {
+        _ if select.enabled => {}
+        _ if select.int => {
             warnings.push("INT is set, but EN is clear: the counter stands still".into());
         }
-        _ => {}
+        _ => warnings.push("EN is clear: the counter stands still".into()),
     }
     warnings
 }

@@ -8,7 +8,7 @@ use super::k7_events::EVENTS;
 use super::live::{MODELS, OUT_OF_ORDER_PIPELINE};
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, amd,
-    index_by_code, metrics,
+    index_by_code, metrics, perf,
 };
 use crate::register::PerfctrWrite;
 
@@ -37,6 +37,7 @@ pub(super) static K7: Personality = Personality {
     live: LiveSignals::with_models(MODELS).and(OUT_OF_ORDER_PIPELINE).selected_by(EVENTS),
     events: EVENTS,
     metrics: metrics::K7,
+    perf_names: perf::AMD,
     by_code: &BY_CODE,
 };
 

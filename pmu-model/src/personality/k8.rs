@@ -9,7 +9,7 @@ use super::k8_events::EVENTS;
 use super::live::{MODELS, OUT_OF_ORDER_PIPELINE};
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Northbridge, Personality, PmiRule, Programming,
-    amd, index_by_code, metrics,
+    amd, index_by_code, metrics, perf,
 };
 use crate::register::PerfctrWrite;
 
@@ -38,6 +38,7 @@ pub(super) static K8: Personality = Personality {
     live: LiveSignals::with_models(MODELS).and(OUT_OF_ORDER_PIPELINE).selected_by(EVENTS),
     events: EVENTS,
     metrics: metrics::K8,
+    perf_names: perf::AMD,
     by_code: &BY_CODE,
 };
 

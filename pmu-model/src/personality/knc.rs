@@ -9,7 +9,7 @@ use super::knc_events::EVENTS;
 use super::live::{MODELS, MULTITHREADED_PIPELINE};
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, index_by_code,
-    metrics,
+    metrics, perf,
 };
 use crate::evtsel::{ALL_THREADS, CNT_MASK, EDGE, EN, EVENT_SELECT, INT, INV, OS, UNIT_MASK, USR};
 use crate::register::{Access, Field, PerfctrWrite, Register, RegisterKind};
@@ -42,6 +42,7 @@ pub(super) static KNC: Personality = Personality {
     live: LiveSignals::with_models(MODELS).and(MULTITHREADED_PIPELINE).selected_by(EVENTS),
     events: EVENTS,
     metrics: metrics::KNC,
+    perf_names: perf::KNC,
     by_code: &BY_CODE,
 };
 

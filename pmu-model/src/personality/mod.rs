@@ -15,6 +15,7 @@ mod p55c;
 mod p55c_events;
 mod p6;
 mod p6_events;
+mod perf;
 mod pm;
 mod pm_events;
 mod rows;
@@ -92,6 +93,18 @@ pub struct Northbridge {
     pub cores_per_node: u8,
 }
 
+/// What one of perf's own names for events selects, by the processor's driver in Linux.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct PerfName {
+    /// The name.
+    pub name: &'static str,
+    /// The unit mask.
+    pub umask: u8,
+    /// The event's code.
+    pub code: u8,
+}
+
 /// A processor's PMU, as data.
 #[derive(Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -144,6 +157,8 @@ pub struct Personality {
     pub events: &'static [EventDef],
     /// What its users compute from their counts.
     pub metrics: &'static [Metric],
+    /// perf's own names for events; none if Linux has no driver for the processor.
+    pub perf_names: &'static [PerfName],
     /// Positions in `events` of the rows with a code, by code.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) by_code: &'static CodeIndex,
@@ -223,6 +238,14 @@ impl Personality {
             .iter()
             .find(|event| event.name.eq_ignore_ascii_case(name))
             .or_else(|| (0..4).find_map(by_client))
+    }
+
+    /// perf's own names for an event, in the order of its driver.
+    pub fn perf_names_of(&self, event: &EventDef) -> impl Iterator<Item = &'static PerfName> {
+        self.perf_names.iter().filter(move |perf| {
+            let selected = self.event(perf.code, perf.umask, 0);
+            selected.is_some_and(|selected| selected.name == event.name)
+        })
     }
 
     /// The register with this MSR number.

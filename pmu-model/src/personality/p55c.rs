@@ -39,6 +39,7 @@ pub(super) static P55C: Personality = Personality {
     live: LiveSignals::with_models(MODELS).and(IN_ORDER_PIPELINE).selected_by(EVENTS),
     events: EVENTS,
     metrics: metrics::P55C,
+    perf_names: &[],
     by_code: &BY_CODE,
 };
 

@@ -12,7 +12,7 @@ use super::live::{MODELS, OUT_OF_ORDER_PIPELINE};
 use super::p6_events::{PII as PII_EVENTS, PIII as PIII_EVENTS, PPRO as PPRO_EVENTS};
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, index_by_code,
-    metrics,
+    metrics, perf,
 };
 use crate::evtsel::{CNT_MASK, EDGE, EN, EVENT_SELECT, INT, INV, OS, PIN_CONTROL, UNIT_MASK, USR};
 use crate::register::{Access, Field, PerfctrWrite, Register, RegisterKind};
@@ -42,6 +42,7 @@ pub(super) static PPRO: Personality = Personality {
     live: LiveSignals::with_models(MODELS).and(OUT_OF_ORDER_PIPELINE).selected_by(&PPRO_EVENTS),
     events: &PPRO_EVENTS,
     metrics: metrics::P6,
+    perf_names: perf::P6,
     by_code: &PPRO_BY_CODE,
 };
 

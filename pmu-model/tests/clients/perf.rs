@@ -124,6 +124,40 @@ fn knights_corner() {
     }
 }
 
+/// What a personality has of these names is what the drivers have, in their order.
+#[test]
+fn personalities_have_the_names() {
+    let amd: Vec<_> = AMD.iter().map(|&(name, select, ..)| (name, select)).collect();
+    let p6: Vec<_> = P6.iter().map(|&(name, select, _)| (name, select)).collect();
+    let knc: Vec<_> = KNC.iter().map(|&(name, select, _)| (name, select)).collect();
+    for personality in Personality::ALL {
+        let expected = match personality.name {
+            "k7" | "k8" => &amd[..],
+            "ppro" | "pii" | "p6" | "pm" => &p6,
+            "knc" => &knc,
+            // Linux has no driver for it.
+            _ => &[],
+        };
+        let names = personality.perf_names.iter();
+        let names =
+            names.map(|perf| (perf.name, u64::from(perf.umask) << 8 | u64::from(perf.code)));
+        assert_eq!(names.collect::<Vec<_>>(), expected, "{}", personality.name);
+    }
+}
+
+/// By code and mask: perf's branch-misses is event C3h of K8, and node-load-misses E9h with mask 98h.
+#[test]
+fn names_are_those_of_an_event() {
+    let k8 = Personality::by_name("k8").unwrap();
+    let names = |code, umask| -> Vec<_> {
+        let event = k8.event(code, umask, 0).unwrap();
+        k8.perf_names_of(event).map(|perf| perf.name).collect()
+    };
+    assert_eq!(names(0xC3, 0), ["branch-misses", "branch-load-misses"]);
+    assert_eq!(names(0xE9, 0x98), ["node-loads", "node-load-misses"]);
+    assert_eq!(names(0x26, 0), <[&str; 0]>::default());
+}
+
 /// The page has a row for each of them.
 #[test]
 fn the_page_has_them() {

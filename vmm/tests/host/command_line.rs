@@ -2,7 +2,13 @@
 
 use super::*;
 
-tests!(alone_it_prints_help, what_is_mistyped, colour_by_the_usual_rules, the_list_of_processors);
+tests!(
+    alone_it_prints_help,
+    what_is_mistyped,
+    colour_by_the_usual_rules,
+    the_list_of_processors,
+    events_by_any_name
+);
 
 /// Runs `vpmu` with these words to its end, in an environment that says nothing of colour.
 fn run(words: &[&str]) -> Output {
@@ -68,8 +74,8 @@ fn colour_by_the_usual_rules() -> Verdict {
     Ok(())
 }
 
-/// Name, counters and their bits (P5 and P6: Intel MMX Technology manual, chapter 6; AMD 22007 and 26094; Intel
-/// 327357), what CPUID calls the vendor, and whether a counter interrupts.
+/// Name, counters and their bits (Intel MMX Technology manual, chapter 6; AMD 22007 and 26094; Intel 327357),
+/// what CPUID calls the vendor, and whether a counter interrupts.
 const PROCESSORS: [(&str, u64, u64, &str, &str); 8] = [
     ("p55c", 2, 40, "GenuineIntel", "none: pins"),
     ("ppro", 2, 40, "GenuineIntel", "each overflow"),
@@ -114,6 +120,34 @@ fn the_list_of_processors() -> Verdict {
         for (key, number) in [("all", events), ("live", live), ("absent", absent)] {
             assert_eq!(row["events"][key], number, "{row}");
         }
+    }
+    Ok(())
+}
+
+/// By perf's name, by libpfm4's with a unit mask; and an event or a register of another processor is said to
+/// be of that one.
+fn events_by_any_name() -> Verdict {
+    for (words, begins) in [
+        (&["events", "branch-misses"][..], "C3h  RETIRED_MISPREDICTED_BRANCH_INSTRUCTIONS "),
+        (&["events", "--cpu", "p6", "cache-references"], "2Eh  L2_RQSTS "),
+        (&["events", "DISPATCHED_FPU:OPS_ADD"], "00h  "),
+        (&["explain", "--encode", "help"], "EVENT[:WORD...]"),
+    ] {
+        let text = printed(words);
+        assert!(text.starts_with(begins), "{words:?}: {text}");
+    }
+    for (words, ends) in [
+        (&["events", "VPU_ELEMENTS_ACTIVE"][..], "; it is on knc\n"),
+        (&["explain", "--encode", "VPU_ELEMENTS_ACTIVE"], "; it is on knc\n"),
+        (&["explain", "CESR", "0"], "; it is on p55c\n"),
+        (
+            &["explain", "--encode", "RETIRED_INSTRUCTIONS:x"],
+            "; --encode help lists the modifiers\n",
+        ),
+    ] {
+        let (text, status) = said(&run(words));
+        assert_eq!((status, text.lines().count()), (Some(2), 1), "{text}");
+        assert!(text.ends_with(ends), "{text}");
     }
     Ok(())
 }
