@@ -1,19 +1,21 @@
 //! The command line.
 
 mod help;
+mod invocation;
 mod pages;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use pmu_model::Personality;
 
 use self::help::{answer, examples, examples_and_statuses};
+use self::invocation::Invocation;
 use self::pages::{ManArgs, Shell, completions};
 use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Kernel, LinuxEntry, Module, Payload, Room};
@@ -41,7 +43,7 @@ use crate::{config, demo, events, exec, explain, list, stat};
 
 /// A full-system x86 PMU emulator: guests see, and program, the performance counters of another processor.
 #[derive(Parser)]
-#[command(name = "vpmu", version, about, after_help = examples_and_statuses("vpmu"))]
+#[command(name = "vpmu", version, after_help = examples_and_statuses("vpmu"))]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -471,12 +473,12 @@ struct ExecArgs {
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {
-    let result = match Cli::try_parse() {
-        Ok(cli) => {
+    let result = match parsed(std::env::args_os()) {
+        Ok((cli, invocation)) => {
             env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn"))
                 .format_timestamp(None)
                 .init();
-            dispatch(cli.command)
+            dispatch(cli.command, &invocation)
         }
         Err(error) => answer(&error),
     };
@@ -487,7 +489,20 @@ pub fn main() -> ExitCode {
     }))
 }
 
-fn dispatch(command: Command) -> Result<u8> {
+/// The command line, and the same as it goes into the statistics of a run.
+fn parsed(
+    words: impl IntoIterator<Item = OsString>,
+) -> std::result::Result<(Cli, Invocation), clap::Error> {
+    let mut command = Cli::command();
+    let matches = command.try_get_matches_from_mut(words)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    let chosen = matches.subcommand();
+    let chosen = chosen.and_then(|(name, matches)| Some((command.find_subcommand(name)?, matches)));
+    let (command, matches) = chosen.unwrap_or((&command, &matches));
+    Ok((cli, Invocation::new(command, matches)))
+}
+
+fn dispatch(command: Command, invocation: &Invocation) -> Result<u8> {
     match command {
         Command::Run(args) if args.demo.as_deref() == Some("list") => {
             let lines: Vec<_> =
@@ -497,7 +512,8 @@ fn dispatch(command: Command) -> Result<u8> {
         }
         Command::Run(args) => {
             let payload = |ram: &RamLayout| payload(&args, ram);
-            supervised(&args.machine, Report::Statistics(Stats::Table), payload, End::status)
+            let report = Report::Statistics(Stats::Table);
+            supervised(&args.machine, invocation, report, payload, End::status)
         }
         Command::Stat(args) => {
             let StatArgs { run, events, metrics, per_cpu, json } = &args;
@@ -505,7 +521,7 @@ fn dispatch(command: Command) -> Result<u8> {
                 (events.as_deref(), (*metrics, *per_cpu, *json));
             let asked = stat::Asked { events, metrics, per_cpu, json };
             let payload = |ram: &RamLayout| payload(run, ram);
-            supervised(&run.machine, Report::Counted(asked), payload, End::status)
+            supervised(&run.machine, invocation, Report::Counted(asked), payload, End::status)
         }
         Command::List { json } => {
             print(&list::list(json)?)?;
@@ -547,7 +563,8 @@ fn dispatch(command: Command) -> Result<u8> {
             let payload = |ram: &RamLayout| {
                 exec::payload(args.kernel.as_deref(), &args.append, &args.command, ram)
             };
-            supervised(&args.machine, Report::Statistics(Stats::None), payload, exec::status)
+            let report = Report::Statistics(Stats::None);
+            supervised(&args.machine, invocation, report, payload, exec::status)
         }
     }
 }
@@ -612,13 +629,14 @@ enum Report<'a> {
 /// from the reading of files to the last line.
 fn supervised(
     args: &MachineArgs,
+    invocation: &Invocation,
     report: Report<'_>,
     payload: impl FnOnce(&RamLayout) -> Result<Payload>,
     status: fn(End) -> u8,
 ) -> Result<u8> {
     let stop = Stop::new()?;
     let watch = Watch::process(&stop, args.timeout.map(Duration::from_secs))?;
-    Ok(match run(args, report, payload, &stop, &watch) {
+    Ok(match run(args, invocation, report, payload, &stop, &watch) {
         Ok(end) => status(end),
         Err(error) => {
             say(&error.to_string(), &stop);
@@ -630,6 +648,7 @@ fn supervised(
 /// The same, but for what a failure means.
 fn run(
     args: &MachineArgs,
+    invocation: &Invocation,
     report: Report<'_>,
     payload: impl FnOnce(&RamLayout) -> Result<Payload>,
     stop: &Stop,
@@ -731,12 +750,20 @@ fn run(
     };
     let text = match statistics {
         Stats::Table => Some(summary.table()),
-        Stats::Json => Some(summary.json()?),
+        Stats::Json => Some(invocation.statistics(&summary)?),
         Stats::None => None,
     };
-    let text = counted.into_iter().chain(text).reduce(|all, more| all + "\n" + &more);
-    if let Some(text) = text {
-        let lost_last = match &args.stats_file {
+    let file = args.stats_file.as_deref();
+    let reports = match (counted, text) {
+        // A file of statistics has nothing else in it.
+        (Some(counted), Some(text)) if file.is_some() => vec![(None, counted), (file, text)],
+        (counted, text) => {
+            let all = counted.into_iter().chain(text).reduce(|all, more| all + "\n" + &more);
+            all.map(|all| (file, all)).into_iter().collect()
+        }
+    };
+    for (file, text) in reports {
+        let lost_last = match file {
             Some(path) => write_text(path, &text, stop)?,
             // What a blocked reader does not get begins with the first byte.
             None if stdio && lost.is_some() => None,

@@ -13,6 +13,7 @@ mod harness;
 mod idle;
 mod limits;
 mod pages;
+mod statistics;
 mod stopped;
 mod terminal;
 
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         ("idle", idle::TESTS),
         ("limits", limits::TESTS),
         ("pages", pages::TESTS),
+        ("statistics", statistics::TESTS),
         ("stopped", stopped::TESTS),
         ("terminal", terminal::TESTS),
     ])
