@@ -3,6 +3,7 @@
 mod help;
 mod invocation;
 mod pages;
+mod test;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use pmu_model::Personality;
 use self::help::{answer, examples, examples_and_statuses};
 use self::invocation::Invocation;
 use self::pages::{ManArgs, Shell, completions};
+use self::test::TestArgs;
 use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Kernel, LinuxEntry, Module, Payload, Room};
 use crate::config::{Boot, Config, CycleCosts, Limits};
@@ -79,6 +81,9 @@ enum Command {
     /// Report what a truth file tells: which code was executed how often, and who called it.
     #[command(after_help = examples("truth"))]
     Truth(TruthArgs),
+    /// Run guest images that test something, on processors of choice, and report in TAP.
+    #[command(after_help = examples("test"))]
+    Test(TestArgs),
     /// Print the script by which a shell completes the words of a command line.
     #[command(after_help = examples("completions"))]
     Completions {
@@ -547,6 +552,7 @@ fn dispatch(command: Command, invocation: &Invocation) -> Result<u8> {
             print(&page.text())?;
             Ok(status::POWER_OFF)
         }
+        Command::Test(args) => args.run(),
         Command::Completions { shell } => {
             print(&completions(shell, Cli::command()))?;
             Ok(status::POWER_OFF)
@@ -645,20 +651,16 @@ fn supervised(
     })
 }
 
-/// The same, but for what a failure means.
-fn run(
+/// The machine that the command line asks for.
+fn machine_config(
     args: &MachineArgs,
-    invocation: &Invocation,
-    report: Report<'_>,
     payload: impl FnOnce(&RamLayout) -> Result<Payload>,
-    stop: &Stop,
-    watch: &Watch,
-) -> Result<End> {
+) -> Result<Config> {
     let (personality, platform) = config::personality(&args.cpu)?;
     let cpus = config::processors(args.smp, platform)?;
     let clock_hz = args.clock.unwrap_or(platform.clock_hz);
     let ram = config::memory(&args.mem)?;
-    let config = Config {
+    Ok(Config {
         personality,
         platform,
         isa: args.isa.into(),
@@ -686,7 +688,20 @@ fn run(
             timeout: args.timeout.map(Duration::from_secs),
             instructions: args.max_instructions,
         },
-    };
+    })
+}
+
+/// The same, but for what a failure means.
+fn run(
+    args: &MachineArgs,
+    invocation: &Invocation,
+    report: Report<'_>,
+    payload: impl FnOnce(&RamLayout) -> Result<Payload>,
+    stop: &Stop,
+    watch: &Watch,
+) -> Result<End> {
+    let config = machine_config(args, payload)?;
+    let personality = config.personality;
     // A file that cannot be written is better known before a long run than after it.
     for path in args.stats_file.iter().chain(&args.truth).chain(&args.debug_dump) {
         check_writable(path)?;
@@ -702,7 +717,7 @@ fn run(
     if !events.is_empty() {
         machine.record(Recorder::new(personality, &events.join(","))?)?;
     }
-    if let Some(text) = config.isa.announcement(platform) {
+    if let Some(text) = config.isa.announcement(config.platform) {
         say(&text, stop);
     }
     if let Some(text) = &machine.choice().warning {

@@ -29,6 +29,7 @@ pub mod reference;
 mod roster;
 mod stat;
 pub mod stop;
+pub mod suite;
 pub mod summary;
 pub mod symbols;
 pub mod terminal;

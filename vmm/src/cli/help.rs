@@ -42,6 +42,10 @@ const EXAMPLES: &[(&str, &str)] = &[
     ),
     ("reference", "vpmu reference events"),
     ("truth", "vpmu truth ls.truth --by process"),
+    (
+        "test",
+        "vpmu test tests/*.elf --cpu all --junit results.xml\nvpmu test boot.bin@0x7c00 -- --smp 2",
+    ),
     ("completions", "vpmu completions bash"),
     ("man", "vpmu man run\nvpmu man --folder pages"),
     ("exec", "vpmu exec --cpu p6 --isa distro -- dmesg"),

@@ -15,6 +15,7 @@ mod limits;
 mod pages;
 mod statistics;
 mod stopped;
+mod suite;
 mod terminal;
 
 use std::io::Write as _;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         ("pages", pages::TESTS),
         ("statistics", statistics::TESTS),
         ("stopped", stopped::TESTS),
+        ("suite", suite::TESTS),
         ("terminal", terminal::TESTS),
     ])
 }

@@ -13,8 +13,18 @@ tests!(
 );
 
 /// The commands, each of which has a page of its own.
-const COMMANDS: [&str; 9] =
-    ["run", "stat", "list", "events", "explain", "reference", "truth", "completions", "exec"];
+const COMMANDS: [&str; 10] = [
+    "test",
+    "run",
+    "stat",
+    "list",
+    "events",
+    "explain",
+    "reference",
+    "truth",
+    "completions",
+    "exec",
+];
 
 /// The folder that `readers` beside this file has unpacked programs in, or why it could not.
 fn readers() -> Result<&'static Path, CannotRun> {
