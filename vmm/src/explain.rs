@@ -3,13 +3,14 @@
 use std::fmt::Write;
 
 use pmu_model::explain::{
-    EncodeError, encode as encode_words, explain as explain_value, find_register,
-    modifiers as known_modifiers,
+    EncodeError, encode as encode_words, explain as explain_value, modifiers as known_modifiers,
+    register_number,
 };
 use pmu_model::{Access, Personality};
 
 use crate::engine::soft::TIER;
 use crate::error::{Error, Result};
+use crate::msr_owners::{named, owners};
 
 /// What `value` (hexadecimal) means in `register`, a name or an MSR number in hexadecimal.
 ///
@@ -22,8 +23,12 @@ pub fn decode(personality: &'static Personality, register: &str, value: &str) ->
         .map_err(|_| Error::Usage(format!("{value:?} is no hexadecimal number of 64 bits")))?;
     let explanation = explain_value(personality, personality.live.of(TIER), register, value)
         .map_err(|error| {
-            let others = others(personality, |other| find_register(other, register).is_some());
-            Error::Usage(format!("{error}{others}"))
+            let owners = register_number(register).map(owners).unwrap_or_default();
+            let elsewhere = match owners.is_empty() {
+                true => others(personality, |other| other.register_by_name(register).is_some()),
+                false => format!("; it is {}; this is {}", named(&owners), personality.name),
+            };
+            Error::Usage(format!("{error}{elsewhere}"))
         })?;
     let mut text = String::new();
     let register = explanation.register;
@@ -159,11 +164,10 @@ mod tests {
     #[test]
     fn what_others_have_is_said() {
         let error = |result: Result<String>| result.unwrap_err().to_string();
-        for name in ["CESR", "11"] {
-            let text = error(decode(k8(), name, "0"));
-            assert!(text.ends_with("; it is on p55c"), "{text}");
-        }
-        assert!(error(decode(k8(), "2F", "0")).ends_with("; it is on knc"));
+        let text = error(decode(k8(), "CESR", "0"));
+        assert!(text.ends_with("; it is on p55c"), "{text}");
+        let text = error(decode(k8(), "2F", "0"));
+        assert!(text.ends_with("2F; it is IA32_PERF_GLOBAL_CTRL of knc; this is k8"), "{text}");
         let text = error(encode(k8(), "VPU_ELEMENTS_ACTIVE:u"));
         assert!(text.ends_with("; it is on knc"), "{text}");
         assert!(!error(encode(k8(), "NOWHERE")).contains("it is on"));

@@ -13,10 +13,10 @@ use pmu_model::{
 };
 use serde::Serialize;
 
-use crate::debug_dump::text::{listed, numbers};
 use crate::irq::lapic::PmiRecord;
 use crate::machine::Machine;
 use crate::summary::{NOT_HERE, Uncounted, uncounted_by};
+use crate::wording::{listed, numbers};
 
 /// Something that kept a counter or its interrupt from doing what it was programmed to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

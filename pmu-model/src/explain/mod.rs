@@ -84,9 +84,15 @@ impl core::error::Error for UnknownRegister {}
 /// The register that is named as in the manual, or by its MSR number in hexadecimal (with or without `0x`
 /// or `h`).
 pub fn find_register(personality: &Personality, register: &str) -> Option<&'static Register> {
-    let number = register.strip_prefix("0x").or_else(|| register.strip_prefix("0X"));
-    let number = u32::from_str_radix(number.unwrap_or(register).trim_end_matches(['h', 'H']), 16);
-    personality.register_by_name(register).or_else(|| personality.register(number.ok()?))
+    personality
+        .register_by_name(register)
+        .or_else(|| personality.register(register_number(register)?))
+}
+
+/// The MSR number that is meant by hexadecimal digits, with or without `0x` or `h`.
+pub fn register_number(register: &str) -> Option<u32> {
+    let digits = register.strip_prefix("0x").or_else(|| register.strip_prefix("0X"));
+    u32::from_str_radix(digits.unwrap_or(register).trim_end_matches(['h', 'H']), 16).ok()
 }
 
 /// Explains `value` as the value of a register, named as in the manual or by its MSR number in
@@ -102,7 +108,11 @@ pub fn explain(
 ) -> Result<Explanation, UnknownRegister> {
     let found = find_register(personality, register).ok_or_else(|| UnknownRegister {
         name: register.into(),
-        nearest: nearest(register, personality.registers.iter().map(|r| r.name)),
+        // A number is not mistyped for a name.
+        nearest: match register_number(register) {
+            Some(_) => None,
+            None => nearest(register, personality.registers.iter().map(|r| r.name)),
+        },
     })?;
     Ok(match found.kind {
         RegisterKind::Evtsel(counter) => explain_evtsel(personality, live, found, counter, value),

@@ -11,12 +11,13 @@ use x86_cpu::stop::{self, vector};
 use super::names::Names;
 use super::{
     Activity, Delivery, Exception, GaveUp, Instruction, Place, RefusedMsr, Registers, Stack,
-    Undefined, VcpuDump, msr_owners,
+    Undefined, VcpuDump,
 };
 use crate::boot::Payload;
 use crate::config::Config;
 use crate::engine::soft::Vcpu;
 use crate::machine::Machine;
+use crate::msr_owners::owners;
 use crate::platform::Isa;
 use crate::truth::disassembly;
 use crate::truth::functions::MNEMONICS;
@@ -108,7 +109,7 @@ impl Gathering<'_> {
         let msr = raised.msr.map(|msr| RefusedMsr {
             index: msr.index.into(),
             written: msr.written,
-            owners: msr_owners::owners(msr.index),
+            owners: owners(msr.index),
         });
         // Without paging that moves it, and in flat segments, which is where there are symbols.
         let at = raised.at.map(|(cs, rip)| self.place(cs, rip, rip));

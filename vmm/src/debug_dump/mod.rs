@@ -5,18 +5,17 @@
 //! what happened. On the software engine equal runs have equal dumps.
 
 mod gather;
-mod msr_owners;
 mod names;
-pub(crate) mod text;
+mod text;
 
 use serde::{Serialize, Serializer};
 
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::machine::{End, Machine};
+use crate::msr_owners::MsrOwner;
 use crate::notes::Note;
 use crate::symbols::SymbolFile;
-pub use msr_owners::{MsrOwner, owners};
 
 /// The version of the schema: a field that is added leaves it as it is.
 pub const SCHEMA: u32 = 1;

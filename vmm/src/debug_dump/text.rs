@@ -1,6 +1,8 @@
 //! A dump as text: a line a fact. Processors of which the same is to be said share the lines.
 
 use super::{Activity, DebugDump, Delivery, Exception, Place, Undefined, VcpuDump};
+use crate::msr_owners::named;
+use crate::wording::{listed, numbers};
 
 /// Of so many groups of processors the exceptions are printed.
 const DETAILED: usize = 8;
@@ -137,9 +139,7 @@ impl DebugDump {
             let what = if msr.written.is_some() { "take that value" } else { "let itself be read" };
             return format!("{index:X}h is {}, which does not {what}", own.name);
         }
-        let owner = |owner: &super::MsrOwner| format!("{} of {}", owner.name, listed(&owner.cpus));
-        let owners: Vec<_> = msr.owners.iter().map(owner).collect();
-        format!("{index:X}h is {}; this is {}", owners.join(", "), self.cpu)
+        format!("{index:X}h is {}; this is {}", named(&msr.owners), self.cpu)
     }
 
     fn undefined(&self, undefined: &Undefined) -> String {
@@ -206,27 +206,4 @@ fn place(at: &Place) -> String {
 
 fn with_code(name: &str, code: Option<u64>) -> String {
     code.map_or_else(|| name.into(), |code| format!("{name}({code:x}h)"))
-}
-
-/// `a, b and c`.
-pub(crate) fn listed(names: &[&str]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => (*one).into(),
-        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
-    }
-}
-
-/// The processors of these rising numbers, as in `vcpus 0, 4-7`.
-pub(crate) fn numbers(ids: &[usize]) -> String {
-    let runs: Vec<_> = ids
-        .chunk_by(|a, b| a + 1 == *b)
-        .map(|run| match run {
-            [first, .., last] => format!("{first}-{last}"),
-            [one] => one.to_string(),
-            [] => String::new(),
-        })
-        .collect();
-    let what = if ids.len() == 1 { "vcpu" } else { "vcpus" };
-    format!("{what} {}", runs.join(", "))
 }

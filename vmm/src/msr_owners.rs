@@ -6,6 +6,7 @@ use x86_cpu::msr::CoreMsr;
 
 use crate::msr::{APIC_BASE, TSC};
 use crate::platform::Platform;
+use crate::wording::listed;
 
 /// A name of a register, and the processors that have it by that name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -28,6 +29,13 @@ pub fn owners(index: u32) -> Vec<MsrOwner> {
         }
     }
     owners
+}
+
+/// The owners in words.
+#[must_use]
+pub fn named(owners: &[MsrOwner]) -> String {
+    let owner = |owner: &MsrOwner| format!("{} of {}", owner.name, listed(&owner.cpus));
+    owners.iter().map(owner).collect::<Vec<_>>().join(", ")
 }
 
 /// What a processor calls the register; `None` if it has none of this number.
