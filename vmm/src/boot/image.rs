@@ -26,6 +26,8 @@ pub enum Format {
     BzImage,
     /// 64-bit ELF executable for x86-64 without a multiboot header.
     Elf64,
+    /// 32-bit ELF executable for the 80386 without a multiboot header.
+    Elf32,
     /// Multiboot 1: an ELF of either class, or any file if its header gives load addresses.
     Multiboot,
 }
@@ -34,7 +36,7 @@ pub enum Format {
 /// later.
 const BEGINNING: u64 = 8192 + 20;
 
-const EXPECTED: &str = "a bzImage, an x86-64 ELF or a multiboot kernel";
+const EXPECTED: &str = "a bzImage, an ELF for x86 or a multiboot kernel";
 
 impl Image {
     /// Reads a file.
@@ -82,9 +84,7 @@ impl Image {
         match (elf::identify(&self.bytes), multiboot::find_header(&self.bytes)) {
             (Some((_, elf::MACHINE_386 | elf::MACHINE_X86_64)), Some(_)) => Ok(Format::Multiboot),
             (Some((elf::Class::Elf64, elf::MACHINE_X86_64)), None) => Ok(Format::Elf64),
-            (Some((elf::Class::Elf32, elf::MACHINE_386)), None) => {
-                Err(wrong("a 32-bit ELF without multiboot header".into()))
-            }
+            (Some((elf::Class::Elf32, elf::MACHINE_386)), None) => Ok(Format::Elf32),
             (Some((_, machine)), _) => Err(wrong(format!("an ELF for machine {machine}"))),
             (None, Some(header)) if header.has_addresses() => Ok(Format::Multiboot),
             (None, _) => Err(wrong(describe(&self.bytes))),
@@ -171,8 +171,7 @@ mod tests {
             assert_eq!(format(class, &header).unwrap(), Format::Multiboot, "{class:?}");
         }
         assert_eq!(format(Class::Elf64, b"code").unwrap(), Format::Elf64);
-        let text = format(Class::Elf32, b"code").unwrap_err().to_string();
-        assert!(text.starts_with("k: found a 32-bit ELF without multiboot header, "), "{text}");
+        assert_eq!(format(Class::Elf32, b"code").unwrap(), Format::Elf32);
     }
 
     #[test]

@@ -31,7 +31,7 @@ use memory::{GuestRam, RamLayout};
 /// What the guest runs.
 #[derive(Clone, Debug)]
 pub enum Payload {
-    /// A kernel in a format that its content tells: bzImage, ELF64 or multiboot.
+    /// A kernel in a format that its content tells: bzImage, ELF or multiboot.
     Kernel(Kernel),
     /// Raw bytes at a physical address.
     Flat {
@@ -40,6 +40,17 @@ pub enum Payload {
         /// Where the first byte goes, and runs.
         address: u64,
     },
+}
+
+impl Payload {
+    /// What a user should know of the way in which it starts, in one line.
+    #[must_use]
+    pub fn announcement(&self) -> Option<String> {
+        match self {
+            Self::Kernel(kernel) => flat::announcement(kernel),
+            Self::Flat { .. } => None,
+        }
+    }
 }
 
 /// A kernel and what is handed to it.
@@ -96,6 +107,7 @@ pub fn load(
                 )))
             }
             image::Format::BzImage => linux::load(memory, ram, kernel),
+            image::Format::Elf32 => flat::load_elf(memory, ram, kernel),
             image::Format::Elf64 => vmlinux::load(memory, ram, kernel),
             image::Format::Multiboot => multiboot::load(memory, ram, kernel),
         },
