@@ -103,7 +103,7 @@ enum Command {
 struct RunArgs {
     #[command(flatten)]
     machine: MachineArgs,
-    /// Kernel: a bzImage, an x86-64 ELF or a multiboot image.
+    /// Kernel: a bzImage, an ELF, or a multiboot image.
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
     /// Initial RAM disk of the kernel, or a multiboot module.
@@ -125,6 +125,16 @@ struct RunArgs {
     /// A guest that is built in; `list` lists them.
     #[arg(long, value_name = "NAME")]
     demo: Option<String>,
+    /// Exit with the value that the guest writes to the debug-exit port itself, and not value * 2 + 1.
+    #[arg(long)]
+    exit_raw: bool,
+}
+
+impl RunArgs {
+    /// The exit status for an end.
+    fn status(&self) -> fn(End) -> u8 {
+        if self.exit_raw { End::status_as_reported } else { End::status }
+    }
 }
 
 #[derive(Args)]
@@ -208,9 +218,13 @@ struct MachineArgs {
     /// Console: `stdio`, or a file for its output.
     #[arg(long, value_name = "stdio|FILE", default_value = "stdio")]
     serial: PathBuf,
-    /// Console input by virtual time: lines of microseconds and a quoted text; 16 MiB at most.
+    /// Console input by virtual time and by what the guest prints: lines of microseconds and a quoted text,
+    /// +microseconds behind the line before and a text, or the word wait and a text; 16 MiB at most.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
+    /// Type SEND once the guest has printed TEXT; once more for what it prints and is sent then.
+    #[arg(long, value_name = "TEXT=SEND", conflicts_with = "input")]
+    expect: Vec<String>,
     /// Statistics after the run.
     #[arg(long, value_enum, value_name = "table|json|none")]
     stats: Option<Stats>,
@@ -518,7 +532,7 @@ fn dispatch(command: Command, invocation: &Invocation) -> Result<u8> {
         Command::Run(args) => {
             let payload = |ram: &RamLayout| payload(&args, ram);
             let report = Report::Statistics(Stats::Table);
-            supervised(&args.machine, invocation, report, payload, End::status)
+            supervised(&args.machine, invocation, report, payload, args.status())
         }
         Command::Stat(args) => {
             let StatArgs { run, events, metrics, per_cpu, json } = &args;
@@ -526,7 +540,7 @@ fn dispatch(command: Command, invocation: &Invocation) -> Result<u8> {
                 (events.as_deref(), (*metrics, *per_cpu, *json));
             let asked = stat::Asked { events, metrics, per_cpu, json };
             let payload = |ram: &RamLayout| payload(run, ram);
-            supervised(&run.machine, invocation, Report::Counted(asked), payload, End::status)
+            supervised(&run.machine, invocation, Report::Counted(asked), payload, run.status())
         }
         Command::List { json } => {
             print(&list::list(json)?)?;
@@ -674,7 +688,7 @@ fn machine_config(
         clock_hz,
         start_time: args.rtc,
         skid: args.skid,
-        script: config::script(args.input.as_ref(), clock_hz)?,
+        script: config::script(args.input.as_ref(), &args.expect, clock_hz)?,
         engine: args.engine.into(),
         count: args.count.into(),
         hypervisor_bit: args.hypervisor_bit,
@@ -717,8 +731,9 @@ fn run(
     if !events.is_empty() {
         machine.record(Recorder::new(personality, &events.join(","))?)?;
     }
-    if let Some(text) = config.isa.announcement(config.platform) {
-        say(&text, stop);
+    let announcements = [config.isa.announcement(config.platform), config.payload.announcement()];
+    for text in announcements.iter().flatten() {
+        say(text, stop);
     }
     if let Some(text) = &machine.choice().warning {
         say(text, stop);
@@ -742,6 +757,9 @@ fn run(
         (dump, lines.unwrap_or_default())
     });
     lines.splice(0..0, end.message());
+    if let Some(text) = machine.awaited() {
+        lines.push(format!("the guest never printed {text:?}, for which the console input waits"));
+    }
     lines.extend(summary.notes.iter().map(|note| format!("note: {note}")));
     say_all(lines, stop);
     if let (Some(path), Some(dump)) = (&args.debug_dump, dump) {
@@ -867,6 +885,7 @@ mod tests {
             &["run", "--kernel", "k", "--hypervisor-bit=on"],
             &["run", "--kernel", "k", "--lvtpc-automask", "maybe"],
             &["run", "--flat", "f@0", "--initrd", "i"],
+            &["run", "--flat", "f@0", "--input", "i", "--expect", "a=b"],
             &["explain", "C0010000"],
             &["truth"],
             &["truth", "t", "--by", "colour"],
@@ -952,6 +971,8 @@ mod tests {
             "run --cpu p6 --isa strict --lvtpc-automask off --flat f@0",
             "run --cpu p55c --boot firmware --smp 2 --demo sampling",
             "run --boot direct --kernel k",
+            "run --kernel k --expect login:=root --expect #=poweroff",
+            "run --flat f@1M --exit-raw",
             "stat --cpu knc --smp 4 --metrics --per-cpu --json --kernel k",
             "stat -e RETIRED_INSTRUCTIONS,cycles --demo sampling",
             "events --cpu k8 BRANCH --json",

@@ -173,28 +173,38 @@ pub fn memory(size: &str) -> Result<RamLayout> {
 /// # Errors
 /// No address, or no file.
 pub fn flat(text: &str, ram: &RamLayout) -> Result<Payload> {
-    let wrong =
-        || Error::Usage(format!("--flat {text}: expected FILE@ADDR, as in boot.bin@0x7c00"));
+    let wrong = || {
+        Error::Usage(format!(
+            "--flat {text}: expected FILE@ADDR, as in boot.bin@0x7c00 or boot.bin@1M"
+        ))
+    };
     let (file, address) = text.rsplit_once('@').ok_or_else(wrong)?;
-    let address = parse_number(address).ok_or_else(wrong)?;
+    let address = parse_address(address).ok_or_else(wrong)?;
     let image = Image::read(Path::new(file), &Room::memory("--flat", ram))?;
     Ok(Payload::Flat { image, address })
 }
 
-/// A number, decimal or, with 0x, hexadecimal.
-pub(crate) fn parse_number(text: &str) -> Option<u64> {
+/// An address: hexadecimal with 0x, or decimal as [`parse_size`] takes it.
+pub(crate) fn parse_address(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
+        None => parse_size(text).ok(),
     }
 }
 
-/// The script of `--input`, for a machine with this clock.
+/// The script of `--input` or of each `--expect`, for a machine with this clock.
 ///
 /// # Errors
 /// No such file, one of more than [`MAX_SCRIPT`] bytes, or a line that is no input.
-pub fn script(path: Option<&PathBuf>, clock_hz: u64) -> Result<Script> {
-    let Some(path) = path else { return Ok(Script::default()) };
+pub fn script(path: Option<&PathBuf>, expected: &[String], clock_hz: u64) -> Result<Script> {
+    let Some(path) = path else {
+        let mut script = Script::default();
+        for exchange in expected {
+            let wrong = |problem| Error::Usage(format!("--expect {exchange:?}: {problem}"));
+            script.expect(exchange).map_err(wrong)?;
+        }
+        return Ok(script);
+    };
     let wrong = |problem| Error::Input(format!("--input {}: {problem}", path.display()));
     let room = Room { option: "--input", most: MAX_SCRIPT, place: "the longest script" };
     let text = String::from_utf8(room.read(path)?)
@@ -247,11 +257,23 @@ mod tests {
     #[test]
     fn flat_needs_an_address() {
         let ram = RamLayout::new(2 << 20, None).unwrap();
-        for text in ["boot.bin", "boot.bin@", "boot.bin@top", "boot.bin@0xg"] {
+        for text in ["boot.bin", "boot.bin@", "boot.bin@top", "boot.bin@0xg", "boot.bin@1X"] {
             assert_eq!(flat(text, &ram).unwrap_err().status(), 2, "{text}");
         }
         // The file itself is missing.
         assert_eq!(flat("/nonexistent/boot.bin@0x7c00", &ram).unwrap_err().status(), 4);
+    }
+
+    #[test]
+    fn an_address_may_have_a_suffix() {
+        for (text, address) in
+            [("0x7C00", 0x7C00), ("4096", 0x1000), ("64k", 0x1_0000), ("1M", 0x10_0000)]
+        {
+            assert_eq!(parse_address(text), Some(address), "{text}");
+        }
+        for text in ["", "-1", "+1", "0x", "1MB", "16777216T", "0x10000000000000000"] {
+            assert_eq!(parse_address(text), None, "{text}");
+        }
     }
 
     #[test]
@@ -261,7 +283,7 @@ mod tests {
         let text =
             "--flat /dev/zero: has more than the 2097152 bytes of the guest's memory; see --mem";
         assert_eq!((error.status(), error.to_string().as_str()), (4, text));
-        let error = script(Some(&"/dev/zero".into()), 1).unwrap_err();
+        let error = script(Some(&"/dev/zero".into()), &[], 1).unwrap_err();
         let text = "--input /dev/zero: has more than the 16777216 bytes of the longest script";
         assert_eq!((error.status(), error.to_string().as_str()), (4, text));
     }

@@ -1,15 +1,41 @@
-//! Scripted console input: what is typed, and at which virtual time.
+//! Scripted console input: what is typed, and at which virtual time or behind which output.
 
 use std::collections::VecDeque;
 
-/// Console input with virtual time stamps, in the order of time.
+/// Output that a later line may still wait for, in bytes.
+const REMEMBERED: usize = 64 << 10;
+/// The longest text that can be waited for, in bytes.
+const LONGEST: usize = 4 << 10;
+
+/// Console input as a list of steps, each of which begins when the one before it is done.
 ///
-/// One line of text each: the time in microseconds since power-on, then the bytes in double quotes.
+/// In a file, a line each:
+/// - `TIME "TEXT"` types the text at a time in microseconds since power-on, or at once if that has passed;
+/// - `+TIME "TEXT"` does so that many microseconds after the line before was done;
+/// - `wait "TEXT"` waits until the guest prints the text, behind what the last `wait` found.
+///
 /// `\n`, `\r`, `\t`, `\e`, `\0`, `\\`, `\"` and `\xHH` are escapes. Empty lines and lines that begin
 /// with `#` are skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
-    entries: VecDeque<(u64, Vec<u8>)>,
+    steps: VecDeque<Step>,
+    /// When the last step was done, in cycles.
+    done_at: u64,
+    /// The end of the output, behind what was last found.
+    unseen: Vec<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Type { when: When, text: Vec<u8> },
+    Wait(Vec<u8>),
+}
+
+/// A time in cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    SincePowerOn(u64),
+    AfterTheLast(u64),
 }
 
 impl Script {
@@ -18,53 +44,125 @@ impl Script {
     /// # Errors
     /// The number of the first bad line, and what is wrong with it.
     pub fn parse(text: &str, clock_hz: u64) -> Result<Self, String> {
-        let mut entries = VecDeque::new();
+        let mut script = Self::default();
         let mut last = 0;
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let (time, bytes) = parse_line(line, clock_hz)
+            let step = parse_line(line, clock_hz)
                 .map_err(|problem| format!("line {number}: {problem}"))?;
-            if time < last {
-                return Err(format!("line {number}: earlier than the line before"));
+            if let Step::Type { when: When::SincePowerOn(time), .. } = step {
+                if time < last {
+                    return Err(format!("line {number}: earlier than the line before"));
+                }
+                last = time;
             }
-            last = time;
-            entries.push_back((time, bytes));
+            script.steps.push_back(step);
         }
-        Ok(Self { entries })
+        Ok(script)
     }
 
-    /// When the next bytes are due, in cycles.
+    /// Adds to the end what `TEXT=SEND` asks for: to wait for one text and then type the other.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn expect(&mut self, exchange: &str) -> Result<(), String> {
+        let (text, send) =
+            exchange.split_once('=').ok_or("expected TEXT=SEND; an = inside of TEXT is \\x3d")?;
+        self.steps.push_back(wait(text)?);
+        let text = unescape(send)?;
+        self.steps.push_back(Step::Type { when: When::AfterTheLast(0), text });
+        Ok(())
+    }
+
+    /// When the next bytes are due, in cycles; `None` if there are none, or they wait for output.
     #[must_use]
     pub fn next_time(&self) -> Option<u64> {
-        self.entries.front().map(|(time, _)| *time)
+        match self.steps.front()? {
+            Step::Type { when: When::SincePowerOn(time), .. } => Some(*time),
+            Step::Type { when: When::AfterTheLast(cycles), .. } => {
+                Some(self.done_at.saturating_add(*cycles))
+            }
+            Step::Wait(_) => None,
+        }
+    }
+
+    /// The text that has to be printed before anything more is typed.
+    #[must_use]
+    pub fn awaited(&self) -> Option<String> {
+        match self.steps.front()? {
+            Step::Wait(text) => Some(String::from_utf8_lossy(text).into_owned()),
+            Step::Type { .. } => None,
+        }
+    }
+
+    /// The guest has printed `output`.
+    pub fn printed(&mut self, output: &[u8]) {
+        if self.steps.iter().any(|step| matches!(step, Step::Wait(_))) {
+            self.unseen.extend_from_slice(output);
+            self.unseen.drain(..self.unseen.len().saturating_sub(REMEMBERED));
+        }
     }
 
     /// Takes the bytes that are due at `now`.
     pub fn take_due(&mut self, now: u64) -> Vec<u8> {
         let mut due = Vec::new();
-        while self.next_time().is_some_and(|time| time <= now) {
-            due.extend(self.entries.pop_front().into_iter().flat_map(|(_, bytes)| bytes));
+        loop {
+            if self.next_time().is_some_and(|time| time <= now) {
+                if let Some(Step::Type { text, .. }) = self.steps.pop_front() {
+                    due.extend(text);
+                }
+            } else if let Some(end) = self.found() {
+                self.unseen.drain(..end);
+                self.steps.pop_front();
+            } else {
+                return due;
+            }
+            self.done_at = now;
         }
-        due
+    }
+
+    /// Where the text that is waited for ends in the output.
+    fn found(&self) -> Option<usize> {
+        let Step::Wait(text) = self.steps.front()? else { return None };
+        let at = self.unseen.windows(text.len()).position(|window| window == text)?;
+        Some(at + text.len())
     }
 }
 
-fn parse_line(line: &str, clock_hz: u64) -> Result<(u64, Vec<u8>), String> {
-    let (time, text) = line
+fn parse_line(line: &str, clock_hz: u64) -> Result<Step, String> {
+    let (first, text) = line
         .split_once(char::is_whitespace)
-        .ok_or("expected a time in microseconds and a text in double quotes")?;
-    let time: u64 = time.parse().map_err(|_| format!("{time:?} is no time in microseconds"))?;
-    let cycles = u128::from(time) * u128::from(clock_hz) / 1_000_000;
-    let cycles = u64::try_from(cycles).map_err(|_| "the time is too far away".to_string())?;
+        .ok_or("expected a time in microseconds, or wait, and a text in double quotes")?;
     let text = text
         .trim()
         .strip_prefix('"')
         .and_then(|text| text.strip_suffix('"'))
-        .ok_or("the text is not in double quotes")?;
-    Ok((cycles, unescape(text)?))
+        .ok_or("the text is not in double quotes");
+    if first == "wait" {
+        return wait(text?);
+    }
+    let relative = first.strip_prefix('+');
+    let digits = relative.unwrap_or(first);
+    // Rust takes a sign, too.
+    let time = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse::<u64>().ok());
+    let time = time.flatten().ok_or_else(|| format!("{first:?} is no time in microseconds"))?;
+    let cycles = u128::from(time) * u128::from(clock_hz) / 1_000_000;
+    let cycles = u64::try_from(cycles).map_err(|_| "the time is too far away".to_string())?;
+    let when =
+        if relative.is_some() { When::AfterTheLast(cycles) } else { When::SincePowerOn(cycles) };
+    Ok(Step::Type { when, text: unescape(text?)? })
+}
+
+fn wait(text: &str) -> Result<Step, String> {
+    let text = unescape(text)?;
+    match text.len() {
+        0 => Err("there is nothing to wait for".into()),
+        1..=LONGEST => Ok(Step::Wait(text)),
+        _ => Err(format!("the text to wait for has more than {LONGEST} bytes")),
+    }
 }
 
 fn unescape(text: &str) -> Result<Vec<u8>, String> {
@@ -117,7 +215,7 @@ mod tests {
     #[test]
     fn bad_lines_are_named() {
         for (text, problem) in [
-            ("5", "line 1: expected a time in microseconds and a text in double quotes"),
+            ("5", "line 1: expected a time in microseconds, or wait, and a text in double quotes"),
             ("\nx \"a\"", "line 2: \"x\" is no time in microseconds"),
             ("5 a", "line 1: the text is not in double quotes"),
             ("5 \"", "line 1: the text is not in double quotes"),
@@ -125,8 +223,63 @@ mod tests {
             ("5 \"\\x1\"", "line 1: \\x1: expected two hexadecimal digits"),
             ("5 \"a\"\n4 \"b\"", "line 2: earlier than the line before"),
             ("18446744073709551615 \"a\"", "line 1: the time is too far away"),
+            ("+ \"a\"", "line 1: \"+\" is no time in microseconds"),
+            ("++1 \"a\"", "line 1: \"++1\" is no time in microseconds"),
+            ("wait \"\"", "line 1: there is nothing to wait for"),
+            ("wait a", "line 1: the text is not in double quotes"),
         ] {
             assert_eq!(Script::parse(text, 2_000_000_000).unwrap_err(), problem, "{text}");
         }
+    }
+
+    /// "ab", in two pieces, behind an "a" that comes to nothing; then what was printed in between, and a
+    /// microsecond of a 1 GHz clock behind it.
+    #[test]
+    fn a_step_waits_for_the_text_and_for_the_step_before() {
+        let text = "wait \"ab\"\n5 \"1\"\nwait \"cd\"\n+1 \"2\"\nwait \"cd\"\n";
+        let mut script = Script::parse(text, 1_000_000_000).unwrap();
+        script.printed(b"b a");
+        assert_eq!((script.next_time(), script.take_due(9000)), (None, vec![]));
+        assert_eq!(script.awaited().unwrap(), "ab");
+        script.printed(b"ab-cd!");
+        // Its time has passed: at once. What it waits for next has been printed already.
+        assert_eq!(script.take_due(10_000), b"1");
+        assert_eq!((script.next_time(), script.awaited()), (Some(11_000), None));
+        assert_eq!(script.take_due(10_999), b"");
+        assert_eq!(script.take_due(11_000), b"2");
+        // "cd" was found once; it is not found again.
+        assert_eq!((script.take_due(u64::MAX), script.awaited()), (vec![], Some("cd".into())));
+        script.printed(b"cd");
+        assert_eq!((script.take_due(u64::MAX), script.awaited()), (vec![], None));
+        assert_eq!(script, Script { done_at: u64::MAX, ..Script::default() });
+    }
+
+    #[test]
+    fn output_is_not_kept_for_ever() {
+        let mut script = Script::parse("wait \"never\"", 1).unwrap();
+        for _ in 0..100 {
+            script.printed(&[b'x'; 10_000]);
+        }
+        assert_eq!(script.unseen.len(), 65_536);
+        let mut script = Script::parse("1 \"a\"", 1).unwrap();
+        script.printed(b"x");
+        assert_eq!(script.unseen, b"");
+    }
+
+    #[test]
+    fn an_exchange_is_a_wait_and_what_is_typed_then() {
+        let mut script = Script::default();
+        script.expect(r"login: =root\n").unwrap();
+        script.expect(r"a\x3db=c=d").unwrap();
+        script.printed(b"login: a=b");
+        assert_eq!(script.take_due(7), b"root\nc=d");
+        assert!(script.expect("login").unwrap_err().starts_with("expected TEXT=SEND"));
+        assert_eq!(script.expect("=x").unwrap_err(), "there is nothing to wait for");
+        assert_eq!(script.expect(r"a=\q").unwrap_err(), "unknown escape \\q");
+        let long = format!("{}=x", "a".repeat(4097));
+        assert_eq!(
+            script.expect(&long).unwrap_err(),
+            "the text to wait for has more than 4096 bytes"
+        );
     }
 }

@@ -90,6 +90,16 @@ impl End {
         }
     }
 
+    /// The same, with the value at the debug-exit port itself; 255 for what no status holds.
+    #[must_use]
+    pub fn status_as_reported(self) -> u8 {
+        match self {
+            // The port's status is value * 2 + 1.
+            Self::Exit(value) => u8::try_from(value >> 1).unwrap_or(u8::MAX),
+            other => other.status(),
+        }
+    }
+
     /// Whether the guest has asked for it.
     #[must_use]
     pub fn is_the_guests_wish(self) -> bool {
@@ -508,6 +518,7 @@ impl Machine {
         if chipset.serial.has_output() {
             let output = chipset.serial.take_output();
             self.progress.iter_mut().for_each(|progress| progress.prints(&output));
+            self.script.printed(&output);
             console.write(&output)?;
         }
         // Nothing is read from the console before the guest has taken what was read last.
@@ -521,6 +532,11 @@ impl Machine {
             self.typed.drain(..taken.min(self.typed.len()));
         }
         Ok(())
+    }
+
+    /// The text of the script that the guest has to print before anything more is typed.
+    pub(crate) fn awaited(&self) -> Option<String> {
+        self.script.awaited()
     }
 
     /// Where it has come to.

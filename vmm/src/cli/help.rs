@@ -10,7 +10,7 @@ use crate::error::{Error, Result, status};
 pub(super) const STATUSES: &str = "\
 Exit status:
   odd  the guest's own: value * 2 + 1 for a value written to the debug-exit port F4h
-       (`exec` takes that back and exits with the command's status)
+       (`--exit-raw` exits with the value, `exec` with the command's status)
   0    the guest switched the machine off
   2    the command line is wrong
   4    an input file is missing, damaged or in no known format
@@ -30,7 +30,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("vpmu", "vpmu run --cpu k8 --demo sampling\nvpmu exec --cpu k8 -- ls -l /"),
     (
         "run",
-        "vpmu run --cpu p6 --demo sampling\nvpmu run --cpu k8 --kernel vmlinuz --initrd initrd.img",
+        "vpmu run --cpu p6 --demo sampling\nvpmu run --cpu k8 --kernel vmlinuz --initrd initrd.img\n\
+         vpmu run --flat boot.bin@0x7c00 --exit-raw",
     ),
     ("stat", "vpmu stat --cpu k8 --metrics --demo sampling"),
     ("list", "vpmu list"),

@@ -88,7 +88,7 @@ impl TestArgs {
 
     /// What `vpmu run` would be told to run an image.
     fn arguments(&self, cpu: &str, image: &str) -> Result<RunArgs> {
-        let address = image.rsplit_once('@').and_then(|(_, text)| config::parse_number(text));
+        let address = image.rsplit_once('@').and_then(|(_, text)| config::parse_address(text));
         let kind = if address.is_some() { "--flat" } else { "--kernel" };
         let timeout = self.timeout.to_string();
         let words = ["vpmu", "run", "--cpu", cpu, "--timeout", &timeout, kind, image];

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::boot::Room;
-use crate::config::parse_number;
+use crate::config::parse_address;
 use crate::error::{Error, Result};
 
 /// Bytes that such a file has at most: a kernel with all that a debugger wants has a tenth.
@@ -33,7 +33,7 @@ impl SymbolFile {
             _ => (argument, None),
         };
         let number = |text: &str| {
-            parse_number(text).ok_or_else(|| {
+            parse_address(text).ok_or_else(|| {
                 Error::Usage(format!(
                     "--symbols {argument}: expected FILE or FILE@ADDRESS, as in \
                      program@0x555555554000"

@@ -7,6 +7,7 @@
 
 mod command_line;
 mod conditions;
+mod conversation;
 mod examples;
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
     harness::run(&[
         ("command_line", command_line::TESTS),
         ("conditions", conditions::TESTS),
+        ("conversation", conversation::TESTS),
         ("examples", examples::TESTS),
         ("idle", idle::TESTS),
         ("limits", limits::TESTS),
