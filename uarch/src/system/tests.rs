@@ -1,10 +1,12 @@
 //! Random accesses, fetches and changes of page tables, against a system that takes no shortcut: it looks
 //! each page up, asks the page tables how it is cached, and hands each access to the caches in whole.
 
+use super::translation::Side;
 use super::*;
-use crate::cache::LineState;
 use crate::cache::array::Line;
+use crate::cache::{self, Hint, Kind, LineState, MemoryType};
 use crate::part;
+use crate::tlb::{Page, PageSize};
 
 /// Numbers that look random (Marsaglia, "Xorshift RNGs").
 struct Random(u64);
