@@ -20,6 +20,7 @@ use self::invocation::Invocation;
 use self::pages::{ManArgs, Shell, completions};
 use self::test::TestArgs;
 use crate::boot::memory::RamLayout;
+use crate::boot::pack::Piped;
 use crate::boot::{Image, Kernel, LinuxEntry, Module, Payload, Room};
 use crate::config::{Boot, Config, CycleCosts, Limits};
 use crate::console::{Console, print, print_last};
@@ -271,6 +272,13 @@ struct MachineArgs {
     rtc: i64,
 }
 
+impl MachineArgs {
+    /// Whether the console is on standard input and output, and not a file.
+    fn is_console_on_stdio(&self) -> bool {
+        self.serial.as_os_str() == "stdio"
+    }
+}
+
 /// The value of `--cpu`: any name, or `help`, which ends the command line with the list.
 #[derive(Clone)]
 struct CpuName;
@@ -484,6 +492,9 @@ struct ExecArgs {
     /// More for the kernel command line.
     #[arg(long, value_name = "STR", default_value = "")]
     append: String,
+    /// Show the kernel's messages, on the console.
+    #[arg(long)]
+    verbose: bool,
     /// The command with its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
@@ -532,7 +543,8 @@ fn dispatch(command: Command, invocation: &Invocation) -> Result<u8> {
         Command::Run(args) => {
             let payload = |ram: &RamLayout| payload(&args, ram);
             let report = Report::Statistics(Stats::Table);
-            supervised(&args.machine, invocation, report, payload, args.status())
+            let job = Job { machine: &args.machine, invocation, report, piped: None };
+            supervised(job, payload, args.status())
         }
         Command::Stat(args) => {
             let StatArgs { run, events, metrics, per_cpu, json } = &args;
@@ -540,7 +552,9 @@ fn dispatch(command: Command, invocation: &Invocation) -> Result<u8> {
                 (events.as_deref(), (*metrics, *per_cpu, *json));
             let asked = stat::Asked { events, metrics, per_cpu, json };
             let payload = |ram: &RamLayout| payload(run, ram);
-            supervised(&run.machine, invocation, Report::Counted(asked), payload, run.status())
+            let report = Report::Counted(asked);
+            let job = Job { machine: &run.machine, invocation, report, piped: None };
+            supervised(job, payload, run.status())
         }
         Command::List { json } => {
             print(&list::list(json)?)?;
@@ -580,11 +594,14 @@ fn dispatch(command: Command, invocation: &Invocation) -> Result<u8> {
             Ok(status::POWER_OFF)
         }
         Command::Exec(args) => {
-            let payload = |ram: &RamLayout| {
-                exec::payload(args.kernel.as_deref(), &args.append, &args.command, ram)
-            };
+            let ExecArgs { machine, kernel, append, verbose, command } = &args;
+            let piped = exec::piped(machine.is_console_on_stdio(), machine.input.is_some());
+            let (kernel, verbose) = (kernel.as_deref(), *verbose);
+            let request = exec::Request { kernel, append, verbose, command, piped };
+            let payload = |ram: &RamLayout| exec::payload(&request, ram);
             let report = Report::Statistics(Stats::None);
-            supervised(&args.machine, invocation, report, payload, exec::status)
+            let job = Job { machine, invocation, report, piped: Some(piped) };
+            supervised(job, payload, exec::status)
         }
     }
 }
@@ -645,18 +662,26 @@ enum Report<'a> {
     Counted(stat::Asked<'a>),
 }
 
+/// A run that the command line asks for, without what runs.
+#[derive(Clone, Copy)]
+struct Job<'a> {
+    machine: &'a MachineArgs,
+    invocation: &'a Invocation,
+    report: Report<'a>,
+    /// If it runs a command: which of the command's standard streams are pipes.
+    piped: Option<Piped>,
+}
+
 /// Runs a machine, reports, and gives the status for the end. The time limit holds for all of it,
 /// from the reading of files to the last line.
 fn supervised(
-    args: &MachineArgs,
-    invocation: &Invocation,
-    report: Report<'_>,
+    job: Job<'_>,
     payload: impl FnOnce(&RamLayout) -> Result<Payload>,
     status: fn(End) -> u8,
 ) -> Result<u8> {
     let stop = Stop::new()?;
-    let watch = Watch::process(&stop, args.timeout.map(Duration::from_secs))?;
-    Ok(match run(args, invocation, report, payload, &stop, &watch) {
+    let watch = Watch::process(&stop, job.machine.timeout.map(Duration::from_secs))?;
+    Ok(match run(job, payload, &stop, &watch) {
         Ok(end) => status(end),
         Err(error) => {
             say(&error.to_string(), &stop);
@@ -697,6 +722,7 @@ fn machine_config(
         timing: args.timing.into(),
         warm: args.warm.into(),
         test_device: args.test_device,
+        pipes: false,
         irqchip: args.irqchip.into(),
         limits: Limits {
             timeout: args.timeout.map(Duration::from_secs),
@@ -707,14 +733,13 @@ fn machine_config(
 
 /// The same, but for what a failure means.
 fn run(
-    args: &MachineArgs,
-    invocation: &Invocation,
-    report: Report<'_>,
+    job: Job<'_>,
     payload: impl FnOnce(&RamLayout) -> Result<Payload>,
     stop: &Stop,
     watch: &Watch,
 ) -> Result<End> {
-    let config = machine_config(args, payload)?;
+    let Job { machine: args, invocation, report, piped } = job;
+    let config = Config { pipes: piped.is_some(), ..machine_config(args, payload)? };
     let personality = config.personality;
     // A file that cannot be written is better known before a long run than after it.
     for path in args.stats_file.iter().chain(&args.truth).chain(&args.debug_dump) {
@@ -738,11 +763,15 @@ fn run(
     if let Some(text) = &machine.choice().warning {
         say(text, stop);
     }
-    let stdio = args.serial.as_os_str() == "stdio";
-    let mut console =
-        if stdio { Console::stdio(stop)? } else { Console::file(&args.serial, stop)? };
+    let stdio = args.is_console_on_stdio();
+    let mut console = match piped {
+        Some(piped) if stdio => Console::of_command(piped, stop)?,
+        Some(piped) => Console::file(&args.serial, stop)?.with_pipes(piped, stop)?,
+        None if stdio => Console::stdio(stop)?,
+        None => Console::file(&args.serial, stop)?,
+    };
     let raw = if stdio { RawMode::enter()? } else { None };
-    let progress = if args.quiet { None } else { Progress::on_terminal(stdio) };
+    let progress = if args.quiet { None } else { Progress::on_terminal(console.is_on_terminal()) };
     machine.show_progress(progress);
     watch.begins();
     let end = machine.run_until(stop, config.limits.instructions, &mut console);
@@ -986,6 +1015,7 @@ mod tests {
             "explain --cpu k8 C0010000 1100C2",
             "explain --encode RETIRED_BRANCH_INSTRUCTIONS:u:int",
             "exec --cpu k8 --kernel k -- ls -l",
+            "exec --verbose -- cat",
         ] {
             let arguments: Vec<_> = text.split(' ').collect();
             assert_eq!(line(&arguments), "accepted", "{text}");

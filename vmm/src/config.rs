@@ -73,6 +73,8 @@ pub struct Config {
     pub warm: Warm,
     /// Whether there is the device that kernel test suites expect.
     pub test_device: bool,
+    /// Whether there are the pipes of `vpmu exec`, for a command's standard streams.
+    pub pipes: bool,
     /// Where the interrupt controllers are, if KVM executes it.
     pub irqchip: IrqchipKind,
     /// When the run is cut off.
@@ -107,6 +109,7 @@ impl Config {
             timing: Timing::Auto,
             warm: Warm::Counting,
             test_device: false,
+            pipes: false,
             irqchip: IrqchipKind::User,
             limits: Limits::default(),
         })

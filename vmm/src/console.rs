@@ -1,5 +1,6 @@
 //! The guest's serial console on the host: where output goes and where input comes from.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -8,19 +9,38 @@ use std::time::Duration;
 
 use vmm_sys_util::eventfd::EventFd;
 
+use crate::boot::pack::Piped;
 use crate::error::{Error, Result};
 use crate::output::Output;
 use crate::stop::{Cause, Stop};
 use crate::typing::Typing;
 use crate::wait;
 
-/// Where the guest's first serial port is connected.
+/// The streams that are written, in messages.
+const STREAMS: [&str; 2] = ["standard output", "standard error"];
+/// How long one wait for a command's input takes at most.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Where the guest's first serial port is connected, and the pipes of a command in the guest.
 pub struct Console {
     name: String,
     output: Sink,
     input: Option<Typing>,
     interactive: bool,
+    on_terminal: bool,
     stop: Option<Stop>,
+    pipes: Pipes,
+}
+
+/// The standard streams that a command in the guest has as pipes.
+#[derive(Default)]
+struct Pipes {
+    /// The input is the command's, and nothing is typed.
+    has_input: bool,
+    /// What has been read of it and not been given.
+    input: VecDeque<u8>,
+    output: Option<Output>,
+    error: Option<Output>,
 }
 
 /// Where output goes.
@@ -38,24 +58,57 @@ impl Console {
     /// # Errors
     /// If the host refuses.
     pub fn stdio(stop: &Stop) -> Result<Self> {
-        let stdin = io::stdin();
-        let interactive = stdin.is_terminal();
-        let failed = |e| Error::Host(format!("cannot read standard input: {e}"));
-        let file = stdin.as_fd().try_clone_to_owned().map_err(failed)?;
-        let quit = stop.clone();
-        // The thread does not hold the lock of standard input, which restoring the terminal needs.
-        let input =
-            Typing::read(File::from(file), interactive, move || _ = quit.request(Cause::Quit))
-                .map_err(failed)?;
-        let output = Output::stream(&io::stdout(), stop)
-            .map_err(|e| Error::Host(format!("cannot write standard output: {e}")))?;
         Ok(Self {
-            name: "standard output".into(),
-            output: Sink::Queued(output),
-            input: Some(input),
-            interactive,
+            name: STREAMS[0].into(),
+            output: Sink::Queued(stream(&io::stdout(), STREAMS[0], stop)?),
+            input: Some(read_stdin(stop)?),
+            interactive: io::stdin().is_terminal(),
+            on_terminal: io::stdout().is_terminal(),
             stop: Some(stop.clone()),
+            pipes: Pipes::default(),
         })
+    }
+
+    /// The console of a guest that runs a command, and the command's pipes. The console is on standard
+    /// output if that is no pipe, else on standard error.
+    ///
+    /// # Errors
+    /// If the host refuses.
+    pub fn of_command(piped: Piped, stop: &Stop) -> Result<Self> {
+        let (name, output) = if piped.output {
+            (STREAMS[1], stream(&io::stderr(), STREAMS[1], stop)?)
+        } else {
+            (STREAMS[0], stream(&io::stdout(), STREAMS[0], stop)?)
+        };
+        let console = Self {
+            name: name.into(),
+            output: Sink::Queued(output),
+            input: if piped.input { None } else { Some(read_stdin(stop)?) },
+            interactive: !piped.input && io::stdin().is_terminal(),
+            on_terminal: true,
+            stop: Some(stop.clone()),
+            pipes: Pipes::default(),
+        };
+        console.with_pipes(piped, stop)
+    }
+
+    /// With the pipes of a command: standard input, output and error.
+    ///
+    /// # Errors
+    /// If the host refuses.
+    pub fn with_pipes(mut self, piped: Piped, stop: &Stop) -> Result<Self> {
+        if piped.input {
+            self.input = Some(read_stdin(stop)?);
+            self.pipes.has_input = true;
+        }
+        if piped.output {
+            self.pipes.output = Some(stream(&io::stdout(), STREAMS[0], stop)?);
+        }
+        if piped.error {
+            self.pipes.error = Some(stream(&io::stderr(), STREAMS[1], stop)?);
+        }
+        self.on_terminal = true;
+        Ok(self)
     }
 
     /// Output to a file, no input.
@@ -68,25 +121,27 @@ impl Console {
             .and_then(|file| Output::new(move || Ok(file), false, stop))
             .map_err(|e| Error::Host(format!("cannot write {name}: {e}")))?;
         let (output, stop) = (Sink::Queued(output), Some(stop.clone()));
-        Ok(Self { name, output, input: None, interactive: false, stop })
+        let (input, pipes) = (None, Pipes::default());
+        Ok(Self { name, output, input, interactive: false, on_terminal: false, stop, pipes })
     }
 
     /// Output to `output`, called `name` in messages; no input.
     #[must_use]
     pub fn to(name: String, output: Box<dyn Write>) -> Self {
-        Self { name, output: Sink::Direct(output), input: None, interactive: false, stop: None }
+        let (output, input, pipes) = (Sink::Direct(output), None, Pipes::default());
+        Self { name, output, input, interactive: false, on_terminal: false, stop: None, pipes }
     }
 
     /// Whether more input may come: its end has not been read.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.input.as_ref().is_some_and(Typing::is_open)
+        self.keyboard().is_some_and(Typing::is_open)
     }
 
     /// Whether more input may come, or some has come that [`Console::typed`] has not taken.
     #[must_use]
     pub fn has_input(&self) -> bool {
-        self.input.as_ref().is_some_and(|input| input.is_open() || input.has_bytes())
+        self.keyboard().is_some_and(|input| input.is_open() || input.has_bytes())
     }
 
     /// Signalled when something has been typed, or nothing can be any more.
@@ -126,25 +181,80 @@ impl Console {
             Sink::Direct(output) => output.flush(),
             Sink::Queued(output) => output.flush(),
         }
-        .map_err(|e| self.failed(&e))
+        .map_err(|e| self.failed(&e))?;
+        for (pipe, _, name) in self.pipes.with([&[], &[]]) {
+            pipe.flush().map_err(|e| cannot_write(name, &e))?;
+        }
+        Ok(())
     }
 
     /// A message about output that [`Console::flush`] could not write, if there is any.
     #[must_use]
     pub fn lost(&self) -> Option<String> {
-        match &self.output {
+        let of_console = match &self.output {
             Sink::Direct(_) => None,
             Sink::Queued(output) => lost(&self.name, output),
-        }
+        };
+        let pipes = [&self.pipes.output, &self.pipes.error].into_iter().zip(STREAMS);
+        let mut of_pipes = pipes.filter_map(|(pipe, name)| lost(name, pipe.as_ref()?));
+        of_console.or_else(|| of_pipes.next())
+    }
+
+    /// Whether something that the guest writes may be on a terminal.
+    #[must_use]
+    pub fn is_on_terminal(&self) -> bool {
+        self.on_terminal
     }
 
     fn failed(&self, error: &io::Error) -> Error {
-        Error::Host(format!("cannot write {}: {error}", self.name))
+        cannot_write(&self.name, error)
     }
 
     /// The input since the last call. While it is not called, reading ahead stops at a full buffer.
     pub fn typed(&mut self) -> Vec<u8> {
-        self.input.as_ref().map_or(Vec::new(), Typing::take)
+        self.keyboard().map_or(Vec::new(), Typing::take)
+    }
+
+    /// The input, if it is typed.
+    fn keyboard(&self) -> Option<&Typing> {
+        self.input.as_ref().filter(|_| !self.pipes.has_input)
+    }
+
+    /// Up to `most` bytes for a command, none at the end of its input. With `whole` waits until there are as
+    /// many, or the end is there. `None` if there is nothing yet, or the run is to end.
+    pub fn piped(&mut self, most: usize, whole: bool) -> Option<Vec<u8>> {
+        let Some(typing) = self.input.as_ref().filter(|_| self.pipes.has_input) else {
+            return Some(Vec::new());
+        };
+        loop {
+            // In this order: what comes between the two would be lost otherwise.
+            let ended = !typing.is_open();
+            let ready = &mut self.pipes.input;
+            ready.extend(typing.take());
+            if ended || ready.len() >= most || !whole && !ready.is_empty() {
+                let count = ready.len().min(most);
+                return Some(ready.drain(..count).collect());
+            }
+            if !whole || self.stop.as_ref().is_some_and(Stop::is_requested) {
+                return None;
+            }
+            let stop = self.stop.as_ref().map(Stop::event);
+            wait::wait([Some(typing.arrived()), None], stop, PATIENCE);
+        }
+    }
+
+    /// Writes what a command has written to its standard output and standard error, as [`Console::write`]
+    /// does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write_pipes(&mut self, output: &[u8], error: &[u8]) -> Result<()> {
+        for (pipe, bytes, name) in self.pipes.with([output, error]) {
+            if !bytes.is_empty() {
+                pipe.write(bytes).map_err(|e| cannot_write(name, &e))?;
+            }
+        }
+        Ok(())
     }
 
     /// Waits until something is typed or the run is to end, but not longer than `time`.
@@ -153,6 +263,37 @@ impl Console {
             wait::wait([Some(input.arrived()), None], self.stop.as_ref().map(Stop::event), time);
         }
     }
+}
+
+impl Pipes {
+    /// The pipes for output that there are, with what is for them, and their names.
+    fn with<'a>(
+        &'a mut self,
+        bytes: [&'a [u8]; 2],
+    ) -> impl Iterator<Item = (&'a mut Output, &'a [u8], &'static str)> {
+        let pipes = [&mut self.output, &mut self.error].into_iter().zip(bytes).zip(STREAMS);
+        pipes.filter_map(|((pipe, bytes), name)| Some((pipe.as_mut()?, bytes, name)))
+    }
+}
+
+/// Reads standard input. If that is a terminal, Ctrl-A x requests the `stop`.
+fn read_stdin(stop: &Stop) -> Result<Typing> {
+    let stdin = io::stdin();
+    let failed = |e| Error::Host(format!("cannot read standard input: {e}"));
+    let file = stdin.as_fd().try_clone_to_owned().map_err(failed)?;
+    let quit = stop.clone();
+    // The thread does not hold the lock of standard input, which restoring the terminal needs.
+    Typing::read(File::from(file), stdin.is_terminal(), move || _ = quit.request(Cause::Quit))
+        .map_err(failed)
+}
+
+/// What is written to a standard stream.
+fn stream(stream: &impl AsFd, name: &str, stop: &Stop) -> Result<Output> {
+    Output::stream(stream, stop).map_err(|e| cannot_write(name, &e))
+}
+
+fn cannot_write(name: &str, error: &io::Error) -> Error {
+    Error::Host(format!("cannot write {name}: {error}"))
 }
 
 /// A message about bytes that have not been written to the file called `name`, if there are any.

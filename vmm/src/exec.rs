@@ -1,28 +1,55 @@
 //! `vpmu exec`: a command of the host in a Linux guest.
 
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use crate::boot::memory::RamLayout;
-use crate::boot::pack::pack_command;
+use crate::boot::pack::{Piped, pack_command};
 use crate::boot::{Image, Kernel, LinuxEntry, Payload};
 use crate::error::{Error, Result};
 use crate::machine::End;
 
-/// Kernel command line: the console, and nothing of the kernel's own on it.
-const COMMAND_LINE: &str = "console=ttyS0 quiet loglevel=1 panic=-1";
+/// Kernel command line: the console.
+const COMMAND_LINE: &str = "console=ttyS0 panic=-1";
+/// More of it: nothing of the kernel's own on the console.
+const SILENT: &str = "quiet loglevel=1";
 /// Where `guest-tests/linux/fetch` unpacks packages, from the project's folder.
 const FETCHED: &str = "target/guests";
 
-/// The payload that runs `command`: the kernel given, or the best one that can be found.
+/// What runs, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The kernel; the best one that can be found if none is given.
+    pub kernel: Option<&'a Path>,
+    /// More for its command line.
+    pub append: &'a str,
+    /// Whether its messages are shown.
+    pub verbose: bool,
+    /// The command and its arguments.
+    pub command: &'a [String],
+    /// Which of its standard streams are pipes.
+    pub piped: Piped,
+}
+
+/// Which standard streams of the command are pipes: those that are no terminals here. The console is for the
+/// others. If it is not on standard input and output (`on_stdio`), all are; if it is `scripted`, what is
+/// typed there is standard input.
+#[must_use]
+pub fn piped(on_stdio: bool, scripted: bool) -> Piped {
+    let is_piped = |is_terminal: bool| !on_stdio || !is_terminal;
+    Piped {
+        input: !scripted && is_piped(io::stdin().is_terminal()),
+        output: is_piped(io::stdout().is_terminal()),
+        error: is_piped(io::stderr().is_terminal()),
+    }
+}
+
+/// The payload that runs a command.
 ///
 /// # Errors
 /// No kernel, no such command, or a library of it is missing.
-pub fn payload(
-    kernel: Option<&Path>,
-    append: &str,
-    command: &[String],
-    ram: &RamLayout,
-) -> Result<Payload> {
+pub fn payload(request: &Request<'_>, ram: &RamLayout) -> Result<Payload> {
+    let Request { kernel, append, verbose, command, piped } = *request;
     let Some((program, arguments)) = command.split_first() else {
         return Err(Error::Usage("no command to run".into()));
     };
@@ -33,13 +60,20 @@ pub fn payload(
     let image = Image::read_kernel(&kernel, ram)?;
     let busybox = Path::new(FETCHED).join("root/bin/busybox");
     let busybox = Some(busybox.as_path()).filter(|path| path.is_file());
-    let initrd = pack_command(program, arguments, busybox, ram.size())?;
+    let initrd = pack_command(program, arguments, busybox, piped, ram.size())?;
     Ok(Payload::Kernel(Kernel {
         image,
         modules: vec![Image { name: format!("initramfs of {program}"), bytes: initrd }.into()],
-        command_line: format!("{COMMAND_LINE} {append}").trim_end().into(),
+        command_line: command_line(append, verbose),
         entry: LinuxEntry::Auto,
     }))
+}
+
+/// What the kernel is told.
+fn command_line(append: &str, verbose: bool) -> String {
+    let silent = if verbose { "" } else { SILENT };
+    let parts = [COMMAND_LINE, silent, append];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// The status of the command: the guest's init sends it through the debug-exit port, which makes
@@ -96,6 +130,14 @@ mod tests {
     #[test]
     fn a_missing_command_is_refused() {
         let ram = RamLayout::new(2 << 20, None).unwrap();
-        assert_eq!(payload(None, "", &[], &ram).unwrap_err().status(), 2);
+        let piped = Piped::default();
+        let request = Request { kernel: None, append: "", verbose: false, command: &[], piped };
+        assert_eq!(payload(&request, &ram).unwrap_err().status(), 2);
+    }
+
+    #[test]
+    fn the_kernel_is_silent_unless_asked_for() {
+        assert_eq!(command_line("", false), "console=ttyS0 panic=-1 quiet loglevel=1");
+        assert_eq!(command_line("lpj=1", true), "console=ttyS0 panic=-1 lpj=1");
     }
 }

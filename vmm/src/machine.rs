@@ -22,6 +22,7 @@ use crate::boot::{self, layout};
 use crate::config::{Boot, Config, Limits};
 use crate::console::Console;
 use crate::devices::acpi_pm::{PM_TIMER_HZ, TimerWidth};
+use crate::devices::pipes::{self, Pipes};
 use crate::devices::rate::Rate;
 use crate::devices::{Chipset, ChipsetConfig, ChipsetEvent};
 use crate::engine::kvm::Kvm;
@@ -255,6 +256,7 @@ impl Machine {
             start_time: config.start_time,
             pm_timer_width: TimerWidth::Bits32,
             test_device: config.test_device,
+            pipes: config.pipes,
         });
         let mut bank = MsrBank::new(&platform);
         bank.set_up_by_firmware(config.ram.low_end(), config.ram.high_end(), layout::HOLE);
@@ -423,9 +425,8 @@ impl Machine {
                 end?
             }
         };
-        let output = self.board.chipset.serial.take_output();
+        self.print(console)?;
         self.progress = None;
-        console.write(&output)?;
         console.flush()?;
         Ok(end)
     }
@@ -439,6 +440,9 @@ impl Machine {
                 return Ok(cause.into());
             }
             let asleep = self.is_asleep();
+            if asleep || self.is_input_overdue() {
+                self.answer(console, true);
+            }
             if self.is_dead(asleep) {
                 return Ok(End::Halted);
             }
@@ -514,13 +518,10 @@ impl Machine {
             let reached = self.reached();
             self.progress.iter_mut().for_each(|progress| progress.show(reached));
         }
-        let chipset = &mut self.board.chipset;
-        if chipset.serial.has_output() {
-            let output = chipset.serial.take_output();
-            self.progress.iter_mut().for_each(|progress| progress.prints(&output));
-            self.script.printed(&output);
-            console.write(&output)?;
+        if self.board.chipset.has_output() {
+            self.print(console)?;
         }
+        let chipset = &mut self.board.chipset;
         // Nothing is read from the console before the guest has taken what was read last.
         if self.typed.is_empty() {
             self.typed.extend(console.typed());
@@ -537,6 +538,39 @@ impl Machine {
     /// The text of the script that the guest has to print before anything more is typed.
     pub(crate) fn awaited(&self) -> Option<String> {
         self.script.awaited()
+    }
+
+    /// Console output and what a command has written to its pipes, to the host.
+    fn print(&mut self, console: &mut Console) -> Result<()> {
+        let chipset = &mut self.board.chipset;
+        let text = chipset.serial.take_output();
+        let (output, error) = chipset.pipes.as_mut().map(Pipes::take_output).unwrap_or_default();
+        for bytes in [&text, &output, &error].into_iter().filter(|bytes| !bytes.is_empty()) {
+            self.progress.iter_mut().for_each(|progress| progress.prints(bytes));
+            self.script.printed(bytes);
+        }
+        console.write(&text)?;
+        console.write_pipes(&output, &error)
+    }
+
+    /// Whether the guest has waited for input from its pipe for long, a second of virtual time. Input comes
+    /// when all processors sleep, so that a command that does not read is not held up; but something may be
+    /// busy all the while.
+    fn is_input_overdue(&self) -> bool {
+        let asked = self.board.chipset.asked();
+        asked.is_some_and(|since| self.now.saturating_sub(since) >= self.clock_hz)
+    }
+
+    /// Gives the guest input from its pipe if it waits for some. With `whole`, which is how nothing that it
+    /// gets depends on the host's time, waits until there is as much as an answer holds, or the end; else
+    /// gives what is there, if anything is.
+    pub(crate) fn answer(&mut self, console: &mut Console, whole: bool) {
+        if let Some(pipes) = &mut self.board.chipset.pipes
+            && pipes.asked().is_some()
+            && let Some(bytes) = console.piped(pipes::LONGEST, whole)
+        {
+            pipes.answer(bytes);
+        }
     }
 
     /// Where it has come to.

@@ -3,7 +3,7 @@
 //! It is written to standard error once a second, over the one before, and is gone before anything else is
 //! printed. It is the host's time that it goes by: nothing of the guest depends on it.
 
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
 use crate::wait;
@@ -40,10 +40,10 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// The line, if standard error is a terminal. `stdio`: the guest's console is on standard output.
-    pub(crate) fn on_terminal(stdio: bool) -> Option<Self> {
+    /// The line, if standard error is a terminal; whether the guest's output may be on that too.
+    pub(crate) fn on_terminal(shares_terminal: bool) -> Option<Self> {
         stderr().is_terminal().then(|| Self {
-            shares_terminal: stdio && stdout().is_terminal(),
+            shares_terminal,
             at_line_start: true,
             is_shown: false,
             printed: Instant::now(),

@@ -17,6 +17,8 @@ pub mod memory;
 pub mod mptable;
 mod multiboot;
 pub mod pack;
+mod relay;
+mod static_program;
 mod vmlinux;
 
 use crate::platform::Platform;

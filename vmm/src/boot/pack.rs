@@ -10,6 +10,7 @@ use super::error::{BootError, Result};
 use super::exit_port;
 use super::file::Room;
 use super::initramfs::Archive;
+use super::relay;
 
 /// Where the dynamic loader looks without a cache, in its order, on the layouts of the common
 /// distributions.
@@ -21,14 +22,39 @@ const LIBRARY_DIRECTORIES: &[&str] = &[
     "/lib",
     "/usr/lib",
 ];
+/// Directories that there always are.
+const DIRECTORIES: &[&str] =
+    &["/bin", "/dev", "/etc", "/proc", "/root", "/run", "/sbin", "/sys", "/tmp", "/usr/bin"];
 const BUSYBOX: &str = "/bin/busybox";
 const EXIT_PORT: &str = "/sbin/vpmu-exit";
+/// The programs that carry standard input, output and error between the command and the machine.
+const RELAYS: [&str; 3] = ["/sbin/vpmu-stdin", "/sbin/vpmu-stdout", "/sbin/vpmu-stderr"];
+/// The FIFOs between them and the command.
+const FIFOS: [&str; 3] = ["/run/vpmu-0", "/run/vpmu-1", "/run/vpmu-2"];
 /// An interpreter of an interpreter of a script, and so on: where it ends.
 const MAX_INTERPRETERS: usize = 8;
 
+/// Which of a command's standard streams are pipes to the machine; the others are the console.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Piped {
+    /// Standard input.
+    pub input: bool,
+    /// Standard output.
+    pub output: bool,
+    /// Standard error.
+    pub error: bool,
+}
+
+impl Piped {
+    /// The streams by their number.
+    fn by_number(self) -> [bool; 3] {
+        [self.input, self.output, self.error]
+    }
+}
+
 /// Packs `command` with its libraries and busybox (`busybox`, or the one in `PATH`) into an
-/// archive whose `/init` runs it with `arguments` on the console. No file of it has more than `most`
-/// bytes.
+/// archive whose `/init` runs it with `arguments`, on the console but for what is `piped`. No file of it
+/// has more than `most` bytes.
 ///
 /// # Errors
 /// If the command, one of its libraries or a static busybox cannot be found or read.
@@ -36,13 +62,13 @@ pub fn pack_command(
     command: &str,
     arguments: &[String],
     busybox: Option<&Path>,
+    piped: Piped,
     most: u64,
 ) -> Result<Vec<u8>> {
     let path = find_command(command)
         .ok_or_else(|| BootError::Unsupported(format!("command {command}: not found")))?;
     let mut archive = Archive::new();
-    for directory in ["/bin", "/dev", "/etc", "/proc", "/root", "/sbin", "/sys", "/tmp", "/usr/bin"]
-    {
+    for directory in DIRECTORIES {
         archive.directory(directory);
     }
     archive.character_device("/dev/console", 0o600, 5, 1);
@@ -50,7 +76,13 @@ pub fn pack_command(
     add_busybox(&mut archive, busybox, most)?;
     let guest_path = add_program(&mut archive, &path, most)?;
     archive.file(EXIT_PORT, 0o755, exit_port::executable());
-    archive.file("/init", 0o755, init_script(&guest_path, arguments).into_bytes());
+    let relays = [relay::input, relay::output, relay::error];
+    for ((path, program), piped) in RELAYS.iter().zip(relays).zip(piped.by_number()) {
+        if piped {
+            archive.file(path, 0o755, program()?);
+        }
+    }
+    archive.file("/init", 0o755, init_script(&guest_path, arguments, piped).into_bytes());
     archive.bytes()
 }
 
@@ -183,12 +215,35 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
 
 /// The guest's first process. The status goes to the machine's exit port; should that fail, a line
 /// on the console says it, and the machine powers off.
-fn init_script(command: &str, arguments: &[String]) -> String {
-    let mut line = quote(command);
-    for argument in arguments {
-        line.push(' ');
-        line.push_str(&quote(argument));
+///
+/// A stream that is piped is a FIFO, whose other end a relay has. What the command has written is out before
+/// its status is: the relays of its output end when nobody can write to them any more, as the reader of a
+/// pipe does.
+fn init_script(command: &str, arguments: &[String], piped: Piped) -> String {
+    let words = std::iter::once(command).chain(arguments.iter().map(String::as_str));
+    let line = words.map(quote).collect::<Vec<_>>().join(" ");
+    let (mut relays, mut redirections, mut waits) = (String::new(), String::new(), String::new());
+    for (number, piped) in piped.by_number().into_iter().enumerate() {
+        if !piped {
+            continue;
+        }
+        let (fifo, relay) = (FIFOS[number], RELAYS[number]);
+        relays += &format!("{BUSYBOX} mkfifo {fifo}\n");
+        if number == 0 {
+            relays += &format!("{relay} >{fifo} &\n");
+            redirections += &format!(" <{fifo}");
+        } else {
+            relays += &format!("{relay} <{fifo} &\nrelay{number}=$!\n");
+            redirections += &format!(" {number}>{fifo}");
+            waits += &format!("wait $relay{number}\n");
+        }
     }
+    // cttyhack opens the console as all three streams: what takes its place is opened after that.
+    let command = if redirections.is_empty() {
+        line
+    } else {
+        format!("{BUSYBOX} sh -c 'exec \"$0\" \"$@\"{redirections}' {line}")
+    };
     format!(
         "#!{BUSYBOX} sh\n\
          export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n\
@@ -198,8 +253,10 @@ fn init_script(command: &str, arguments: &[String]) -> String {
          {BUSYBOX} mount -t sysfs sys /sys\n\
          {BUSYBOX} --install -s /bin\n\
          cd /root\n\
-         {BUSYBOX} setsid {BUSYBOX} cttyhack {line}\n\
+         {relays}\
+         {BUSYBOX} setsid {BUSYBOX} cttyhack {command}\n\
          status=$?\n\
+         {waits}\
          {EXIT_PORT} $status\n\
          echo \"vpmu: exit status $status\"\n\
          {BUSYBOX} poweroff -f\n"
@@ -218,9 +275,23 @@ mod tests {
 
     #[test]
     fn arguments_survive_the_shell() {
-        let script = init_script("/bin/echo", &["a b".into(), "it's".into(), "$x".into()]);
+        let arguments = ["a b".into(), "it's".into(), "$x".into()];
+        let script = init_script("/bin/echo", &arguments, Piped::default());
         assert!(script.contains("cttyhack '/bin/echo' 'a b' 'it'\\''s' '$x'\n"), "{script}");
         assert!(script.starts_with("#!/bin/busybox sh\n"));
+    }
+
+    /// Standard input and error through FIFOs, standard output the console's: the redirections are within
+    /// what `cttyhack` runs.
+    #[test]
+    fn piped_streams_are_redirected() {
+        let piped = Piped { input: true, output: false, error: true };
+        let script = init_script("/bin/tr", &["a".into(), "b c".into()], piped);
+        let line = "cttyhack /bin/busybox sh -c 'exec \"$0\" \"$@\" </run/vpmu-0 2>/run/vpmu-2' \
+                    '/bin/tr' 'a' 'b c'\nstatus=$?\nwait $relay2\n/sbin/vpmu-exit $status\n";
+        assert!(script.contains(line), "{script}");
+        assert!(script.contains("\n/sbin/vpmu-stdin >/run/vpmu-0 &\n"), "{script}");
+        assert!(!script.contains("vpmu-stdout"), "{script}");
     }
 
     /// `/bin/sh` of the host: the program, its interpreter and its C library at their own paths.
@@ -253,12 +324,14 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let text = pack_command("no-such-command", &[], None, u64::MAX).unwrap_err().to_string();
+        let refusal = |command, busybox| {
+            let packed = pack_command(command, &[], busybox, Piped::default(), u64::MAX);
+            packed.unwrap_err().to_string()
+        };
+        let text = refusal("no-such-command", None);
         assert_eq!(text, "command no-such-command: not found");
         // A dynamic program is no busybox for a system without libraries.
-        let text = pack_command("/bin/sh", &[], Some(Path::new("/bin/sh")), u64::MAX)
-            .unwrap_err()
-            .to_string();
+        let text = refusal("/bin/sh", Some(Path::new("/bin/sh")));
         assert!(text.contains("busybox-static"), "{text}");
     }
 }

@@ -8,6 +8,7 @@ use self::ferr::FerrLatch;
 use self::fw_cfg::FwCfg;
 use self::i8042::I8042;
 use self::pci::PciConfig;
+use self::pipes::Pipes;
 use self::pit::Pit;
 use self::rtc::Rtc;
 use self::serial::Serial;
@@ -23,6 +24,7 @@ pub mod ferr;
 pub mod fw_cfg;
 pub mod i8042;
 pub mod pci;
+pub mod pipes;
 pub mod pit;
 mod pit_channel;
 pub mod rate;
@@ -62,6 +64,8 @@ pub struct ChipsetConfig {
     pub pm_timer_width: TimerWidth,
     /// Whether there is the device that kernel test suites expect.
     pub test_device: bool,
+    /// Whether there are the pipes of `vpmu exec`.
+    pub pipes: bool,
 }
 
 /// Something that the owner of the machine has to act on.
@@ -96,6 +100,8 @@ pub struct Chipset {
     post_code: PostCode,
     ferr: FerrLatch,
     test_device: Option<TestDevice>,
+    /// Standard input, output and error of a command in the guest.
+    pub pipes: Option<Pipes>,
     events: Vec<ChipsetEvent>,
 }
 
@@ -115,6 +121,7 @@ impl Chipset {
             post_code: PostCode::default(),
             ferr: FerrLatch::default(),
             test_device: config.test_device.then(TestDevice::new),
+            pipes: config.pipes.then(Pipes::default),
             events: Vec::new(),
             config,
         }
@@ -150,6 +157,16 @@ impl Chipset {
     /// Events since the last call, in order.
     pub fn take_events(&mut self) -> Vec<ChipsetEvent> {
         std::mem::take(&mut self.events)
+    }
+
+    /// Whether the guest has written anything to the serial port or the pipes that nobody has taken.
+    pub fn has_output(&self) -> bool {
+        self.serial.has_output() || self.pipes.as_ref().is_some_and(Pipes::has_output)
+    }
+
+    /// Since when, in virtual time, the guest waits for input from its pipe, if it does.
+    pub fn asked(&self) -> Option<u64> {
+        self.pipes.as_ref()?.asked()
     }
 
     /// Console input; how many bytes were taken.
@@ -209,6 +226,12 @@ impl Chipset {
     /// IN: `size` is 1, 2 or 4 bytes. A port of no device reads as all ones. An access to byte
     /// ports that is wider than a byte becomes as many byte accesses, in ascending order.
     pub fn io_read(&mut self, port: u16, size: u8, now: u64) -> u32 {
+        // They have no time and no interrupts, and much goes through them.
+        if let Some(pipes) = &mut self.pipes
+            && Pipes::claims(port)
+        {
+            return pipes.read(port, size);
+        }
         self.advance(now);
         if port == pci::ADDRESS && size == 4 {
             return self.pci.address();
@@ -227,6 +250,11 @@ impl Chipset {
 
     /// OUT: as [`Self::io_read`].
     pub fn io_write(&mut self, port: u16, size: u8, value: u32, now: u64) {
+        if let Some(pipes) = &mut self.pipes
+            && Pipes::claims(port)
+        {
+            return pipes.write(port, size, value, now);
+        }
         self.advance(now);
         match port {
             pci::ADDRESS if size == 4 => self.pci.set_address(value),

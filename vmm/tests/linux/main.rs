@@ -6,6 +6,7 @@
 
 mod boot;
 mod events;
+mod exec;
 mod guest;
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     harness::run(&[
         ("boot", boot::TESTS),
         ("events", events::TESTS),
+        ("exec", exec::TESTS),
         ("jit", jit::TESTS),
         ("knights_corner", knights_corner::TESTS),
         ("likwid", likwid::TESTS),

@@ -1,6 +1,7 @@
 //! The devices, driven through the ports of a whole chipset.
 
 mod chipset;
+mod pipes;
 mod pit;
 mod rtc;
 mod serial;
@@ -44,6 +45,7 @@ fn config(clock_hz: u64, start_time: i64) -> ChipsetConfig {
         start_time,
         pm_timer_width: TimerWidth::Bits32,
         test_device: false,
+        pipes: false,
     }
 }
 

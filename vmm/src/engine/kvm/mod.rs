@@ -266,8 +266,9 @@ fn attend(shared: &Shared<'_>, stop: &Stop, console: &mut Console, main: &EventF
         if native {
             world.update_devices();
         }
-        let printing = world.machine.board.chipset.serial.has_output();
+        let printing = world.machine.board.chipset.has_output();
         world.machine.exchange(console)?;
+        world.machine.answer(console, false);
         if let Some(cause) = stop.cause() {
             return Ok(cause.into());
         }

@@ -360,7 +360,10 @@ impl<'m> World<'m> {
     /// Wakes the main thread if it would sleep past `next` or past what is to be printed.
     fn wake_main_before(&mut self, now: u64, next: u64) {
         let mut until = next;
-        if self.machine.board.chipset.serial.has_output() {
+        let chipset = &self.machine.board.chipset;
+        if chipset.asked().is_some() {
+            until = 0;
+        } else if chipset.has_output() {
             until = until.min(now.saturating_add(self.machine.clock_hz() / OUTPUT_DELAY));
         }
         if until < self.main_until {

@@ -1,0 +1,157 @@
+//! `vpmu exec` as a filter: what goes in and comes out of a command is what would without a guest.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use crate::guest::packages;
+use crate::harness::{CannotRun, Verdict, tests};
+
+tests!(
+    input_reaches_the_command_and_ends,
+    no_input_is_an_end,
+    bytes_of_any_kind_go_through_unharmed,
+    streams_and_status_are_the_commands,
+    the_kernel_speaks_when_asked_to,
+    what_the_guest_does_depends_on_the_input_alone,
+    who_does_not_read_is_not_held_up,
+    input_comes_to_a_busy_guest,
+);
+
+/// More than two answers of 64 KiB, and no multiple of four bytes.
+const LENGTH: usize = 150_001;
+
+/// `vpmu exec OPTIONS -- COMMAND`, started where it finds the project's busybox.
+fn start(options: &[&str], command: &[&str], input: Stdio) -> Result<Child, CannotRun> {
+    let packages = packages()?;
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the project");
+    Ok(Command::new(env!("CARGO_BIN_EXE_vpmu"))
+        .current_dir(project)
+        .args(["exec", "--timeout", "400", "--kernel"])
+        .arg(&packages.kernel)
+        .args(options)
+        .arg("--")
+        .args(command)
+        .stdin(input)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("vpmu starts"))
+}
+
+/// The same to its end, with this as its input, in `pieces` with pauses between them.
+fn run(
+    options: &[&str],
+    command: &[&str],
+    input: &[u8],
+    pieces: usize,
+) -> Result<Output, CannotRun> {
+    let mut child = start(options, command, Stdio::piped())?;
+    let mut stdin = child.stdin.take().expect("its input");
+    let input = input.to_vec();
+    let writer = thread::spawn(move || {
+        for piece in input.chunks(input.len().div_ceil(pieces).max(1)) {
+            stdin.write_all(piece).expect("input");
+            if pieces > 1 {
+                thread::sleep(Duration::from_millis(300));
+            }
+        }
+    });
+    let output = child.wait_with_output().expect("an end");
+    writer.join().expect("a writer");
+    Ok(output)
+}
+
+/// Status, standard output and standard error as they are expected.
+fn assert_is(output: &Output, status: i32, out: &str, err: &str) {
+    let [stdout, stderr] =
+        [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert_eq!((output.status.code(), &*stdout, &*stderr), (Some(status), out, err));
+}
+
+/// Every byte value, in no order: the high bytes of a linear congruential sequence.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 1_u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+fn input_reaches_the_command_and_ends() -> Verdict {
+    assert_is(&run(&[], &["cat"], b"hello\n", 1)?, 0, "hello\n", "");
+    Ok(())
+}
+
+fn no_input_is_an_end() -> Verdict {
+    let child = start(&[], &["cat"], Stdio::null())?;
+    assert_is(&child.wait_with_output().expect("an end"), 0, "", "");
+    Ok(())
+}
+
+/// There and back.
+fn bytes_of_any_kind_go_through_unharmed() -> Verdict {
+    let bytes = noise(LENGTH);
+    assert!((0..=255).all(|value| bytes.contains(&value)));
+    let output = run(&[], &["cat"], &bytes, 1)?;
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.stdout.len(), LENGTH);
+    assert!(output.stdout == bytes);
+    Ok(())
+}
+
+fn streams_and_status_are_the_commands() -> Verdict {
+    let script = "echo out; echo err >&2; echo more; exit 3";
+    assert_is(&run(&[], &["sh", "-c", script], b"", 1)?, 3, "out\nmore\n", "err\n");
+    Ok(())
+}
+
+fn the_kernel_speaks_when_asked_to() -> Verdict {
+    let output = run(&["--verbose"], &["echo", "out"], b"", 1)?;
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "out\n");
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(messages.contains("Linux version "), "{messages}");
+    Ok(())
+}
+
+/// The same bytes in one piece and in five with pauses: equal statistics, which tell of each instruction and
+/// of virtual time.
+fn what_the_guest_does_depends_on_the_input_alone() -> Verdict {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let bytes = noise(LENGTH);
+    let mut statistics = Vec::new();
+    for pieces in [1, 5] {
+        // The name is in the statistics.
+        let path = folder.join("exec-stats.json");
+        let file = path.to_string_lossy();
+        let output = run(&["--stats", "json", "--stats-file", &file], &["cat"], &bytes, pieces)?;
+        assert!(output.stdout == bytes, "{} bytes", output.stdout.len());
+        statistics.push(fs::read_to_string(&path).expect("statistics"));
+        fs::remove_file(&path).expect("the file is ours");
+    }
+    assert_eq!(statistics[0], statistics[1]);
+    Ok(())
+}
+
+/// An input that neither comes nor ends.
+fn who_does_not_read_is_not_held_up() -> Verdict {
+    let mut child = start(&[], &["echo", "done"], Stdio::piped())?;
+    let input = child.stdin.take();
+    let mut out = String::new();
+    child.stdout.take().expect("its output").read_to_string(&mut out).expect("text");
+    assert_eq!(child.wait().expect("an end").code(), Some(0));
+    drop(input);
+    assert_eq!(out, "done\n");
+    Ok(())
+}
+
+/// One that never sleeps.
+fn input_comes_to_a_busy_guest() -> Verdict {
+    let script = "while :; do :; done & read -r line; echo \"got $line\"; kill $!";
+    assert_is(&run(&[], &["sh", "-c", script], b"this\n", 1)?, 0, "got this\n", "");
+    Ok(())
+}
