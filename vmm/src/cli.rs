@@ -495,6 +495,18 @@ struct ExecArgs {
     /// Show the kernel's messages, on the console.
     #[arg(long)]
     verbose: bool,
+    /// Set a variable of the command's environment, or take over one of this process.
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    environment: Vec<String>,
+    /// The guest's folder that the command starts in.
+    #[arg(long = "cwd", value_name = "DIR", default_value = "/root")]
+    folder: String,
+    /// Take along a file or a folder, to the same path or to another.
+    #[arg(long = "add", value_name = "FILE|DIR[:GUESTPATH]")]
+    added: Vec<String>,
+    /// Do not take along the files that arguments name.
+    #[arg(long)]
+    no_arg_files: bool,
     /// The command with its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
@@ -594,10 +606,19 @@ fn dispatch(command: Command, invocation: &Invocation) -> Result<u8> {
             Ok(status::POWER_OFF)
         }
         Command::Exec(args) => {
-            let ExecArgs { machine, kernel, append, verbose, command } = &args;
+            let machine = &args.machine;
             let piped = exec::piped(machine.is_console_on_stdio(), machine.input.is_some());
-            let (kernel, verbose) = (kernel.as_deref(), *verbose);
-            let request = exec::Request { kernel, append, verbose, command, piped };
+            let request = exec::Request {
+                kernel: args.kernel.as_deref(),
+                append: &args.append,
+                verbose: args.verbose,
+                command: &args.command,
+                environment: &args.environment,
+                folder: &args.folder,
+                added: &args.added,
+                takes_argument_files: !args.no_arg_files,
+                piped,
+            };
             let payload = |ram: &RamLayout| exec::payload(&request, ram);
             let report = Report::Statistics(Stats::None);
             let job = Job { machine, invocation, report, piped: Some(piped) };
@@ -1016,6 +1037,7 @@ mod tests {
             "explain --encode RETIRED_BRANCH_INSTRUCTIONS:u:int",
             "exec --cpu k8 --kernel k -- ls -l",
             "exec --verbose -- cat",
+            "exec --env A=b --env C --cwd /tmp --add f:/tmp/g --add d --no-arg-files -- cat f",
         ] {
             let arguments: Vec<_> = text.split(' ').collect();
             assert_eq!(line(&arguments), "accepted", "{text}");

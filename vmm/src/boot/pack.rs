@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::elf::Elf;
@@ -52,38 +53,82 @@ impl Piped {
     }
 }
 
-/// Packs `command` with its libraries and busybox (`busybox`, or the one in `PATH`) into an
-/// archive whose `/init` runs it with `arguments`, on the console but for what is `piped`. No file of it
-/// has more than `most` bytes.
+/// A command and what it finds in the guest.
+#[derive(Clone, Copy, Debug)]
+pub struct Packing<'a> {
+    /// The command, in the words in which a shell is told.
+    pub command: &'a str,
+    /// Its arguments.
+    pub arguments: &'a [String],
+    /// A static busybox; the one in `PATH` if none is given.
+    pub busybox: Option<&'a Path>,
+    /// Which of its standard streams are pipes.
+    pub piped: Piped,
+    /// Variables of its environment, names and values, beside those that there always are.
+    pub environment: &'a [(String, String)],
+    /// The guest's folder that it starts in; made if it is not there.
+    pub folder: &'a str,
+    /// Files and folders of the host that are taken along, and where they go.
+    pub added: &'a [(PathBuf, String)],
+    /// Files of the host that its arguments name, and where they go unless something is there.
+    pub named: &'a [(PathBuf, String)],
+    /// Bytes of the largest file that there is room for.
+    pub most: u64,
+}
+
+/// Packs a command, the libraries that it needs, busybox and the files that come along into an archive whose
+/// `/init` runs it, on the console but for what is piped.
 ///
 /// # Errors
-/// If the command, one of its libraries or a static busybox cannot be found or read.
-pub fn pack_command(
-    command: &str,
-    arguments: &[String],
-    busybox: Option<&Path>,
-    piped: Piped,
-    most: u64,
-) -> Result<Vec<u8>> {
+/// If the command, one of its libraries, a static busybox or a file cannot be found or read.
+pub fn pack_command(packing: &Packing<'_>) -> Result<Vec<u8>> {
+    let Packing { command, busybox, most, .. } = *packing;
     let path = find_command(command)
         .ok_or_else(|| BootError::Unsupported(format!("command {command}: not found")))?;
     let mut archive = Archive::new();
     for directory in DIRECTORIES {
         archive.directory(directory);
     }
+    archive.directory(packing.folder);
     archive.character_device("/dev/console", 0o600, 5, 1);
     archive.character_device("/dev/null", 0o666, 1, 3);
+    for (host, guest) in packing.added {
+        add(&mut archive, "--add", host, guest, most)?;
+    }
     add_busybox(&mut archive, busybox, most)?;
     let guest_path = add_program(&mut archive, &path, most)?;
     archive.file(EXIT_PORT, 0o755, exit_port::executable());
     let relays = [relay::input, relay::output, relay::error];
-    for ((path, program), piped) in RELAYS.iter().zip(relays).zip(piped.by_number()) {
+    for ((path, program), piped) in RELAYS.iter().zip(relays).zip(packing.piped.by_number()) {
         if piped {
             archive.file(path, 0o755, program()?);
         }
     }
-    archive.file("/init", 0o755, init_script(&guest_path, arguments, piped).into_bytes());
+    for (host, guest) in packing.named {
+        if !archive.contains(guest) {
+            add(&mut archive, "exec", host, guest, most)?;
+        }
+    }
+    archive.file("/init", 0o755, init_script(&guest_path, packing).into_bytes());
     archive.bytes()
+}
+
+/// Adds a file with its permissions, or a folder with what is in it. `option` asked for it.
+fn add(
+    archive: &mut Archive,
+    option: &'static str,
+    host: &Path,
+    guest: &str,
+    most: u64,
+) -> Result<()> {
+    let failed = |source| BootError::Read { path: host.to_path_buf(), source };
+    let metadata = fs::metadata(host).map_err(failed)?;
+    if metadata.is_dir() {
+        return archive.tree(guest, host);
+    }
+    let bytes = Room { option, most, place: "the guest's memory; see --mem" }.read(host)?;
+    archive.file(guest, metadata.permissions().mode(), bytes);
+    Ok(())
 }
 
 /// The file that a shell would run for `command`, absolute.
@@ -219,9 +264,14 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
 /// A stream that is piped is a FIFO, whose other end a relay has. What the command has written is out before
 /// its status is: the relays of its output end when nobody can write to them any more, as the reader of a
 /// pipe does.
-fn init_script(command: &str, arguments: &[String], piped: Piped) -> String {
+fn init_script(command: &str, packing: &Packing<'_>) -> String {
+    let Packing { arguments, piped, .. } = *packing;
     let words = std::iter::once(command).chain(arguments.iter().map(String::as_str));
     let line = words.map(quote).collect::<Vec<_>>().join(" ");
+    let variables = packing.environment.iter();
+    let variables: String =
+        variables.map(|(name, value)| format!("export {name}={}\n", quote(value))).collect();
+    let folder = quote(packing.folder);
     let (mut relays, mut redirections, mut waits) = (String::new(), String::new(), String::new());
     for (number, piped) in piped.by_number().into_iter().enumerate() {
         if !piped {
@@ -252,8 +302,9 @@ fn init_script(command: &str, arguments: &[String], piped: Piped) -> String {
          {BUSYBOX} mount -t proc proc /proc\n\
          {BUSYBOX} mount -t sysfs sys /sys\n\
          {BUSYBOX} --install -s /bin\n\
-         cd /root\n\
          {relays}\
+         {variables}\
+         cd {folder}\n\
          {BUSYBOX} setsid {BUSYBOX} cttyhack {command}\n\
          status=$?\n\
          {waits}\
@@ -273,10 +324,48 @@ mod tests {
     use super::*;
     use crate::boot::initramfs::reader;
 
+    fn packing<'a>(command: &'a str, arguments: &'a [String]) -> Packing<'a> {
+        let (busybox, piped, environment) = (None, Piped::default(), &[][..]);
+        let (folder, added, named, most) = ("/root", &[][..], &[][..], u64::MAX);
+        Packing { command, arguments, busybox, piped, environment, folder, added, named, most }
+    }
+
+    /// Names and values as the host has them, whatever a shell would make of them, and the folder.
+    #[test]
+    fn environment_and_folder_are_set() {
+        let environment = [("A".into(), "it's $x".into()), ("B".into(), String::new())];
+        let given = Packing { environment: &environment, folder: "/a b", ..packing("true", &[]) };
+        let script = init_script("/bin/true", &given);
+        let lines = "\nexport A='it'\\''s $x'\nexport B=''\ncd '/a b'\n";
+        assert!(script.contains(lines), "{script}");
+    }
+
+    /// A file with its permissions, and a folder with what is in it; what an argument names does not take
+    /// the place of what is there.
+    #[test]
+    fn files_come_along() {
+        let folder = std::env::temp_dir().join(format!("vpmu-added-{}", std::process::id()));
+        fs::create_dir_all(folder.join("inner")).unwrap();
+        fs::write(folder.join("inner/file"), "content").unwrap();
+        fs::write(folder.join("other"), "other").unwrap();
+        fs::set_permissions(folder.join("other"), fs::Permissions::from_mode(0o640)).unwrap();
+        let mut archive = Archive::new();
+        let all = add(&mut archive, "--add", &folder, "/tree", u64::MAX);
+        let other = add(&mut archive, "--add", &folder.join("other"), "/etc/one", u64::MAX);
+        fs::remove_dir_all(&folder).unwrap();
+        all.and(other).unwrap();
+        let rows = reader::rows(&archive.bytes().unwrap());
+        let row = |name: &str| rows.iter().find(|row| row.0 == name).unwrap().clone();
+        assert_eq!(row("tree/inner/file").2, b"content");
+        assert_eq!((row("etc/one").1, row("etc/one").2), (0o100_640, b"other".to_vec()));
+        let missing = add(&mut archive, "--add", &folder, "/tree", u64::MAX).unwrap_err();
+        assert!(missing.to_string().contains("vpmu-added-"), "{missing}");
+    }
+
     #[test]
     fn arguments_survive_the_shell() {
         let arguments = ["a b".into(), "it's".into(), "$x".into()];
-        let script = init_script("/bin/echo", &arguments, Piped::default());
+        let script = init_script("/bin/echo", &packing("echo", &arguments));
         assert!(script.contains("cttyhack '/bin/echo' 'a b' 'it'\\''s' '$x'\n"), "{script}");
         assert!(script.starts_with("#!/bin/busybox sh\n"));
     }
@@ -286,7 +375,9 @@ mod tests {
     #[test]
     fn piped_streams_are_redirected() {
         let piped = Piped { input: true, output: false, error: true };
-        let script = init_script("/bin/tr", &["a".into(), "b c".into()], piped);
+        let arguments = ["a".into(), "b c".into()];
+        let given = Packing { piped, ..packing("tr", &arguments) };
+        let script = init_script("/bin/tr", &given);
         let line = "cttyhack /bin/busybox sh -c 'exec \"$0\" \"$@\" </run/vpmu-0 2>/run/vpmu-2' \
                     '/bin/tr' 'a' 'b c'\nstatus=$?\nwait $relay2\n/sbin/vpmu-exit $status\n";
         assert!(script.contains(line), "{script}");
@@ -325,8 +416,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let refusal = |command, busybox| {
-            let packed = pack_command(command, &[], busybox, Piped::default(), u64::MAX);
-            packed.unwrap_err().to_string()
+            pack_command(&Packing { busybox, ..packing(command, &[]) }).unwrap_err().to_string()
         };
         let text = refusal("no-such-command", None);
         assert_eq!(text, "command no-such-command: not found");

@@ -19,6 +19,7 @@ tests!(
     what_the_guest_does_depends_on_the_input_alone,
     who_does_not_read_is_not_held_up,
     input_comes_to_a_busy_guest,
+    files_and_environment_come_along,
 );
 
 /// More than two answers of 64 KiB, and no multiple of four bytes.
@@ -153,5 +154,21 @@ fn who_does_not_read_is_not_held_up() -> Verdict {
 fn input_comes_to_a_busy_guest() -> Verdict {
     let script = "while :; do :; done & read -r line; echo \"got $line\"; kill $!";
     assert_is(&run(&[], &["sh", "-c", script], b"this\n", 1)?, 0, "got this\n", "");
+    Ok(())
+}
+
+/// A file that an argument names by a path relative to where `vpmu` runs, one that is added, a variable and
+/// the folder; and without the option, no file.
+fn files_and_environment_come_along() -> Verdict {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the project");
+    let license = fs::read_to_string(project.join("LICENSE-MIT")).expect("a license");
+    let command = ["sh", "-c", "pwd; echo \"$A\"; cat \"$0\" there", "LICENSE-MIT"];
+    let options =
+        ["--env", "A=it's $x", "--cwd", "/srv/work", "--add", "rust-toolchain.toml:there"];
+    let toolchain = fs::read_to_string(project.join("rust-toolchain.toml")).expect("a file");
+    let expected = format!("/srv/work\nit's $x\n{license}{toolchain}");
+    assert_is(&run(&options, &command, b"", 1)?, 0, &expected, "");
+    let command = ["sh", "-c", "test -e \"$0\"", "LICENSE-MIT"];
+    assert_is(&run(&["--no-arg-files"], &command, b"", 1)?, 1, "", "");
     Ok(())
 }
