@@ -1,5 +1,6 @@
 //! The command line.
 
+mod exec;
 mod help;
 mod invocation;
 mod pages;
@@ -15,12 +16,12 @@ use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use pmu_model::Personality;
 
+use self::exec::{ExecArgs, FetchArgs};
 use self::help::{answer, examples, examples_and_statuses};
 use self::invocation::Invocation;
 use self::pages::{ManArgs, Shell, completions};
 use self::test::TestArgs;
 use crate::boot::memory::RamLayout;
-use crate::boot::pack::Piped;
 use crate::boot::{Image, Kernel, LinuxEntry, Module, Payload, Room};
 use crate::config::{Boot, Config, CycleCosts, Limits};
 use crate::console::{Console, print, print_last};
@@ -29,6 +30,7 @@ use crate::devices::rtc;
 use crate::engine::soft::{Timing, Warm};
 use crate::engine::{Count, EngineKind, IrqchipKind};
 use crate::error::{Error, Result, status};
+use crate::exec::Request;
 use crate::file;
 use crate::machine::{End, Machine};
 use crate::output::{say, say_all};
@@ -42,7 +44,7 @@ use crate::terminal::RawMode;
 use crate::truth::Truth;
 use crate::truth::command::TruthArgs;
 use crate::truth::record::{DEFAULT_EVENTS, Recorder};
-use crate::{config, demo, events, exec, explain, list, stat};
+use crate::{config, demo, events, explain, list, stat};
 
 /// A full-system x86 PMU emulator: guests see, and program, the performance counters of another processor.
 #[derive(Parser)]
@@ -97,6 +99,9 @@ enum Command {
     /// Run a command of the host in a Linux guest.
     #[command(after_help = examples_and_statuses("exec"))]
     Exec(ExecArgs),
+    /// Get a kernel, busybox, perf and LIKWID of Debian for `exec`.
+    #[command(after_help = examples("fetch"))]
+    Fetch(FetchArgs),
 }
 
 #[derive(Args)]
@@ -482,36 +487,6 @@ struct ExplainArgs {
     encode: Option<String>,
 }
 
-#[derive(Args)]
-struct ExecArgs {
-    #[command(flatten)]
-    machine: MachineArgs,
-    /// Linux kernel; by default the host's own or the one that guest-tests/linux/fetch got.
-    #[arg(long, value_name = "FILE")]
-    kernel: Option<PathBuf>,
-    /// More for the kernel command line.
-    #[arg(long, value_name = "STR", default_value = "")]
-    append: String,
-    /// Show the kernel's messages, on the console.
-    #[arg(long)]
-    verbose: bool,
-    /// Set a variable of the command's environment, or take over one of this process.
-    #[arg(long = "env", value_name = "NAME[=VALUE]")]
-    environment: Vec<String>,
-    /// The guest's folder that the command starts in.
-    #[arg(long = "cwd", value_name = "DIR", default_value = "/root")]
-    folder: String,
-    /// Take along a file or a folder, to the same path or to another.
-    #[arg(long = "add", value_name = "FILE|DIR[:GUESTPATH]")]
-    added: Vec<String>,
-    /// Do not take along the files that arguments name.
-    #[arg(long)]
-    no_arg_files: bool,
-    /// The command with its arguments.
-    #[arg(last = true, required = true, value_name = "CMD")]
-    command: Vec<String>,
-}
-
 /// Runs the command that the process was started with.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -555,8 +530,8 @@ fn dispatch(command: Command, invocation: &Invocation) -> Result<u8> {
         Command::Run(args) => {
             let payload = |ram: &RamLayout| payload(&args, ram);
             let report = Report::Statistics(Stats::Table);
-            let job = Job { machine: &args.machine, invocation, report, piped: None };
-            supervised(job, payload, args.status())
+            let (machine, status) = (&args.machine, args.status());
+            supervised(Job { machine, invocation, report, exec: None, status }, payload)
         }
         Command::Stat(args) => {
             let StatArgs { run, events, metrics, per_cpu, json } = &args;
@@ -565,8 +540,8 @@ fn dispatch(command: Command, invocation: &Invocation) -> Result<u8> {
             let asked = stat::Asked { events, metrics, per_cpu, json };
             let payload = |ram: &RamLayout| payload(run, ram);
             let report = Report::Counted(asked);
-            let job = Job { machine: &run.machine, invocation, report, piped: None };
-            supervised(job, payload, run.status())
+            let (machine, status) = (&run.machine, run.status());
+            supervised(Job { machine, invocation, report, exec: None, status }, payload)
         }
         Command::List { json } => {
             print(&list::list(json)?)?;
@@ -605,25 +580,8 @@ fn dispatch(command: Command, invocation: &Invocation) -> Result<u8> {
             args.run()?;
             Ok(status::POWER_OFF)
         }
-        Command::Exec(args) => {
-            let machine = &args.machine;
-            let piped = exec::piped(machine.is_console_on_stdio(), machine.input.is_some());
-            let request = exec::Request {
-                kernel: args.kernel.as_deref(),
-                append: &args.append,
-                verbose: args.verbose,
-                command: &args.command,
-                environment: &args.environment,
-                folder: &args.folder,
-                added: &args.added,
-                takes_argument_files: !args.no_arg_files,
-                piped,
-            };
-            let payload = |ram: &RamLayout| exec::payload(&request, ram);
-            let report = Report::Statistics(Stats::None);
-            let job = Job { machine, invocation, report, piped: Some(piped) };
-            supervised(job, payload, exec::status)
-        }
+        Command::Exec(args) => args.run(invocation),
+        Command::Fetch(args) => args.run(),
     }
 }
 
@@ -689,21 +647,19 @@ struct Job<'a> {
     machine: &'a MachineArgs,
     invocation: &'a Invocation,
     report: Report<'a>,
-    /// If it runs a command: which of the command's standard streams are pipes.
-    piped: Option<Piped>,
+    /// If it runs a command: what is asked for.
+    exec: Option<&'a Request<'a>>,
+    /// The exit status for an end.
+    status: fn(End) -> u8,
 }
 
 /// Runs a machine, reports, and gives the status for the end. The time limit holds for all of it,
 /// from the reading of files to the last line.
-fn supervised(
-    job: Job<'_>,
-    payload: impl FnOnce(&RamLayout) -> Result<Payload>,
-    status: fn(End) -> u8,
-) -> Result<u8> {
+fn supervised(job: Job<'_>, payload: impl FnOnce(&RamLayout) -> Result<Payload>) -> Result<u8> {
     let stop = Stop::new()?;
     let watch = Watch::process(&stop, job.machine.timeout.map(Duration::from_secs))?;
     Ok(match run(job, payload, &stop, &watch) {
-        Ok(end) => status(end),
+        Ok(status) => status,
         Err(error) => {
             say(&error.to_string(), &stop);
             error.status()
@@ -758,9 +714,9 @@ fn run(
     payload: impl FnOnce(&RamLayout) -> Result<Payload>,
     stop: &Stop,
     watch: &Watch,
-) -> Result<End> {
-    let Job { machine: args, invocation, report, piped } = job;
-    let config = Config { pipes: piped.is_some(), ..machine_config(args, payload)? };
+) -> Result<u8> {
+    let Job { machine: args, invocation, report, exec, status } = job;
+    let config = Config { pipes: exec.is_some(), ..machine_config(args, payload)? };
     let personality = config.personality;
     // A file that cannot be written is better known before a long run than after it.
     for path in args.stats_file.iter().chain(&args.truth).chain(&args.debug_dump) {
@@ -785,7 +741,7 @@ fn run(
         say(text, stop);
     }
     let stdio = args.is_console_on_stdio();
-    let mut console = match piped {
+    let mut console = match exec.map(|exec| exec.piped) {
         Some(piped) if stdio => Console::of_command(piped, stop)?,
         Some(piped) => Console::file(&args.serial, stop)?.with_pipes(piped, stop)?,
         None if stdio => Console::stdio(stop)?,
@@ -810,6 +766,7 @@ fn run(
     if let Some(text) = machine.awaited() {
         lines.push(format!("the guest never printed {text:?}, for which the console input waits"));
     }
+    let status = status(end);
     lines.extend(summary.notes.iter().map(|note| format!("note: {note}")));
     say_all(lines, stop);
     if let (Some(path), Some(dump)) = (&args.debug_dump, dump) {
@@ -854,14 +811,14 @@ fn run(
         };
         lost = lost.or(lost_last);
     }
-    let Some(lost) = lost else { return Ok(end) };
+    let Some(lost) = lost else { return Ok(status) };
     // Nothing is lost but by a stop.
     let cut_off = stop.cause().map_or(end, End::from);
     if let Some(text) = cut_off.message().filter(|_| cut_off != end) {
         say(&text, stop);
     }
     say(&lost, stop);
-    Ok(cut_off)
+    Ok(if cut_off == end { status } else { cut_off.status() })
 }
 
 /// Writes a report to a file, a pipe or a device; what of it nobody took, if anything.
@@ -1037,6 +994,8 @@ mod tests {
             "explain --encode RETIRED_BRANCH_INSTRUCTIONS:u:int",
             "exec --cpu k8 --kernel k -- ls -l",
             "exec --verbose -- cat",
+            "exec --busybox b -- ls",
+            "fetch --suite trixie",
             "exec --env A=b --env C --cwd /tmp --add f:/tmp/g --add d --no-arg-files -- cat f",
         ] {
             let arguments: Vec<_> = text.split(' ').collect();

@@ -49,7 +49,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ),
     ("completions", "vpmu completions bash"),
     ("man", "vpmu man run\nvpmu man --folder pages"),
-    ("exec", "vpmu exec --cpu p6 --isa distro -- dmesg"),
+    ("exec", "vpmu exec --cpu p6 --isa distro -- dmesg\nvpmu exec -- sha256sum <disk.img"),
+    ("fetch", "vpmu fetch\nvpmu fetch --suite trixie"),
 ];
 
 /// The examples of a command, for its help.

@@ -13,7 +13,7 @@ tests!(
 );
 
 /// The commands, each of which has a page of its own.
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "test",
     "run",
     "stat",
@@ -24,6 +24,7 @@ const COMMANDS: [&str; 10] = [
     "truth",
     "completions",
     "exec",
+    "fetch",
 ];
 
 /// The folder that `readers` beside this file has unpacked programs in, or why it could not.

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -20,6 +21,9 @@ tests!(
     who_does_not_read_is_not_held_up,
     input_comes_to_a_busy_guest,
     files_and_environment_come_along,
+    what_is_fetched_is_found,
+    a_fetch_says_what_it_needs,
+    a_script_finds_its_interpreter,
 );
 
 /// More than two answers of 64 KiB, and no multiple of four bytes.
@@ -170,5 +174,82 @@ fn files_and_environment_come_along() -> Verdict {
     assert_is(&run(&options, &command, b"", 1)?, 0, &expected, "");
     let command = ["sh", "-c", "test -e \"$0\"", "LICENSE-MIT"];
     assert_is(&run(&["--no-arg-files"], &command, b"", 1)?, 1, "", "");
+    Ok(())
+}
+
+/// A folder of this test's own, without what a run before may have left.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("exec-{name}"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+/// From packages that have been downloaded, so that nothing depends on a mirror: what `vpmu fetch` names is
+/// there, and a command runs with nothing else said, from any folder.
+fn what_is_fetched_is_found() -> Verdict {
+    let folder = folder("fetch");
+    let debs = folder.join("vpmu/debs");
+    fs::create_dir_all(&debs).expect("a folder");
+    for deb in fs::read_dir(packages()?.path("../debs")).expect("packages") {
+        let deb = deb.expect("a package");
+        let link = std::os::unix::fs::symlink(
+            fs::canonicalize(deb.path()).expect("a package"),
+            debs.join(deb.file_name()),
+        );
+        link.expect("a link");
+    }
+    let vpmu = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vpmu"));
+        command.args(words).current_dir(&folder).env("XDG_CACHE_HOME", &folder);
+        command.env_remove("VPMU_KERNEL").env_remove("VPMU_BUSYBOX").stdin(Stdio::null());
+        command.output().expect("vpmu starts")
+    };
+    let fetched = vpmu(&["fetch"]);
+    assert!(fetched.status.success(), "{}", String::from_utf8_lossy(&fetched.stderr));
+    let text = String::from_utf8_lossy(&fetched.stdout);
+    let root = folder.join("vpmu/root");
+    for (path, begins) in text.lines().zip(["boot/vmlinuz-", "bin/busybox", "usr/bin/perf"]) {
+        let within = Path::new(path).strip_prefix(&root).expect("in the cache");
+        assert!(within.to_string_lossy().starts_with(begins) && Path::new(path).is_file());
+    }
+    let ran = vpmu(&["exec", "--timeout", "400", "--", "uname", "-r"]);
+    fs::remove_dir_all(&folder).expect("the folder is ours");
+    let release = text.lines().next().and_then(|kernel| kernel.rsplit_once("/vmlinuz-"));
+    assert_is(&ran, 0, &format!("{}\n", release.expect("a kernel").1), "");
+    Ok(())
+}
+
+/// A host without apt, and a release whose name is a path.
+fn a_fetch_says_what_it_needs() -> Verdict {
+    let folder = folder("no-apt");
+    for tool in ["cmp", "dirname", "mkdir", "sh"] {
+        let path = ["/usr/bin", "/bin"].map(|bin| Path::new(bin).join(tool));
+        let path = path.iter().find(|path| path.exists()).expect("a tool");
+        std::os::unix::fs::symlink(path, folder.join(tool)).expect("a link");
+    }
+    let fetch = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vpmu"));
+        command.arg("fetch").args(words).env("XDG_CACHE_HOME", &folder).env("PATH", &folder);
+        command.output().expect("vpmu starts")
+    };
+    let (without, path) = (fetch(&[]), fetch(&["--suite", "../x"]));
+    fs::remove_dir_all(&folder).expect("the folder is ours");
+    let needs =
+        "fetch: apt-get not found: needs a Debian-like host with apt-get, apt-cache and dpkg-deb\n";
+    assert_is(&without, 6, "", needs);
+    assert_is(&path, 2, "", "fetch: --suite needs the name of a release of Debian\n");
+    Ok(())
+}
+
+/// As the command, and as an argument of one that runs it: with `env`, the interpreter has to be found.
+fn a_script_finds_its_interpreter() -> Verdict {
+    let script = folder("script").join("script");
+    fs::write(&script, "#!/usr/bin/env perl\nprint \"$ARGV[0] \" . 6 * 7 . \"\\n\"\n")
+        .expect("a file");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("the file is ours");
+    let script = script.display().to_string();
+    assert_is(&run(&[], &[&script, "first"], b"", 1)?, 0, "first 42\n", "");
+    assert_is(&run(&[], &["nice", &script, "second"], b"", 1)?, 0, "second 42\n", "");
     Ok(())
 }

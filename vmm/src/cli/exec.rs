@@ -1,0 +1,91 @@
+//! `vpmu exec` and `vpmu fetch`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{Invocation, Job, MachineArgs, Report, Stats, supervised};
+use crate::boot::memory::RamLayout;
+use crate::error::Result;
+use crate::exec::{self, Request, fetch};
+use crate::machine::End;
+
+#[derive(Args)]
+pub(super) struct ExecArgs {
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Linux kernel; by default that of VPMU_KERNEL, the newest one that `vpmu fetch` or
+    /// guest-tests/linux/fetch got, or the host's own.
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+    /// Static busybox; by default that of VPMU_BUSYBOX, the fetched one, or the one in PATH.
+    #[arg(long, value_name = "FILE")]
+    busybox: Option<PathBuf>,
+    /// More for the kernel command line.
+    #[arg(long, value_name = "STR", default_value = "")]
+    append: String,
+    /// Show the kernel's messages, on the console.
+    #[arg(long)]
+    verbose: bool,
+    /// Set a variable of the command's environment, or take over one of this process.
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    environment: Vec<String>,
+    /// The guest's folder that the command starts in.
+    #[arg(long = "cwd", value_name = "DIR", default_value = "/root")]
+    folder: String,
+    /// Take along a file or a folder, to the same path or to another.
+    #[arg(long = "add", value_name = "FILE|DIR[:GUESTPATH]")]
+    added: Vec<String>,
+    /// Do not take along the files that arguments name.
+    #[arg(long)]
+    no_arg_files: bool,
+    /// The command with its arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+impl ExecArgs {
+    /// Runs the command; its status.
+    ///
+    /// # Errors
+    /// The command line is wrong.
+    pub(super) fn run(&self, invocation: &Invocation) -> Result<u8> {
+        let machine = &self.machine;
+        let request = Request {
+            kernel: self.kernel.as_deref(),
+            busybox: self.busybox.as_deref(),
+            append: &self.append,
+            verbose: self.verbose,
+            command: &self.command,
+            environment: &self.environment,
+            folder: &self.folder,
+            added: &self.added,
+            takes_argument_files: !self.no_arg_files,
+            piped: exec::piped(machine.is_console_on_stdio(), machine.input.is_some()),
+        };
+        let payload = |ram: &RamLayout| exec::payload(&request, ram);
+        let report = Report::Statistics(Stats::None);
+        let (exec, status) = (Some(&request), End::status_as_reported);
+        supervised(Job { machine, invocation, report, exec, status }, payload)
+    }
+}
+
+#[derive(Args)]
+pub(super) struct FetchArgs {
+    /// Release of Debian, by its code name; by default the one whose packages this program was tested with.
+    #[arg(long, value_name = "NAME")]
+    suite: Option<String>,
+    /// Where they go; by default $XDG_CACHE_HOME/vpmu, where `exec` looks.
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+}
+
+impl FetchArgs {
+    /// Gets the packages; prints where kernel, busybox and perf are.
+    ///
+    /// # Errors
+    /// The host lacks a program, or there is no place for the packages.
+    pub(super) fn run(&self) -> Result<u8> {
+        fetch::fetch(self.suite.as_deref(), self.folder.as_deref())
+    }
+}
