@@ -719,7 +719,9 @@ fn run(
     let config = Config { pipes: exec.is_some(), ..machine_config(args, payload)? };
     let personality = config.personality;
     // A file that cannot be written is better known before a long run than after it.
-    for path in args.stats_file.iter().chain(&args.truth).chain(&args.debug_dump) {
+    let gets = exec.map_or(&[][..], |exec| exec.gets);
+    let files = args.stats_file.iter().chain(&args.truth).chain(&args.debug_dump);
+    for path in files.chain(gets.iter().map(|get| &get.host)) {
         check_writable(path)?;
     }
     let symbols = symbols::read_all(&args.symbols)?;
@@ -741,12 +743,13 @@ fn run(
         say(text, stop);
     }
     let stdio = args.is_console_on_stdio();
-    let mut console = match exec.map(|exec| exec.piped) {
+    let console = match exec.map(|exec| exec.piped) {
         Some(piped) if stdio => Console::of_command(piped, stop)?,
         Some(piped) => Console::file(&args.serial, stop)?.with_pipes(piped, stop)?,
         None if stdio => Console::stdio(stop)?,
         None => Console::file(&args.serial, stop)?,
     };
+    let mut console = console.with_files(gets);
     let raw = if stdio { RawMode::enter()? } else { None };
     let progress = if args.quiet { None } else { Progress::on_terminal(console.is_on_terminal()) };
     machine.show_progress(progress);
@@ -766,7 +769,13 @@ fn run(
     if let Some(text) = machine.awaited() {
         lines.push(format!("the guest never printed {text:?}, for which the console input waits"));
     }
-    let status = status(end);
+    let missing =
+        |file: &str| format!("--get {file}: the guest has no such file, or did not give it");
+    lines.extend(console.missing_files().map(missing));
+    let mut status = status(end);
+    if status == status::POWER_OFF && console.missing_files().next().is_some() {
+        status = status::INPUT;
+    }
     lines.extend(summary.notes.iter().map(|note| format!("note: {note}")));
     say_all(lines, stop);
     if let (Some(path), Some(dump)) = (&args.debug_dump, dump) {
@@ -994,7 +1003,7 @@ mod tests {
             "explain --encode RETIRED_BRANCH_INSTRUCTIONS:u:int",
             "exec --cpu k8 --kernel k -- ls -l",
             "exec --verbose -- cat",
-            "exec --busybox b -- ls",
+            "exec --busybox b --get p.data -- perf record",
             "fetch --suite trixie",
             "exec --env A=b --env C --cwd /tmp --add f:/tmp/g --add d --no-arg-files -- cat f",
         ] {

@@ -10,7 +10,9 @@ use std::time::Duration;
 use vmm_sys_util::eventfd::EventFd;
 
 use crate::boot::pack::Piped;
+use crate::devices::pipes::Part;
 use crate::error::{Error, Result};
+use crate::exec::get::{Get, Gets};
 use crate::output::Output;
 use crate::stop::{Cause, Stop};
 use crate::typing::Typing;
@@ -41,6 +43,7 @@ struct Pipes {
     input: VecDeque<u8>,
     output: Option<Output>,
     error: Option<Output>,
+    files: Gets,
 }
 
 /// Where output goes.
@@ -109,6 +112,13 @@ impl Console {
         }
         self.on_terminal = true;
         Ok(self)
+    }
+
+    /// With these files of the guest coming as well.
+    #[must_use]
+    pub fn with_files(mut self, gets: &[Get]) -> Self {
+        self.pipes.files = Gets::new(gets);
+        self
     }
 
     /// Output to a file, no input.
@@ -255,6 +265,19 @@ impl Console {
             }
         }
         Ok(())
+    }
+
+    /// Writes what a command has left in its files.
+    ///
+    /// # Errors
+    /// If the host refuses.
+    pub fn write_files(&mut self, parts: Vec<Part>) -> Result<()> {
+        self.pipes.files.take(parts)
+    }
+
+    /// The files that were to come and have not.
+    pub fn missing_files(&self) -> impl Iterator<Item = &str> {
+        self.pipes.files.missing()
     }
 
     /// Waits until something is typed or the run is to end, but not longer than `time`.

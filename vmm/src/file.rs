@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
@@ -29,21 +29,63 @@ pub fn replace_with(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let fill = |file: File| {
-        let mut out = BufWriter::new(file);
-        write(&mut out)?;
-        out.into_inner()?.sync_all()
-    };
-    let written =
-        File::create(&temporary).and_then(fill).and_then(|()| fs::rename(&temporary, path));
-    written.map_err(|e| {
-        // Whatever there is of it; the first failure is the one to report.
-        let _ = fs::remove_file(&temporary);
-        Error::Host(format!("cannot write {}: {e}", path.display()))
-    })
+    let mut replacement = Replacement::new(path)?;
+    write(&mut replacement.out).map_err(|e| cannot_write(path, &e))?;
+    replacement.finish()
+}
+
+/// What is to be the content of a file, as it comes. Until it is finished the file is as before, and if it is
+/// dropped the file stays so.
+pub struct Replacement {
+    path: PathBuf,
+    temporary: Temporary,
+    out: BufWriter<File>,
+}
+
+/// A file that is removed when this is dropped, unless it has got another name.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // Whatever there is of it; what failed before is what to report.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl Replacement {
+    /// Nothing yet of what `path`, which is a file or nothing, is to have.
+    ///
+    /// # Errors
+    /// If the host refuses.
+    pub fn new(path: &Path) -> Result<Self> {
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
+        name.push(format!(".{}.tmp", std::process::id()));
+        let temporary = Temporary(path.with_file_name(name));
+        let file = File::create(&temporary.0).map_err(|e| cannot_write(path, &e))?;
+        Ok(Self { path: path.into(), temporary, out: BufWriter::new(file) })
+    }
+
+    /// More of it.
+    ///
+    /// # Errors
+    /// If the host refuses.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.write_all(bytes).map_err(|e| cannot_write(&self.path, &e))
+    }
+
+    /// That was all: it takes the place of what the file had.
+    ///
+    /// # Errors
+    /// If the host refuses.
+    pub fn finish(self) -> Result<()> {
+        let Self { path, temporary, out } = self;
+        let synced = out.into_inner().map_err(io::Error::from).and_then(|file| file.sync_all());
+        synced.and_then(|()| fs::rename(&temporary.0, &path)).map_err(|e| cannot_write(&path, &e))
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Error {
+    Error::Host(format!("cannot write {}: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -68,6 +110,13 @@ mod tests {
             Err(io::ErrorKind::StorageFull.into())
         };
         assert_eq!(replace_with(&path, half).unwrap_err().status(), 6);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "second");
+        let mut given_up = Replacement::new(&path).unwrap();
+        given_up.write(b"half of the fourth").unwrap();
+        let temporary = given_up.temporary.0.clone();
+        assert!(temporary.exists());
+        drop(given_up);
+        assert!(!temporary.exists());
         assert_eq!(fs::read_to_string(&path).unwrap(), "second");
         fs::remove_file(&path).unwrap();
     }

@@ -540,7 +540,7 @@ impl Machine {
         self.script.awaited()
     }
 
-    /// Console output and what a command has written to its pipes, to the host.
+    /// Console output and what a command has written to its pipes and files, to the host.
     fn print(&mut self, console: &mut Console) -> Result<()> {
         let chipset = &mut self.board.chipset;
         let text = chipset.serial.take_output();
@@ -549,8 +549,10 @@ impl Machine {
             self.progress.iter_mut().for_each(|progress| progress.prints(bytes));
             self.script.printed(bytes);
         }
+        let files = chipset.pipes.as_mut().map(Pipes::take_files).unwrap_or_default();
         console.write(&text)?;
-        console.write_pipes(&output, &error)
+        console.write_pipes(&output, &error)?;
+        console.write_files(files)
     }
 
     /// Whether the guest has waited for input from its pipe for long, a second of virtual time. Input comes

@@ -1,18 +1,18 @@
-//! The guest programs that carry standard input, output and error between a command and the pipes of the
-//! machine ([`crate::devices::pipes`]).
+//! The guest programs that carry standard input, output, error and files between a command and the pipes of
+//! the machine ([`crate::devices::pipes`]).
 //!
 //! As [`super::exit_port`] they ask for the ports with `ioperm`, so that they need no driver. The buffer is
 //! on the stack, which the kernel lets grow to 8 MiB.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
-    CodeAssembler, CodeLabel, dx, eax, ebx, ecx, edi, edx, esi, ptr, qword_ptr, rax, rbx, rdi, rsi,
-    rsp,
+    CodeAssembler, CodeLabel, al, dx, eax, ebx, ecx, edi, edx, esi, ptr, qword_ptr, rax, rbx, rdi,
+    rsi, rsp,
 };
 
 use super::error::{BootError, Result};
 use super::static_program::static_program;
-use crate::devices::pipes::{self, CONTROL, ERROR, INPUT, OUTPUT, UNANSWERED};
+use crate::devices::pipes::{self, CONTROL, ERROR, FILE, FILE_END, INPUT, OUTPUT, UNANSWERED};
 
 /// System calls of x86-64 (arch/x86/entry/syscalls/syscall_64.tbl).
 const READ: u32 = 0;
@@ -89,17 +89,23 @@ pub(super) fn input() -> Result<Vec<u8>> {
 
 /// The program that reads its standard input to the end and gives it to the machine as standard output.
 pub(super) fn output() -> Result<Vec<u8>> {
-    to_port(OUTPUT)
+    to_port(OUTPUT, None)
 }
 
 /// The same as standard error.
 pub(super) fn error() -> Result<Vec<u8>> {
-    to_port(ERROR)
+    to_port(ERROR, None)
 }
 
-fn to_port(port: u16) -> Result<Vec<u8>> {
+/// The program that gives its standard input to the machine as a file.
+pub(super) fn file() -> Result<Vec<u8>> {
+    to_port(FILE, Some(FILE_END))
+}
+
+/// Copies standard input to `port`; tells `end_port`, if there is one, whether it could be read to its end.
+fn to_port(port: u16, end_port: Option<u16>) -> Result<Vec<u8>> {
     program(|a, end| {
-        let mut again = a.create_label();
+        let [mut again, mut done] = [(); 2].map(|()| a.create_label());
         a.sub(rsp, BUFFER)?;
         a.set_label(&mut again)?;
         a.xor(edi, edi)?;
@@ -108,7 +114,7 @@ fn to_port(port: u16) -> Result<Vec<u8>> {
         a.mov(eax, READ)?;
         a.syscall()?;
         a.test(eax, eax)?;
-        a.jle(end)?;
+        a.jle(done)?;
         a.mov(ebx, eax)?;
         a.mov(edx, u32::from(port))?;
         a.mov(rsi, rsp)?;
@@ -118,7 +124,18 @@ fn to_port(port: u16) -> Result<Vec<u8>> {
         a.mov(ecx, ebx)?;
         a.and(ecx, 3)?;
         a.rep().outsb()?;
-        a.jmp(again)
+        a.jmp(again)?;
+        a.set_label(&mut done)?;
+        if let Some(end_port) = end_port {
+            // READ gives zero at the end, and less if it fails.
+            a.mov(ebx, eax)?;
+            a.xor(eax, eax)?;
+            a.test(ebx, ebx)?;
+            a.setz(al)?;
+            a.mov(edx, u32::from(end_port))?;
+            a.out(dx, eax)?;
+        }
+        a.jmp(end)
     })
 }
 
@@ -155,12 +172,12 @@ mod tests {
 
     #[test]
     fn they_are_static_executables() {
-        for file in [input(), output(), error()] {
+        for file in [input(), output(), error(), file()] {
             let file = file.unwrap();
             assert_eq!(Elf::parse("relay", &file).unwrap().interpreter(), None);
-            // MOV EDI, 2100h; MOV ESI, 10h.
+            // MOV EDI, 2100h; MOV ESI, 18h.
             assert_eq!(file[0x78..0x7D], [0xBF, 0x00, 0x21, 0x00, 0x00]);
-            assert_eq!(file[0x7D..0x82], [0xBE, 0x10, 0x00, 0x00, 0x00]);
+            assert_eq!(file[0x7D..0x82], [0xBE, 0x18, 0x00, 0x00, 0x00]);
         }
     }
 }

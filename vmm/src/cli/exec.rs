@@ -7,6 +7,7 @@ use clap::Args;
 use super::{Invocation, Job, MachineArgs, Report, Stats, supervised};
 use crate::boot::memory::RamLayout;
 use crate::error::Result;
+use crate::exec::get::Get;
 use crate::exec::{self, Request, fetch};
 use crate::machine::End;
 
@@ -39,6 +40,9 @@ pub(super) struct ExecArgs {
     /// Do not take along the files that arguments name.
     #[arg(long)]
     no_arg_files: bool,
+    /// Get a file when the command has ended, to the current folder or to another path.
+    #[arg(long = "get", value_name = "GUESTFILE[:HOSTPATH]")]
+    gets: Vec<String>,
     /// The command with its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
@@ -51,6 +55,7 @@ impl ExecArgs {
     /// The command line is wrong.
     pub(super) fn run(&self, invocation: &Invocation) -> Result<u8> {
         let machine = &self.machine;
+        let gets = self.gets.iter().map(|text| Get::parse(text)).collect::<Result<Vec<_>>>()?;
         let request = Request {
             kernel: self.kernel.as_deref(),
             busybox: self.busybox.as_deref(),
@@ -61,6 +66,7 @@ impl ExecArgs {
             folder: &self.folder,
             added: &self.added,
             takes_argument_files: !self.no_arg_files,
+            gets: &gets,
             piped: exec::piped(machine.is_console_on_stdio(), machine.input.is_some()),
         };
         let payload = |ram: &RamLayout| exec::payload(&request, ram);

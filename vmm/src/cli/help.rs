@@ -49,7 +49,12 @@ const EXAMPLES: &[(&str, &str)] = &[
     ),
     ("completions", "vpmu completions bash"),
     ("man", "vpmu man run\nvpmu man --folder pages"),
-    ("exec", "vpmu exec --cpu p6 --isa distro -- dmesg\nvpmu exec -- sha256sum <disk.img"),
+    (
+        "exec",
+        "vpmu exec --cpu p6 --isa distro -- dmesg\n\
+         vpmu exec -- sha256sum <disk.img\n\
+         vpmu exec --get perf.data -- perf record ./prog",
+    ),
     ("fetch", "vpmu fetch\nvpmu fetch --suite trixie"),
 ];
 

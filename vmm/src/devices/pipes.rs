@@ -1,6 +1,6 @@
-//! Standard input, output and error of a command in the guest, as pipes of bytes behind ports: `vpmu exec`
-//! has them, no other machine. Programs of the guest (`boot/relay.rs`) carry the bytes from and to the
-//! command.
+//! Standard input, output and error of a command in the guest, and the files that it leaves, as pipes of
+//! bytes behind ports: `vpmu exec` has them, no other machine. Programs of the guest (`boot/relay.rs`) carry
+//! the bytes from and to the command.
 //!
 //! | port | IN | OUT |
 //! |---|---|---|
@@ -8,6 +8,8 @@
 //! | 2104h | bytes that the answer still has; FFFF_FFFFh: none has come | asks for input |
 //! | 2108h | | bytes of standard output, 1, 2 or 4 |
 //! | 210Ch | | bytes of standard error, 1, 2 or 4 |
+//! | 2110h | | bytes of a file, 1, 2 or 4 |
+//! | 2114h | | the end of that file; 0: it could not be read |
 //!
 //! Input comes when it is asked for, as an answer of up to 64 KiB; an answer without bytes is the end.
 
@@ -18,7 +20,7 @@ use serde::{Deserialize, Serialize};
 /// First port.
 pub const FIRST: u16 = 0x2100;
 /// Ports of all registers.
-pub const PORTS: u16 = 0x10;
+pub const PORTS: u16 = 0x18;
 /// Where the bytes of an answer are read.
 pub const INPUT: u16 = FIRST;
 /// Where input is asked for, and the size of the answer is read.
@@ -27,6 +29,10 @@ pub const CONTROL: u16 = FIRST + 4;
 pub const OUTPUT: u16 = FIRST + 8;
 /// Where standard error is written.
 pub const ERROR: u16 = FIRST + 12;
+/// Where a file is written.
+pub const FILE: u16 = FIRST + 0x10;
+/// Where the end of a file is written: whether it is whole.
+pub const FILE_END: u16 = FIRST + 0x14;
 /// What [`CONTROL`] reads as before the answer is there.
 pub const UNANSWERED: u32 = u32::MAX;
 /// Bytes of the longest answer.
@@ -41,12 +47,25 @@ pub struct Pipes {
     answer: VecDeque<u8>,
     output: Vec<u8>,
     error: Vec<u8>,
+    files: Vec<Part>,
+}
+
+/// A piece of what the guest writes of its files, one file behind the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Part {
+    /// More of the file.
+    Bytes(Vec<u8>),
+    /// There is no more of it.
+    End {
+        /// All of it was read.
+        whole: bool,
+    },
 }
 
 impl Pipes {
     /// Whether `port` is one of its registers.
     pub(super) fn claims(port: u16) -> bool {
-        port & !(PORTS - 1) == FIRST
+        (FIRST..FIRST + PORTS).contains(&port)
     }
 
     /// IN of `size` bytes. What there is nothing for reads as zero.
@@ -74,6 +93,11 @@ impl Pipes {
             }
             OUTPUT => self.output.extend(bytes),
             ERROR => self.error.extend(bytes),
+            FILE => match self.files.last_mut() {
+                Some(Part::Bytes(file)) => file.extend(bytes),
+                _ => self.files.push(Part::Bytes(bytes.to_vec())),
+            },
+            FILE_END => self.files.push(Part::End { whole: value != 0 }),
             _ => {}
         }
     }
@@ -93,11 +117,16 @@ impl Pipes {
     /// Whether the guest has written anything that has not been taken.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        !self.output.is_empty() || !self.error.is_empty()
+        !self.output.is_empty() || !self.error.is_empty() || !self.files.is_empty()
     }
 
     /// What the guest has written since the last call: standard output and standard error.
     pub fn take_output(&mut self) -> (Vec<u8>, Vec<u8>) {
         (std::mem::take(&mut self.output), std::mem::take(&mut self.error))
+    }
+
+    /// What the guest has written of its files since the last call.
+    pub fn take_files(&mut self) -> Vec<Part> {
+        std::mem::take(&mut self.files)
     }
 }

@@ -1,12 +1,14 @@
 //! `vpmu exec`: a command of the host in a Linux guest.
 
 pub mod fetch;
+pub mod get;
 pub mod guests;
 mod travel;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
 
+use self::get::Get;
 use self::guests::Guests;
 use crate::boot::memory::RamLayout;
 use crate::boot::pack::{Packing, Piped, pack_command};
@@ -40,6 +42,8 @@ pub struct Request<'a> {
     pub added: &'a [String],
     /// Whether files that its arguments name are taken along.
     pub takes_argument_files: bool,
+    /// What comes back.
+    pub gets: &'a [Get],
     /// Which of its standard streams are pipes.
     pub piped: Piped,
 }
@@ -81,6 +85,8 @@ pub fn payload(request: &Request<'_>, ram: &RamLayout) -> Result<Payload> {
     let kernel = guests.kernel(request.kernel)?;
     let image = Image::read_kernel(&kernel, ram)?;
     let busybox = guests.busybox(request.busybox);
+    let got: Vec<_> =
+        request.gets.iter().map(|get| travel::in_folder(folder, &get.guest)).collect();
     let initrd = pack_command(&Packing {
         command: program,
         arguments,
@@ -91,6 +97,7 @@ pub fn payload(request: &Request<'_>, ram: &RamLayout) -> Result<Payload> {
         folder,
         added: &added,
         named: &named,
+        got: &got,
         most: ram.size(),
     })?;
     Ok(Payload::Kernel(Kernel {
@@ -134,6 +141,7 @@ mod tests {
             folder: "/root",
             added: &[],
             takes_argument_files: true,
+            gets: &[],
             piped: Piped::default(),
         }
     }

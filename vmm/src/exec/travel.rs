@@ -47,7 +47,7 @@ pub(super) fn named(argument: &str, folder: &str) -> Option<(PathBuf, String)> {
 }
 
 /// The absolute path of `path`, which begins in `folder`, without `.` and `..`.
-fn in_folder(folder: &str, path: &str) -> String {
+pub(super) fn in_folder(folder: &str, path: &str) -> String {
     let mut absolute = PathBuf::from("/");
     for component in Path::new(folder).join(path).components() {
         match component {

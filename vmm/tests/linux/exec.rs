@@ -23,8 +23,19 @@ tests!(
     files_and_environment_come_along,
     what_is_fetched_is_found,
     a_fetch_says_what_it_needs,
+    files_come_back,
     a_script_finds_its_interpreter,
+    recorded_with_perf,
 );
+
+/// Spends its time in one function.
+const SPINS: &str = r"
+static volatile int sum;
+__attribute__((noinline)) void spin_here(int rounds) {
+    for (int round = 0; round < rounds; round++) sum += round;
+}
+int main(void) { spin_here(30000000); return 0; }
+";
 
 /// More than two answers of 64 KiB, and no multiple of four bytes.
 const LENGTH: usize = 150_001;
@@ -242,6 +253,38 @@ fn a_fetch_says_what_it_needs() -> Verdict {
     Ok(())
 }
 
+/// A program in C, built by the host's compiler.
+fn built(folder: &Path, source: &str) -> Result<PathBuf, CannotRun> {
+    let (code, program) = (folder.join("program.c"), folder.join("program"));
+    fs::write(&code, source).expect("a file");
+    let made = Command::new("cc").args(["-O1", "-o"]).arg(&program).arg(&code).status();
+    let made = made.map_err(|e| CannotRun::without("a C compiler", &e.to_string()))?;
+    assert!(made.success());
+    Ok(program)
+}
+
+/// Bytes of any kind, an empty file, and one that is not there, which is an error if the command's status is
+/// none; and the files are there whatever that status is.
+fn files_come_back() -> Verdict {
+    let folder = folder("get");
+    let to = |name: &str| folder.join(name).display().to_string();
+    let (all, empty, none) =
+        (format!("all:{}", to("")), format!("/tmp/empty:{}", to("e")), format!("x:{}", to("x")));
+    let bytes = noise(LENGTH);
+    let options = ["--get", &all, "--get", &none, "--get", &empty];
+    let missing = "vpmu: --get x: the guest has no such file, or did not give it\n";
+    for (status, expected) in [("0", 4), ("3", 3)] {
+        let script = format!("cat >all; : >/tmp/empty; exit {status}");
+        assert_is(&run(&options, &["sh", "-c", &script], &bytes, 1)?, expected, "", missing);
+        assert!(fs::read(to("all")).expect("a file") == bytes);
+        assert_eq!(fs::read(to("e")).expect("a file"), b"");
+        assert!(!Path::new(&to("x")).exists());
+        fs::remove_file(to("all")).expect("the file is ours");
+        fs::remove_file(to("e")).expect("the file is ours");
+    }
+    Ok(())
+}
+
 /// As the command, and as an argument of one that runs it: with `env`, the interpreter has to be found.
 fn a_script_finds_its_interpreter() -> Verdict {
     let script = folder("script").join("script");
@@ -251,5 +294,24 @@ fn a_script_finds_its_interpreter() -> Verdict {
     let script = script.display().to_string();
     assert_is(&run(&[], &[&script, "first"], b"", 1)?, 0, "first 42\n", "");
     assert_is(&run(&[], &["nice", &script, "second"], b"", 1)?, 0, "second 42\n", "");
+    Ok(())
+}
+
+/// perf records a program of the host in the guest, and perf reads on the host what it wrote.
+fn recorded_with_perf() -> Verdict {
+    let folder = folder("perf");
+    let program = built(&folder, SPINS)?.display().to_string();
+    let data = folder.join("p.data");
+    let get = format!("p.data:{}", data.display());
+    let command = ["perf", "record", "-e", "cycles:u", "-o", "p.data", &program];
+    let output = run(&["--get", &get], &command, b"", 1)?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let report = packages()?.perf_here(&["report", "--stdio", "--sort", "symbol", "-i"], &data);
+    let text = String::from_utf8_lossy(&report.stdout);
+    let first = text.lines().find(|line| !line.is_empty() && !line.starts_with('#'));
+    let first =
+        first.unwrap_or_else(|| panic!("no line: {}", String::from_utf8_lossy(&report.stderr)));
+    assert!(first.contains("] spin_here "), "{text}");
     Ok(())
 }

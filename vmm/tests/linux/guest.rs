@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use vpmu::boot::elf::Elf;
@@ -83,6 +83,19 @@ impl Packages {
     /// Adds perf and the libraries that it links to.
     pub(crate) fn add_perf(&self, archive: &mut Archive) {
         self.add_linked(archive, "usr/bin/perf");
+    }
+
+    /// Runs perf on the host, with these options and a file.
+    pub(crate) fn perf_here(&self, options: &[&str], file: &Path) -> Output {
+        let libraries = LIBRARIES.map(|folder| self.path(folder).display().to_string());
+        Command::new(self.path(LIBRARIES[0]).join("ld-linux-x86-64.so.2"))
+            .args(["--library-path", &libraries.join(":")])
+            .arg(self.path("usr/bin/perf"))
+            .args(options)
+            .arg(file)
+            .stdin(Stdio::null())
+            .output()
+            .expect("perf starts")
     }
 
     /// Adds a program or a library, and the loader and the libraries that it links to.

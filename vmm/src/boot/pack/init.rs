@@ -1,6 +1,6 @@
 //! The guest's first process, a script for busybox.
 
-use super::{BUSYBOX, EXIT_PORT, Packing, RELAYS};
+use super::{BUSYBOX, EXIT_PORT, FILE_RELAY, Packing, RELAYS};
 
 /// The FIFOs between the command and the programs that carry its standard streams.
 const FIFOS: [&str; 3] = ["/run/vpmu-0", "/run/vpmu-1", "/run/vpmu-2"];
@@ -38,10 +38,22 @@ pub(super) fn init_script(command: &str, packing: &Packing<'_>) -> String {
          {BUSYBOX} setsid {BUSYBOX} cttyhack {command}\n\
          status=$?\n\
          {waits}\
+         {files}\
          {EXIT_PORT} $status\n\
          echo \"vpmu: exit status $status\"\n\
-         {BUSYBOX} poweroff -f\n"
+         {BUSYBOX} poweroff -f\n",
+        files = files(packing.got),
     )
+}
+
+/// What gives files to the machine, in order. The program tells the machine of one that it cannot read, as
+/// from a closed standard input.
+fn files(got: &[String]) -> String {
+    let give = |path: &String| {
+        let path = quote(path);
+        format!("if [ -f {path} ]; then {FILE_RELAY} <{path}; else {FILE_RELAY} <&-; fi\n")
+    };
+    got.iter().map(give).collect()
 }
 
 /// What the script does for the streams that are pipes.
@@ -119,5 +131,15 @@ mod tests {
         assert!(script.contains(line), "{script}");
         assert!(script.contains("\n/sbin/vpmu-stdin >/run/vpmu-0 &\n"), "{script}");
         assert!(!script.contains("vpmu-stdout"), "{script}");
+    }
+
+    /// Files come behind the command and before its status.
+    #[test]
+    fn files_have_their_place() {
+        let given = Packing { got: &["/it's".into()], ..packing("true", &[]) };
+        let script = init_script("/bin/true", &given);
+        let give = "status=$?\nif [ -f '/it'\\''s' ]; then /sbin/vpmu-file <'/it'\\''s'; \
+                    else /sbin/vpmu-file <&-; fi\n/sbin/vpmu-exit $status\n";
+        assert!(script.contains(give), "{script}");
     }
 }

@@ -24,6 +24,8 @@ const BUSYBOX: &str = "/bin/busybox";
 const EXIT_PORT: &str = "/sbin/vpmu-exit";
 /// The programs that carry standard input, output and error between the command and the machine.
 const RELAYS: [&str; 3] = ["/sbin/vpmu-stdin", "/sbin/vpmu-stdout", "/sbin/vpmu-stderr"];
+/// The program that gives its standard input to the machine as a file.
+const FILE_RELAY: &str = "/sbin/vpmu-file";
 
 /// Which of a command's standard streams are pipes to the machine; the others are the console.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +66,8 @@ pub struct Packing<'a> {
     pub added: &'a [(PathBuf, String)],
     /// Files of the host that its arguments name, and where they go unless something is there.
     pub named: &'a [(PathBuf, String)],
+    /// Absolute paths of the files that the machine is given when the command has ended.
+    pub got: &'a [String],
     /// Bytes of the largest file that there is room for.
     pub most: u64,
 }
@@ -99,6 +103,9 @@ pub fn pack_command(packing: &Packing<'_>) -> Result<Vec<u8>> {
         if piped {
             archive.file(path, 0o755, program()?);
         }
+    }
+    if !packing.got.is_empty() {
+        archive.file(FILE_RELAY, 0o755, relay::file()?);
     }
     let place = "the guest's memory; see --mem and --no-arg-files";
     let room = Room { option: "exec", most, place };
@@ -170,6 +177,7 @@ mod tests {
             folder: "/root",
             added: &[],
             named: &[],
+            got: &[],
             most: u64::MAX,
         }
     }

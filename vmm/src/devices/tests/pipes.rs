@@ -1,6 +1,7 @@
 //! The pipes of `vpmu exec`, by the table of ports in its module.
 
 use super::*;
+use crate::devices::pipes::Part;
 
 fn with_pipes() -> Chipset {
     Chipset::new(ChipsetConfig { pipes: true, ..config(CLOCK_HZ, START) })
@@ -38,6 +39,25 @@ fn output_and_error_are_apart() {
     assert!(chipset.has_output());
     let pipes = chipset.pipes.as_mut().unwrap();
     assert_eq!(pipes.take_output(), (vec![1, 2, 3, 4, 5, 0, 6], vec![0xAB]));
+    assert!(!chipset.has_output());
+}
+
+/// Two files, the second empty, and one that is not there.
+#[test]
+fn files_come_behind_each_other() {
+    let mut chipset = with_pipes();
+    for (port, size, value) in
+        [(0x2110, 4, 0x0403_0201), (0x2110, 1, 5), (0x2114, 4, 1), (0x2114, 4, 1), (0x2114, 4, 0)]
+    {
+        chipset.io_write(port, size, value, 0);
+    }
+    assert!(chipset.has_output());
+    let (whole, missing) = (Part::End { whole: true }, Part::End { whole: false });
+    let expected = [Part::Bytes(vec![1, 2, 3, 4, 5]), whole.clone(), whole, missing];
+    assert_eq!(chipset.pipes.as_mut().unwrap().take_files(), expected);
+    assert!(!chipset.has_output());
+    // The next port is nobody's.
+    chipset.io_write(0x2118, 1, 1, 0);
     assert!(!chipset.has_output());
 }
 
