@@ -1003,7 +1003,7 @@ mod tests {
             "explain --encode RETIRED_BRANCH_INSTRUCTIONS:u:int",
             "exec --cpu k8 --kernel k -- ls -l",
             "exec --verbose -- cat",
-            "exec --busybox b --get p.data -- perf record",
+            "exec --module e1000 --msr --busybox b --get p.data -- perf record",
             "fetch --suite trixie",
             "exec --env A=b --env C --cwd /tmp --add f:/tmp/g --add d --no-arg-files -- cat f",
         ] {

@@ -29,7 +29,10 @@ pub enum LinuxEntry {
 const SETUP_SECTS: usize = 0x1F1;
 const BOOT_FLAG: usize = 0x1FE;
 const HEADER_MAGIC: usize = 0x202;
+const KERNEL_VERSION: usize = 0x20E;
 const HEADER_END: usize = 0x26C;
+/// What offsets in the boot sector begin behind.
+const SECTOR: usize = 512;
 
 // Zero page, zero-page.rst.
 const ACPI_RSDP: u64 = 0x070;
@@ -61,6 +64,17 @@ pub(super) fn is_64bit(bytes: &[u8]) -> bool {
 
 fn has_64bit_entry(header: &setup_header) -> bool {
     header.version >= 0x020C && header.xloadflags & XLF_KERNEL_64 != 0
+}
+
+/// What `uname -r` says of it, the first word of what the boot sector points to. Source: Linux
+/// Documentation/arch/x86/boot.rst, `kernel_version`.
+pub fn release(bytes: &[u8]) -> Option<String> {
+    let pointer = bytes.get(KERNEL_VERSION..KERNEL_VERSION + 2).filter(|_| is_bzimage(bytes))?;
+    let pointer = u16::from_le_bytes([pointer[0], pointer[1]]);
+    let text = bytes.get(usize::from(pointer) + SECTOR..).filter(|_| pointer != 0)?;
+    let word = text.split(|byte| *byte == 0 || *byte == b' ').next()?;
+    let sound = word.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'/');
+    (sound && !word.is_empty()).then(|| String::from_utf8_lossy(word).into_owned())
 }
 
 /// Loads the kernel, its initrd, command line and zero page.

@@ -191,3 +191,21 @@ fn the_memory_map_above_4_gib() {
     assert_eq!((word(&memory, row), word(&memory, row + 4)), (0, 1));
     assert_eq!((word(&memory, row + 8), word(&memory, row + 12)), (0x4000_0000, 0));
 }
+
+/// The word of `kernel_version`, which counts from 200h; zero is no version, and a path is none.
+#[test]
+fn the_release_is_the_first_word() {
+    let mut bytes = bzimage();
+    let at = 0x300;
+    bytes.resize(bytes.len().max(at + 64), 0);
+    let text = b"6.1.0-56-cloud-amd64 (someone) #1 SMP\0";
+    bytes[at..at + text.len()].copy_from_slice(text);
+    assert_eq!(release(&bytes), None);
+    bytes[0x20E..0x210].copy_from_slice(&0x100_u16.to_le_bytes());
+    assert_eq!(release(&bytes).as_deref(), Some("6.1.0-56-cloud-amd64"));
+    bytes[at] = b'/';
+    assert_eq!(release(&bytes), None);
+    bytes[0x20E..0x210].copy_from_slice(&0xFFFF_u16.to_le_bytes());
+    assert_eq!(release(&bytes), None);
+    assert_eq!(release(b"\x7FELF"), None);
+}

@@ -43,6 +43,13 @@ pub(super) struct ExecArgs {
     /// Get a file when the command has ended, to the current folder or to another path.
     #[arg(long = "get", value_name = "GUESTFILE[:HOSTPATH]")]
     gets: Vec<String>,
+    /// Load a module of the kernel's package, and those that it needs; its parameters behind a blank.
+    #[arg(long = "module", value_name = "NAME[ PARAMETERS]")]
+    drivers: Vec<String>,
+    /// Let programs get at the processor's registers: /dev/cpu/0/msr, and RDPMC where the kernel has a driver
+    /// for the PMU.
+    #[arg(long = "msr")]
+    registers: bool,
     /// The command with its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
@@ -66,6 +73,8 @@ impl ExecArgs {
             folder: &self.folder,
             added: &self.added,
             takes_argument_files: !self.no_arg_files,
+            drivers: &self.drivers,
+            registers: self.registers,
             gets: &gets,
             piped: exec::piped(machine.is_console_on_stdio(), machine.input.is_some()),
         };

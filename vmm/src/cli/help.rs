@@ -53,7 +53,8 @@ const EXAMPLES: &[(&str, &str)] = &[
         "exec",
         "vpmu exec --cpu p6 --isa distro -- dmesg\n\
          vpmu exec -- sha256sum <disk.img\n\
-         vpmu exec --get perf.data -- perf record ./prog",
+         vpmu exec --get perf.data -- perf record ./prog\n\
+         vpmu exec --msr -- ./reads-msrs",
     ),
     ("fetch", "vpmu fetch\nvpmu fetch --suite trixie"),
 ];

@@ -87,6 +87,11 @@ impl Guests {
     pub fn packages(&self) -> Option<&Path> {
         self.roots.first().map(PathBuf::as_path)
     }
+
+    /// The roots of all packages.
+    pub(super) fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
 }
 
 /// The path that a variable of the environment has, unless it is empty.

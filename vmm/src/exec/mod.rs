@@ -1,5 +1,6 @@
 //! `vpmu exec`: a command of the host in a Linux guest.
 
+pub mod drivers;
 pub mod fetch;
 pub mod get;
 pub mod guests;
@@ -20,6 +21,9 @@ use crate::machine::End;
 const COMMAND_LINE: &str = "console=ttyS0 panic=-1";
 /// More of it: nothing of the kernel's own on the console.
 const SILENT: &str = "quiet loglevel=1";
+/// More of it if programs get at registers: the driver for MSRs, if it is in the kernel, says nothing of who
+/// writes to them.
+const WRITES_ALLOWED: &str = "msr.allow_writes=on";
 
 /// What runs, and how.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +46,10 @@ pub struct Request<'a> {
     pub added: &'a [String],
     /// Whether files that its arguments name are taken along.
     pub takes_argument_files: bool,
+    /// Drivers that are loaded: a name and, behind a blank, parameters.
+    pub drivers: &'a [String],
+    /// Whether programs get at MSRs and RDPMC.
+    pub registers: bool,
     /// What comes back.
     pub gets: &'a [Get],
     /// Which of its standard streams are pipes.
@@ -64,7 +72,7 @@ pub fn piped(on_stdio: bool, scripted: bool) -> Piped {
 /// The payload that runs a command.
 ///
 /// # Errors
-/// No kernel, no such command, or a library of it is missing.
+/// No kernel, no such command, or a library of it or a driver is missing.
 pub fn payload(request: &Request<'_>, ram: &RamLayout) -> Result<Payload> {
     let Request { command, folder, .. } = *request;
     let Some((program, arguments)) = command.split_first() else {
@@ -84,6 +92,7 @@ pub fn payload(request: &Request<'_>, ram: &RamLayout) -> Result<Payload> {
     let guests = Guests::find();
     let kernel = guests.kernel(request.kernel)?;
     let image = Image::read_kernel(&kernel, ram)?;
+    let drivers = drivers::find(&image, &kernel, &guests, request)?;
     let busybox = guests.busybox(request.busybox);
     let got: Vec<_> =
         request.gets.iter().map(|get| travel::in_folder(folder, &get.guest)).collect();
@@ -97,6 +106,8 @@ pub fn payload(request: &Request<'_>, ram: &RamLayout) -> Result<Payload> {
         folder,
         added: &added,
         named: &named,
+        drivers: &drivers,
+        registers: request.registers,
         got: &got,
         most: ram.size(),
     })?;
@@ -111,7 +122,8 @@ pub fn payload(request: &Request<'_>, ram: &RamLayout) -> Result<Payload> {
 /// What the kernel is told.
 fn command_line(request: &Request<'_>) -> String {
     let silent = if request.verbose { "" } else { SILENT };
-    let parts = [COMMAND_LINE, silent, request.append];
+    let writes = if request.registers { WRITES_ALLOWED } else { "" };
+    let parts = [COMMAND_LINE, silent, writes, request.append];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
@@ -141,6 +153,8 @@ mod tests {
             folder: "/root",
             added: &[],
             takes_argument_files: true,
+            drivers: &[],
+            registers: false,
             gets: &[],
             piped: Piped::default(),
         }
@@ -166,7 +180,8 @@ mod tests {
     #[test]
     fn the_kernel_is_silent_unless_asked_for() {
         assert_eq!(command_line(&request()), "console=ttyS0 panic=-1 quiet loglevel=1");
-        let loud = Request { append: "lpj=1", verbose: true, ..request() };
-        assert_eq!(command_line(&loud), "console=ttyS0 panic=-1 lpj=1");
+        let loud = Request { append: "lpj=1", verbose: true, registers: true, ..request() };
+        let expected = "console=ttyS0 panic=-1 msr.allow_writes=on lpj=1";
+        assert_eq!(command_line(&loud), expected);
     }
 }

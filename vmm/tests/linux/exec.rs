@@ -25,8 +25,41 @@ tests!(
     a_fetch_says_what_it_needs,
     files_come_back,
     a_script_finds_its_interpreter,
+    modules_come_with_what_they_need,
+    a_c_program_reads_registers,
     recorded_with_perf,
 );
+
+/// Reads what Linux programs: IA32_APIC_BASE, whose bit 11 enables the local APIC (SDM volume 3, 11.4.4), by
+/// the driver for MSRs; then writes 0 to PerfCtr0 and 430076h to PerfEvtSel0 of the K8, which is to count
+/// cycles at all privilege levels (BKDG 26094, 10.2.2), and compares what RDPMC and RDMSR say.
+const REGISTERS: &str = r#"
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static uint32_t rdpmc(uint32_t counter) {
+    uint32_t low, high;
+    __asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(counter));
+    return low;
+}
+
+int main(void) {
+    uint64_t value = 0, event = 0x430076;
+    int msr = open("/dev/cpu/0/msr", O_RDWR);
+    if (msr < 0) return 1;
+    if (pread(msr, &value, 8, 0x1B) != 8) return 2;
+    printf("%d\n", (int)(value >> 11 & 1));
+    value = 0;
+    if (pwrite(msr, &value, 8, 0xC0010004) != 8) return 3;
+    if (pwrite(msr, &event, 8, 0xC0010000) != 8) return 4;
+    uint32_t first = rdpmc(0), second = rdpmc(0);
+    if (pread(msr, &value, 8, 0xC0010004) != 8) return 5;
+    printf("%d %d\n", first > 0 && second > first, (uint32_t)value > second);
+    return 0;
+}
+"#;
 
 /// Spends its time in one function.
 const SPINS: &str = r"
@@ -224,7 +257,7 @@ fn what_is_fetched_is_found() -> Verdict {
         let within = Path::new(path).strip_prefix(&root).expect("in the cache");
         assert!(within.to_string_lossy().starts_with(begins) && Path::new(path).is_file());
     }
-    let ran = vpmu(&["exec", "--timeout", "400", "--", "uname", "-r"]);
+    let ran = vpmu(&["exec", "--timeout", "400", "--module", "xt_limit", "--", "uname", "-r"]);
     fs::remove_dir_all(&folder).expect("the folder is ours");
     let release = text.lines().next().and_then(|kernel| kernel.rsplit_once("/vmlinuz-"));
     assert_is(&ran, 0, &format!("{}\n", release.expect("a kernel").1), "");
@@ -294,6 +327,27 @@ fn a_script_finds_its_interpreter() -> Verdict {
     let script = script.display().to_string();
     assert_is(&run(&[], &[&script, "first"], b"", 1)?, 0, "first 42\n", "");
     assert_is(&run(&[], &["nice", &script, "second"], b"", 1)?, 0, "second 42\n", "");
+    Ok(())
+}
+
+/// Linux's own list, which has the latest first.
+fn modules_come_with_what_they_need() -> Verdict {
+    let output = run(&["--module", "xt-limit"], &["cat", "/proc/modules"], b"", 1)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let names: Vec<_> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(names, ["xt_limit", "x_tables"], "{}", String::from_utf8_lossy(&output.stderr));
+    let output = run(&["--module", "no-such"], &["true"], b"", 1)?;
+    assert_eq!(output.status.code(), Some(4));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.starts_with("vpmu: --module no_such: ") && text.lines().count() == 1, "{text}");
+    Ok(())
+}
+
+/// The driver is loaded and RDPMC allowed by one option.
+fn a_c_program_reads_registers() -> Verdict {
+    let program = built(&folder("msr"), REGISTERS)?.display().to_string();
+    assert_is(&run(&["--cpu", "k8", "--msr"], &[&program], b"", 1)?, 0, "1\n1 1\n", "");
+    assert_is(&run(&["--cpu", "k8"], &[&program], b"", 1)?, 1, "", "");
     Ok(())
 }
 

@@ -4,6 +4,9 @@ use super::{BUSYBOX, EXIT_PORT, FILE_RELAY, Packing, RELAYS};
 
 /// The FIFOs between the command and the programs that carry its standard streams.
 const FIFOS: [&str; 3] = ["/run/vpmu-0", "/run/vpmu-1", "/run/vpmu-2"];
+/// The status if the command cannot be run as was asked, as of a run whose input is missing.
+const NOT_RUN: u8 = 4;
+
 /// The script. The status goes to the machine's exit port; should that fail, a line on the console says it,
 /// and the machine powers off.
 ///
@@ -32,6 +35,7 @@ pub(super) fn init_script(command: &str, packing: &Packing<'_>) -> String {
          {BUSYBOX} mount -t proc proc /proc\n\
          {BUSYBOX} mount -t sysfs sys /sys\n\
          {BUSYBOX} --install -s /bin\n\
+         {drivers}\
          {relays}\
          {variables}\
          cd {folder}\n\
@@ -42,8 +46,28 @@ pub(super) fn init_script(command: &str, packing: &Packing<'_>) -> String {
          {EXIT_PORT} $status\n\
          echo \"vpmu: exit status $status\"\n\
          {BUSYBOX} poweroff -f\n",
+        drivers = drivers(packing),
         files = files(packing.got),
     )
+}
+
+/// What loads drivers and lets programs get at registers; the command is not run without what it asks for.
+fn drivers(packing: &Packing<'_>) -> String {
+    let load = |path: &str, parameters: &str| {
+        format!("{BUSYBOX} insmod {} {parameters} || {EXIT_PORT} {NOT_RUN}\n", quote(path))
+    };
+    let mut lines: String = packing.drivers.iter().map(|d| load(&d.path, &d.parameters)).collect();
+    if packing.registers {
+        // A kernel without a driver for this PMU does not have the file, and never allows RDPMC.
+        lines += &format!(
+            "[ -e /dev/cpu/0/msr ] || {{ echo 'vpmu: --msr: this kernel has no driver for MSRs, and no \
+             package of it with one is here; see vpmu fetch'; {EXIT_PORT} {NOT_RUN}; }}\n\
+             for file in /sys/bus/event_source/devices/cpu*/rdpmc; do\n\
+             [ ! -e \"$file\" ] || echo 2 >\"$file\"\n\
+             done\n"
+        );
+    }
+    lines
 }
 
 /// What gives files to the machine, in order. The program tells the machine of one that it cannot read, as
@@ -96,8 +120,8 @@ fn quote(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Piped;
     use super::super::tests::packing;
+    use super::super::{Driver, Piped};
     use super::*;
 
     /// Names and values as the host has them, whatever a shell would make of them, and the folder.
@@ -133,13 +157,23 @@ mod tests {
         assert!(!script.contains("vpmu-stdout"), "{script}");
     }
 
-    /// Files come behind the command and before its status.
+    /// Drivers come before the command, files behind it and before its status.
     #[test]
-    fn files_have_their_place() {
-        let given = Packing { got: &["/it's".into()], ..packing("true", &[]) };
+    fn drivers_and_files_have_their_places() {
+        let driver = Driver {
+            path: "/d/msr.ko".into(),
+            bytes: vec![],
+            parameters: "allow_writes=on".into(),
+        };
+        let given = Packing { drivers: &[driver], got: &["/it's".into()], ..packing("true", &[]) };
         let script = init_script("/bin/true", &given);
+        let load = "\n/bin/busybox insmod '/d/msr.ko' allow_writes=on || /sbin/vpmu-exit 4\n";
         let give = "status=$?\nif [ -f '/it'\\''s' ]; then /sbin/vpmu-file <'/it'\\''s'; \
                     else /sbin/vpmu-file <&-; fi\n/sbin/vpmu-exit $status\n";
-        assert!(script.contains(give), "{script}");
+        let (load, run) = (script.find(load).unwrap(), script.find("cttyhack").unwrap());
+        assert!(load < run && run < script.find(give).unwrap(), "{script}");
+        assert!(!script.contains("rdpmc"), "{script}");
+        let given = Packing { registers: true, ..given };
+        assert!(init_script("/bin/true", &given).contains("/dev/cpu/0/msr"));
     }
 }

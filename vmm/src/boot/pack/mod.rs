@@ -45,6 +45,17 @@ impl Piped {
     }
 }
 
+/// A driver for the guest's kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Driver {
+    /// Where it goes in the guest.
+    pub path: String,
+    /// The module's file, not compressed.
+    pub bytes: Vec<u8>,
+    /// Its parameters, as `insmod` takes them.
+    pub parameters: String,
+}
+
 /// A command and what it finds in the guest.
 #[derive(Clone, Copy, Debug)]
 pub struct Packing<'a> {
@@ -66,6 +77,11 @@ pub struct Packing<'a> {
     pub added: &'a [(PathBuf, String)],
     /// Files of the host that its arguments name, and where they go unless something is there.
     pub named: &'a [(PathBuf, String)],
+    /// Drivers, in the order in which they are loaded.
+    pub drivers: &'a [Driver],
+    /// Whether programs get at registers: that there is a driver for MSRs is made sure of, and RDPMC is
+    /// allowed at CPL 3 if the kernel has a driver for the PMU.
+    pub registers: bool,
     /// Absolute paths of the files that the machine is given when the command has ended.
     pub got: &'a [String],
     /// Bytes of the largest file that there is room for.
@@ -114,6 +130,9 @@ pub fn pack_command(packing: &Packing<'_>) -> Result<Vec<u8>> {
             add(&mut archive, &room, host, guest)?;
             add_needs(&mut archive, &programs, host);
         }
+    }
+    for driver in packing.drivers {
+        archive.file(&driver.path, 0o644, driver.bytes.clone());
     }
     archive.file("/init", 0o755, init_script(&guest_path, packing).into_bytes());
     archive.bytes()
@@ -177,6 +196,8 @@ mod tests {
             folder: "/root",
             added: &[],
             named: &[],
+            drivers: &[],
+            registers: false,
             got: &[],
             most: u64::MAX,
         }
