@@ -15,7 +15,6 @@ use crate::boot::memory::RamLayout;
 use crate::boot::pack::{Packing, Piped, pack_command};
 use crate::boot::{Image, Kernel, LinuxEntry, Payload};
 use crate::error::{Error, Result};
-use crate::machine::End;
 
 /// Kernel command line: the console.
 const COMMAND_LINE: &str = "console=ttyS0 panic=-1";
@@ -127,16 +126,6 @@ fn command_line(request: &Request<'_>) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// The status of the command: the guest's init sends it through the debug-exit port, which makes
-/// `value * 2 + 1` of it.
-#[must_use]
-pub fn status(end: End) -> u8 {
-    match end {
-        End::Exit(value) => (value >> 1) as u8,
-        other => other.status(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,14 +147,6 @@ mod tests {
             gets: &[],
             piped: Piped::default(),
         }
-    }
-
-    /// Exit status 3 of the command arrives as 3 * 2 + 1.
-    #[test]
-    fn the_commands_status_is_unwrapped() {
-        assert_eq!(status(End::Exit(7)), 3);
-        assert_eq!(status(End::Exit(255 * 2 + 1)), 255);
-        assert_eq!(status(End::TripleFault(0)), 126);
     }
 
     #[test]
