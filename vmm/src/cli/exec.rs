@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Invocation, Job, MachineArgs, Report, Stats, supervised};
+use super::invocation::Invocation;
+use super::job::{Job, Report, supervised};
+use super::machine::{MachineArgs, Stats};
 use crate::boot::memory::RamLayout;
 use crate::error::Result;
 use crate::exec::get::Get;

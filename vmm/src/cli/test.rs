@@ -10,7 +10,10 @@ use clap::{Args, Parser};
 use pmu_model::Personality;
 
 use super::help::one_line;
-use super::{Cli, Command, CpuName, RunArgs, check_writable, machine_config, payload};
+use super::job::check_writable;
+use super::machine::{CpuName, machine_config};
+use super::payload::{RunArgs, payload};
+use super::{Cli, Command};
 use crate::config;
 use crate::console::{Console, print};
 use crate::error::{Error, Result};

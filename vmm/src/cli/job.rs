@@ -1,0 +1,223 @@
+//! A run, from the machine that the command line asks for to the reports behind its end.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::invocation::Invocation;
+use super::machine::{MachineArgs, Stats, machine_config};
+use crate::boot::Payload;
+use crate::boot::memory::RamLayout;
+use crate::config::Config;
+use crate::console::{Console, print_last};
+use crate::debug_dump::DebugDump;
+use crate::error::{Error, Result, status};
+use crate::exec::Request;
+use crate::machine::{End, Machine};
+use crate::output::{say, say_all};
+use crate::progress::Progress;
+use crate::stop::{Stop, Watch};
+use crate::summary::Summary;
+use crate::symbols::{self, GuestMemory, Sources, SymbolFile};
+use crate::terminal::RawMode;
+use crate::truth::Truth;
+use crate::truth::record::Recorder;
+use crate::{file, stat};
+
+/// What is reported at the end.
+#[derive(Clone, Copy)]
+pub(super) enum Report<'a> {
+    /// The counters that the guest programmed, in this form unless the command line says otherwise.
+    Statistics(Stats),
+    /// What was counted from outside.
+    Counted(stat::Asked<'a>),
+}
+
+/// A run that the command line asks for, without what runs.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) machine: &'a MachineArgs,
+    pub(super) invocation: &'a Invocation,
+    pub(super) report: Report<'a>,
+    /// If it runs a command: what is asked for.
+    pub(super) exec: Option<&'a Request<'a>>,
+    /// The exit status for an end.
+    pub(super) status: fn(End) -> u8,
+}
+
+/// Runs a machine, reports, and gives the status for the end. The time limit holds for all of it,
+/// from the reading of files to the last line.
+pub(super) fn supervised(
+    job: Job<'_>,
+    payload: impl FnOnce(&RamLayout) -> Result<Payload>,
+) -> Result<u8> {
+    let stop = Stop::new()?;
+    let watch = Watch::process(&stop, job.machine.timeout.map(Duration::from_secs))?;
+    Ok(match run(job, payload, &stop, &watch) {
+        Ok(status) => status,
+        Err(error) => {
+            say(&error.to_string(), &stop);
+            error.status()
+        }
+    })
+}
+
+/// The same, but for what a failure means.
+pub(super) fn run(
+    job: Job<'_>,
+    payload: impl FnOnce(&RamLayout) -> Result<Payload>,
+    stop: &Stop,
+    watch: &Watch,
+) -> Result<u8> {
+    let Job { machine: args, invocation, report, exec, status } = job;
+    let config = Config { pipes: exec.is_some(), ..machine_config(args, payload)? };
+    let personality = config.personality;
+    // A file that cannot be written is better known before a long run than after it.
+    let gets = exec.map_or(&[][..], |exec| exec.gets);
+    let files = args.stats_file.iter().chain(&args.truth).chain(&args.debug_dump);
+    for path in files.chain(gets.iter().map(|get| &get.host)) {
+        check_writable(path)?;
+    }
+    let symbols = symbols::read_all(&args.symbols)?;
+    let mut machine = Machine::new(&config)?;
+    let recorded = match report {
+        Report::Counted(asked) => Some(asked.recorded(personality)),
+        Report::Statistics(_) => None,
+    };
+    let truth_events = args.truth.is_some().then(|| args.truth_events.clone());
+    let events: Vec<_> = recorded.into_iter().chain(truth_events).collect();
+    if !events.is_empty() {
+        machine.record(Recorder::new(personality, &events.join(","))?)?;
+    }
+    let announcements = [config.isa.announcement(config.platform), config.payload.announcement()];
+    for text in announcements.iter().flatten() {
+        say(text, stop);
+    }
+    if let Some(text) = &machine.choice().warning {
+        say(text, stop);
+    }
+    let stdio = args.is_console_on_stdio();
+    let console = match exec.map(|exec| exec.piped) {
+        Some(piped) if stdio => Console::of_command(piped, stop)?,
+        Some(piped) => Console::file(&args.serial, stop)?.with_pipes(piped, stop)?,
+        None if stdio => Console::stdio(stop)?,
+        None => Console::file(&args.serial, stop)?,
+    };
+    let mut console = console.with_files(gets);
+    let raw = if stdio { RawMode::enter()? } else { None };
+    let progress = if args.quiet { None } else { Progress::on_terminal(console.is_on_terminal()) };
+    machine.show_progress(progress);
+    watch.begins();
+    let end = machine.run_until(stop, config.limits.instructions, &mut console);
+    drop(raw);
+    let end = end?;
+    let summary = Summary::new(personality, &machine, end);
+    let dumped = args.debug_dump.is_some() || !end.is_the_guests_wish();
+    let (dump, mut lines) = stop.computing(|| {
+        let dump = || DebugDump::new(&machine, &config, end, &symbols, &summary.notes);
+        let dump = dumped.then(dump);
+        let lines = dump.as_ref().filter(|_| !end.is_the_guests_wish()).map(DebugDump::text);
+        (dump, lines.unwrap_or_default())
+    });
+    lines.splice(0..0, end.message());
+    if let Some(text) = machine.awaited() {
+        lines.push(format!("the guest never printed {text:?}, for which the console input waits"));
+    }
+    let missing =
+        |file: &str| format!("--get {file}: the guest has no such file, or did not give it");
+    lines.extend(console.missing_files().map(missing));
+    let mut status = status(end);
+    if status == status::POWER_OFF && console.missing_files().next().is_some() {
+        status = status::INPUT;
+    }
+    lines.extend(summary.notes.iter().map(|note| format!("note: {note}")));
+    say_all(lines, stop);
+    if let (Some(path), Some(dump)) = (&args.debug_dump, dump) {
+        write_text(path, &dump.json()?, stop)?;
+    }
+    let truth = machine.recorded()?;
+    let counted = match (report, &truth) {
+        (Report::Counted(asked), Some(truth)) => {
+            let threads = config.platform.threads_per_core.min(config.cpus);
+            Some(asked.report(personality, threads.into(), truth))
+        }
+        _ => None,
+    };
+    if let (Some(path), Some(truth)) = (&args.truth, truth) {
+        write_truth(path, truth, &symbols, &machine, &config)?;
+    }
+    let mut lost = console.lost();
+    let statistics = match (args.stats, report) {
+        (Some(chosen), _) | (None, Report::Statistics(chosen)) => chosen,
+        (None, Report::Counted(_)) => Stats::None,
+    };
+    let text = match statistics {
+        Stats::Table => Some(summary.table()),
+        Stats::Json => Some(invocation.statistics(&summary)?),
+        Stats::None => None,
+    };
+    let file = args.stats_file.as_deref();
+    let reports = match (counted, text) {
+        // A file of statistics has nothing else in it.
+        (Some(counted), Some(text)) if file.is_some() => vec![(None, counted), (file, text)],
+        (counted, text) => {
+            let all = counted.into_iter().chain(text).reduce(|all, more| all + "\n" + &more);
+            all.map(|all| (file, all)).into_iter().collect()
+        }
+    };
+    for (file, text) in reports {
+        let lost_last = match file {
+            Some(path) => write_text(path, &text, stop)?,
+            // What a blocked reader does not get begins with the first byte.
+            None if stdio && lost.is_some() => None,
+            None => print_last(&text, None, stop)?,
+        };
+        lost = lost.or(lost_last);
+    }
+    let Some(lost) = lost else { return Ok(status) };
+    // Nothing is lost but by a stop.
+    let cut_off = stop.cause().map_or(end, End::from);
+    if let Some(text) = cut_off.message().filter(|_| cut_off != end) {
+        say(&text, stop);
+    }
+    say(&lost, stop);
+    Ok(if cut_off == end { status } else { cut_off.status() })
+}
+
+/// Writes a report to a file, a pipe or a device; what of it nobody took, if anything.
+fn write_text(path: &Path, text: &str, stop: &Stop) -> Result<Option<String>> {
+    if file::is_replaceable(path) {
+        return file::replace(path, text).map(|()| None);
+    }
+    print_last(text, Some(path), stop)
+}
+
+/// Writes what was recorded, with the names of what was executed.
+fn write_truth(
+    path: &Path,
+    mut truth: Truth,
+    files: &[SymbolFile],
+    machine: &Machine,
+    config: &Config,
+) -> Result<()> {
+    let ranges = config.ram.ranges();
+    let read = |address: u64, bytes: &mut [u8]| machine.read_physical(address, bytes);
+    let memory = GuestMemory { ranges: &ranges, read: &read };
+    let payload = Some(&config.payload);
+    symbols::attach(&mut truth, &Sources { memory: Some(memory), payload, files })?;
+    truth.write(path)
+}
+
+/// The folder must be there and the file, if there, writable and no folder. A pipe or a device is not
+/// opened: its other end would see it.
+pub(super) fn check_writable(path: &std::path::Path) -> Result<()> {
+    if !file::is_replaceable(path) && !path.is_dir() {
+        return Ok(());
+    }
+    let failed = |e| Error::Host(format!("cannot write {}: {e}", path.display()));
+    let existed = path.exists();
+    std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(failed)?;
+    if !existed {
+        std::fs::remove_file(path).map_err(failed)?;
+    }
+    Ok(())
+}
