@@ -5,6 +5,7 @@ use super::*;
 tests!(
     threads_count_their_regions_on_soft,
     threads_count_their_regions_on_kvm,
+    a_guest_in_c_takes_its_interrupts,
     counting_from_outside,
 );
 
@@ -52,6 +53,48 @@ fn threads_count_their_regions_on_soft() -> Verdict {
 fn threads_count_their_regions_on_kvm() -> Verdict {
     kvm()?;
     expect_regions("kvm");
+    Ok(())
+}
+
+/// 100,000 instructions, and an interrupt every 10,000.
+fn a_guest_in_c_takes_its_interrupts() -> Verdict {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/bare");
+    let folder =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bare.{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for file in ["Makefile", "pmi.c", "start.S"] {
+        std::fs::copy(source.join(file), folder.join(file)).expect("an example");
+    }
+    let mut make = Command::new("make");
+    make.arg("-C").arg(&folder).stdin(Stdio::null());
+    let built = match make.output() {
+        Err(error) => return Err(CannotRun::without("make", &error.to_string())),
+        Ok(built) => built,
+    };
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let run = |cpu: &str, skid: &str| {
+        let mut command = Command::new(VPMU);
+        command.args(["run", "--cpu", cpu, "--skid", skid, "--stats", "none", "--kernel"]);
+        finish(command.arg(folder.join("pmi")))
+    };
+    let first_line = |run: &Output| {
+        let text = String::from_utf8_lossy(&run.stdout).replace('\r', "");
+        text.lines().next().unwrap_or_default().to_owned()
+    };
+    let exact = run("k8", "0");
+    assert_eq!(first_line(&exact), "interrupts: 10, each after 10000 instructions");
+    // 0 at the debug-exit port.
+    assert_eq!(said(&exact), (String::new(), Some(1)));
+    // Each handler begins 200 instructions late, and the tenth interrupt would be behind the loop.
+    let late = run("k8", "200");
+    assert_eq!(first_line(&late), "interrupts: 9, each after 10000 instructions");
+    assert_eq!(said(&late), (String::new(), Some(3)));
+    // The registers are those of AMD's processors alone.
+    let refused = run("p6", "0");
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(126), "{text}");
+    assert!(text.contains("C0010004h is PerfCtr0 of k7 and k8; this is p6"), "{text}");
+    std::fs::remove_dir_all(folder).expect("what was built");
     Ok(())
 }
 

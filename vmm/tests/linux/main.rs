@@ -5,6 +5,7 @@
 //! lines say why.
 
 mod boot;
+mod counted_loop;
 mod events;
 mod exec;
 mod guest;
@@ -28,6 +29,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     harness::run(&[
         ("boot", boot::TESTS),
+        ("counted_loop", counted_loop::TESTS),
         ("events", events::TESTS),
         ("exec", exec::TESTS),
         ("jit", jit::TESTS),
