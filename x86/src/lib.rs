@@ -1,5 +1,18 @@
 //! The software CPU: an interpreter of x86 and AMD64 over basic blocks of lowered instructions.
 //!
+//! # What its owner supplies
+//!
+//! | What | How |
+//! |---|---|
+//! | which processor | [`features::Features`] for [`cpu::Cpu::new`] |
+//! | memory | [`ram::Ram`], of mappings that the owner keeps |
+//! | devices, model-specific registers, RDPMC, CPUID, the time-stamp counter | [`bus::Bus`] |
+//! | how far to go | [`timing::Budget`] for [`cpu::Cpu::run`], which says by [`run::Exit`] why it has ended |
+//! | interrupts | between two runs: [`cpu::Cpu::interrupt`], if [`cpu::Cpu::interrupts_enabled`], and [`cpu::Cpu::nmi`] |
+//! | who is told of execution | an [`observe::Observer`]: [`observe::Plain`] is told nothing, [`observe::Counting`] counts |
+//!
+//! README.md has a program of these.
+//!
 //! # How an instruction becomes execution
 //!
 //! ```text
@@ -19,6 +32,11 @@
 //! * [`effects`]: what an instruction does, for readers of lowered code. [`encoding`]: how it is encoded.
 //! * [`observe`]: what can be seen, as a generic parameter of all handlers.
 //! * [`bus`]: all that is outside.
+
+/// The program in README.md, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod access;
 pub mod alignment;
