@@ -1,6 +1,7 @@
 //! The devices, driven through the ports of a whole chipset.
 
 mod chipset;
+mod map;
 mod pipes;
 mod pit;
 mod rtc;
