@@ -10,8 +10,8 @@ const VALUES: [u32; 7] = [0, 1, 6, 0x20, 0x55, 0xF1, 0xFFFF_FFFF];
 
 /// A machine with everything, in which an x87 exception is latched.
 fn chipset() -> Chipset {
-    let mut chipset =
-        Chipset::new(ChipsetConfig { test_device: true, ..config(2_000_000_000, 1_114_041_600) });
+    let config = config(2_000_000_000, 1_114_041_600);
+    let mut chipset = Chipset::new(ChipsetConfig { test_device: true, pipes: true, ..config });
     chipset.assert_ferr();
     chipset
 }
