@@ -82,8 +82,8 @@ __attribute__((interrupt)) static void on_pmi(struct frame *frame)
 {
 	(void)frame;
 	interrupts++;
-	set_counter();
-	EOI = 0;
+	set_counter();	/* for the next one */
+	EOI = 0;	/* tell the local APIC that it has been handled */
 }
 
 static void install(uint8_t vector, void (*handler)(struct frame *))
@@ -103,14 +103,14 @@ int main(void)
 {
 	uint32_t rounds = ROUNDS, left;
 
-	install(PMI_VECTOR, on_pmi);
-	SPURIOUS = 0x1ff;
+	install(PMI_VECTOR, on_pmi);	/* the handler, into the table of vectors */
+	SPURIOUS = 0x1ff;		/* enable the local APIC */
 	LVTPC = PMI_VECTOR;
 
-	set_counter();
+	set_counter();			/* -10000 */
 	__asm__ volatile("sti");
 	wrmsr(PERFEVTSEL0, RETIRED_INSTRUCTIONS | OS | INT | EN);
-	__asm__ volatile("1: decl %0; jnz 1b" : "+r"(rounds));
+	__asm__ volatile("1: decl %0; jnz 1b" : "+r"(rounds));	/* 50,000 rounds */
 	wrmsr(PERFEVTSEL0, 0);
 	__asm__ volatile("cli");
 

@@ -6,7 +6,7 @@
 //! `docs/linux.md` says why it has to be told how many counters there are, and what of it does not work on
 //! this part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
@@ -196,6 +196,7 @@ fn counts_each_group_on_the_threads_of_a_core() -> Verdict {
     assert!(complaints.is_empty(), "{complaints:#?}");
     assert_topology(&lines);
     assert_events(&lines);
+    assert_documented(&lines);
 
     let mut groups: Vec<_> = lines.iter().filter_map(|line| line.strip_prefix("group,")).collect();
     groups.retain(|group| *group != ABORTS);
@@ -262,6 +263,34 @@ fn assert_topology(lines: &[&str]) {
     assert_eq!(values("Shared by threads"), ["4", "4"]);
     let cores = "( 0 1 2 3 ) ( 4 5 6 7 ) ( 8 9 10 11 ) ( 12 13 14 15 )";
     assert_eq!(values("Cache groups"), [cores, cores]);
+}
+
+/// What `docs/linux.md` shows of LIKWID is what it prints, but for times.
+fn assert_documented(lines: &[&str]) {
+    let document = include_str!("../../../docs/linux.md");
+    let (_, section) = document.split_once("\n## LIKWID").expect("the section");
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let printed: BTreeSet<String> =
+        lines.iter().map(|line| words(line.trim_end_matches(','))).collect();
+    let topology = ["Sockets:", "Cores per", "Threads per", "Level:", "Size:", "Cache groups:"];
+    let mut shown = 0;
+    for line in section.lines() {
+        let cells: Vec<_> =
+            line.split('|').map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        let is_row =
+            line.starts_with('|') && cells.last().is_some_and(|n| n.parse::<u64>().is_ok());
+        let expected = if is_row {
+            cells.join(",")
+        } else if topology.iter().any(|name| line.starts_with(name)) {
+            words(line)
+        } else {
+            continue;
+        };
+        assert!(printed.contains(&expected), "{expected}");
+        shown += 1;
+    }
+    // Four events and a metric; of the topology three lines and two levels of three.
+    assert_eq!(shown, 4 + 1 + 3 + 2 * 3);
 }
 
 /// LIKWID's table of events, typed in by others from the same document, has the same numbers by the same

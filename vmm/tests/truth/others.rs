@@ -77,7 +77,8 @@ fn callgrind_annotate_reads_the_profile() -> Verdict {
 /// The program in `docs/truth.md`, as it stands there.
 fn the_documented_reader_reads_the_file() -> Verdict {
     let document = include_str!("../../../docs/truth.md");
-    let program = document.split("```python\n").nth(1).and_then(|rest| rest.split("```").next());
+    let program =
+        document.split("```python reader.py\n").nth(1).and_then(|rest| rest.split("```").next());
     let program = program.expect("a program in docs/truth.md");
     let mut command = Command::new("python3");
     command.args(["-c", program]).arg(sample_file("python"));
