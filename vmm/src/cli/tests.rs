@@ -139,3 +139,56 @@ fn the_documented_forms_are_accepted() {
         assert_eq!(line(&arguments), "accepted", "{text}");
     }
 }
+
+/// What stands in the documents between backquotes and begins with `vpmu`, or with an option, is a command or
+/// an option that there is.
+#[test]
+fn what_the_documents_name_is_there() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folders = [".", "docs", "examples", "firmware"].map(|folder| root.join(folder));
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let files = files.map(|entry| entry.unwrap().path());
+    let files: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+    let command = Cli::command();
+    let options_of = |command: &clap::Command| -> Vec<String> {
+        command.get_arguments().filter_map(|arg| Some(format!("--{}", arg.get_long()?))).collect()
+    };
+    let all: Vec<String> = command.get_subcommands().flat_map(options_of).collect();
+    // Of the guests' recipe, of git, of cargo and of other programs.
+    const OTHERS: [&str; 10] = [
+        "--i686",
+        "--update",
+        "--release",
+        "--workspace",
+        "--dry-run",
+        "--check",
+        "--help",
+        "--version",
+        "--all-targets",
+        "--profile",
+    ];
+    let mut named = 0;
+    for file in &files {
+        let text = std::fs::read_to_string(file).unwrap();
+        for span in text.split('`').skip(1).step_by(2).filter(|span| !span.contains('\n')) {
+            let words: Vec<_> = span.split_whitespace().take_while(|word| *word != "--").collect();
+            let known = match words[..] {
+                ["vpmu", name, ..] if name.starts_with(|c: char| c.is_ascii_lowercase()) => {
+                    let found = command.find_subcommand(name);
+                    let found = found.unwrap_or_else(|| panic!("{}: {span}", file.display()));
+                    options_of(found)
+                }
+                [first, ..] if first.starts_with("--") => all.clone(),
+                _ => continue,
+            };
+            for word in words.iter().filter(|word| word.starts_with("--")) {
+                let option = word.split(['=', '|', ',']).next().unwrap_or_default();
+                let there = known.iter().any(|known| known == option);
+                assert!(there || OTHERS.contains(&option), "{}: {span}", file.display());
+                named += 1;
+            }
+        }
+    }
+    assert!(named > 100, "{named}");
+}
