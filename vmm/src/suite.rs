@@ -26,6 +26,9 @@ pub struct Case {
 pub struct Outcome {
     /// Why it has not passed; `None` if it has.
     pub failure: Option<String>,
+    /// If it has not: where its processors were, what they did last and what kept its counters from counting, a
+    /// line each.
+    pub diagnosis: Vec<String>,
     /// What the guest printed.
     pub console: String,
 }
@@ -51,6 +54,7 @@ pub fn run(
             let outcome = catch_unwind(AssertUnwindSafe(|| execute(case)));
             let outcome = outcome.unwrap_or_else(|_| Outcome {
                 failure: Some("vpmu itself has failed; see standard error".into()),
+                diagnosis: Vec::new(),
                 console: String::new(),
             });
             // Nobody listens any more once a report has failed.
@@ -96,13 +100,17 @@ pub fn tap_line(index: usize, case: &Case, outcome: &Outcome) -> String {
     let Some(failure) = &outcome.failure else { return format!("ok {number} - {name}\n") };
     let message = printable(failure).replace('\\', "\\\\").replace('"', "\\\"");
     let mut text = format!("not ok {number} - {name}\n  ---\n  message: \"{message}\"\n");
-    let lines: Vec<_> = outcome.console.lines().collect();
-    if !lines.is_empty() {
-        text.push_str("  console: |2\n");
-    }
-    for line in &lines[lines.len().saturating_sub(LAST_LINES)..] {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "    {}", printable(line));
+    let console: Vec<_> = outcome.console.lines().collect();
+    let console = &console[console.len().saturating_sub(LAST_LINES)..];
+    let diagnosis: Vec<_> = outcome.diagnosis.iter().map(String::as_str).collect();
+    for (key, lines) in [("diagnosis", &diagnosis[..]), ("console", console)] {
+        if !lines.is_empty() {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "  {key}: |2");
+        }
+        for line in lines {
+            let _ = writeln!(text, "    {}", printable(line));
+        }
     }
     text + "  ...\n"
 }
@@ -121,7 +129,12 @@ pub fn junit(cases: &[Case], outcomes: &[Outcome]) -> String {
         let (class, name) = (escaped(case.cpu), escaped(&case.image));
         let _ = writeln!(text, "    <testcase classname=\"{class}\" name=\"{name}\">");
         if let Some(failure) = &outcome.failure {
-            let _ = writeln!(text, "      <failure message=\"{}\"/>", escaped(failure));
+            let diagnosis = escaped(&outcome.diagnosis.join("\n"));
+            let _ = writeln!(
+                text,
+                "      <failure message=\"{}\">{diagnosis}</failure>",
+                escaped(failure)
+            );
         }
         let _ = writeln!(text, "      <system-out>{}</system-out>", escaped(&outcome.console));
         text.push_str("    </testcase>\n");
@@ -171,7 +184,7 @@ mod tests {
     }
 
     fn passed(console: &str) -> Outcome {
-        Outcome { failure: None, console: console.into() }
+        Outcome { failure: None, diagnosis: vec![], console: console.into() }
     }
 
     /// Two wait for each other, so they run at once; and the first is the last to end.
@@ -223,15 +236,21 @@ mod tests {
     #[test]
     fn names_and_consoles_cannot_break_the_report() {
         let case = Case { cpu: "p6", image: "a#SKIP\nok 2".into() };
-        let failed =
-            Outcome { failure: Some("\"no\"".into()), console: "one\n...\n\u{1b}[2J".into() };
+        let failed = Outcome {
+            failure: Some("\"no\"".into()),
+            diagnosis: vec!["at <main>: ud2".into()],
+            console: "one\n...\n\u{1b}[2J".into(),
+        };
         let expected = "not ok 1 - p6: a\\#SKIP\u{FFFD}ok 2\n  ---\n  message: \"\\\"no\\\"\"\n  \
-                        console: |2\n    one\n    ...\n    \u{FFFD}[2J\n  ...\n";
+                        diagnosis: |2\n    at <main>: ud2\n  console: |2\n    one\n    ...\n    \u{FFFD}[2J\n  ...\n";
         assert_eq!(tap_line(0, &case, &failed), expected);
         assert_eq!(tap_line(1, &cases(1)[0], &passed("x")), "ok 2 - k8: image 0\n");
         let xml = junit(&[case], &[failed]);
         assert!(xml.contains("<testsuite name=\"vpmu\" tests=\"1\" failures=\"1\""), "{xml}");
-        assert!(xml.contains("<failure message=\"&quot;no&quot;\"/>"), "{xml}");
+        assert!(
+            xml.contains("<failure message=\"&quot;no&quot;\">at &lt;main&gt;: ud2</failure>"),
+            "{xml}"
+        );
         assert!(xml.contains("<system-out>one\n...\n\u{FFFD}[2J</system-out>"), "{xml}");
     }
 }

@@ -14,12 +14,13 @@ use super::job::check_writable;
 use super::machine::{CpuName, machine_config};
 use super::payload::{RunArgs, payload};
 use super::{Cli, Command};
-use crate::config;
 use crate::console::{Console, print};
+use crate::debug_dump::DebugDump;
 use crate::error::{Error, Result};
-use crate::file;
 use crate::machine::{End, Machine};
 use crate::suite::{self, Case, Outcome};
+use crate::summary::Summary;
+use crate::{config, file, symbols};
 
 /// So many bytes of a guest's output are kept: 1 MiB.
 const KEPT: usize = 1 << 20;
@@ -116,22 +117,38 @@ impl TestArgs {
 /// Runs a guest and judges it.
 fn execute(args: &RunArgs) -> Outcome {
     let kept = Kept::default();
-    let failure = match end_of(args, &kept) {
-        Ok(End::Exit(PASSED)) => None,
-        Ok(End::Exit(status)) => Some(format!("the guest reports {}", status >> 1)),
-        Ok(end) => Some(
-            end.message()
-                .unwrap_or_else(|| "the guest switched the machine off without a report".into()),
-        ),
-        Err(error) => Some(error.to_string()),
+    let (failure, diagnosis) = match end_of(args, &kept) {
+        Ok((End::Exit(PASSED), _)) => (None, Vec::new()),
+        Ok((end, diagnosis)) => (Some(why(end)), diagnosis),
+        Err(error) => (Some(error.to_string()), Vec::new()),
     };
-    Outcome { failure, console: kept.text() }
+    Outcome { failure, diagnosis, console: kept.text() }
 }
 
-fn end_of(args: &RunArgs, kept: &Kept) -> Result<End> {
+/// Why an end is no pass.
+fn why(end: End) -> String {
+    match end {
+        End::Exit(status) => format!("the guest reports {}", status >> 1),
+        end => end
+            .message()
+            .unwrap_or_else(|| "the guest switched the machine off without a report".into()),
+    }
+}
+
+/// How a run ended, and what `run` would say of that.
+fn end_of(args: &RunArgs, kept: &Kept) -> Result<(End, Vec<String>)> {
     let config = machine_config(&args.machine, |ram| payload(args, ram))?;
+    let symbols = symbols::read_all(&args.machine.symbols)?;
     let mut console = Console::to("the console".into(), Box::new(kept.clone()));
-    Machine::new(&config)?.run(config.limits, &mut console)
+    let mut machine = Machine::new(&config)?;
+    let end = machine.run(config.limits, &mut console)?;
+    let notes = Summary::new(config.personality, &machine, end).notes;
+    let mut lines = match end.is_the_guests_wish() {
+        true => Vec::new(),
+        false => DebugDump::new(&machine, &config, end, &symbols, &notes).text(),
+    };
+    lines.extend(notes.iter().map(|note| format!("note: {note}")));
+    Ok((end, lines))
 }
 
 /// The first [`KEPT`] bytes of what is written.

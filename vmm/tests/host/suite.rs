@@ -44,8 +44,10 @@ fn images_pass_and_fail() -> Verdict {
     let expected = format!(
         "TAP version 13\n1..5\nok 1 - k8: {pass}\nnot ok 2 - k8: {fail}\n  ---\n  \
          message: \"the guest reports 3\"\n  console: |2\n    <\n  ...\nnot ok 3 - k8: {halt}\n  ---\n  \
-         message: \"every processor is halted for good\"\n  ...\nnot ok 4 - k8: {hang}\n  ---\n  \
-         message: \"the time limit is reached\"\n  ...\nnot ok 5 - k8: /nonexistent@0\n  ---\n"
+         message: \"every processor is halted for good\"\n  diagnosis: |2\n    vcpu 0: halted by HLT \
+         with IF clear: no interrupt wakes it; CPL 0, real mode, next 07c0:0002\n  ...\nnot ok 4 - k8: {hang}\n  ---\n  \
+         message: \"the time limit is reached\"\n  diagnosis: |2\n    vcpu 0: at 07c0:0000: jmp 0; CPL 0, \
+         real mode, IF clear\n  ...\nnot ok 5 - k8: /nonexistent@0\n  ---\n"
     );
     let rest =
         text.strip_prefix(&expected).unwrap_or_else(|| panic!("{text}\ninstead of\n{expected}"));
@@ -60,7 +62,7 @@ fn images_pass_and_fail() -> Verdict {
         "{xml}"
     );
     assert_eq!(xml.matches("<testcase ").count(), 5, "{xml}");
-    assert!(xml.contains("<failure message=\"the guest reports 3\"/>"), "{xml}");
+    assert!(xml.contains("<failure message=\"the guest reports 3\"></failure>"), "{xml}");
     assert!(xml.contains("<system-out>&lt;</system-out>"), "{xml}");
     std::fs::remove_file(junit).expect("the file");
     Ok(())
