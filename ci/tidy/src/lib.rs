@@ -59,16 +59,17 @@ impl Manifest {
     /// Reads the `Cargo.toml` of a folder.
     ///
     /// # Panics
-    /// If dependencies are written in another way than a line each in one of the three tables: such
-    /// as would be overlooked here.
+    /// If dependencies are written in another way than a line each in one of the three tables, or in that
+    /// of what cargo-fuzz alone builds: such as would be overlooked here.
     #[must_use]
     pub fn of(folder: &Path) -> Self {
         let path = folder.join("Cargo.toml");
         let mut manifest = Self::default();
         let mut section = String::new();
+        let fuzzing = "target.'cfg(fuzzing)'.dependencies";
         for line in read(&path).lines().map(str::trim) {
             if let Some(header) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-                let known = ["dependencies", "build-dependencies", "dev-dependencies"];
+                let known = ["dependencies", "build-dependencies", "dev-dependencies", fuzzing];
                 assert!(
                     known.contains(&header) || !header.contains("dependencies"),
                     "{}: write [{header}] as a line in {known:?}",
@@ -81,11 +82,11 @@ impl Manifest {
             let name = key.trim().trim_end_matches(".workspace").to_owned();
             match section.as_str() {
                 "package" if name == "name" => manifest.package = value.trim().replace('"', ""),
-                "dependencies" | "build-dependencies" => {
-                    manifest.dependencies.insert(name);
-                }
                 "dev-dependencies" => {
                     manifest.dev_dependencies.insert(name);
+                }
+                header if header.ends_with("dependencies") => {
+                    manifest.dependencies.insert(name);
                 }
                 _ => {}
             }

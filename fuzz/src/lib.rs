@@ -1,0 +1,13 @@
+//! Fuzz targets, and the second models that say what is right.
+//!
+//! A target takes bytes, and panics when the product does something wrong. Every byte string is a valid input.
+//! The targets are here; `fuzz_targets/` has them in the form of cargo-fuzz, and the program `fuzz` replays
+//! files and generates inputs on a stable compiler. See `README.md`.
+
+pub mod driver;
+mod fact;
+pub mod pmu;
+pub mod reference;
+pub mod script;
+
+pub use fact::Fact;

@@ -1,0 +1,202 @@
+//! The target `pmu`: plays a script on the product and on the reference, and compares them after each operation.
+
+use std::fmt::{self, Write as _};
+
+use pmu_model::{GpFault, MsrAccess, Personality, Pmis, Pmu, RdpmcCaller, SignalCounts, SignalSet};
+
+use crate::reference::counting::{Batch, For};
+use crate::reference::registers::Part;
+use crate::reference::{Outcome, Reader, Reference};
+use crate::script::{Operation, Reset, Script};
+
+/// Where product and reference differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Behind how many operations, the differing one included.
+    pub operations: usize,
+    /// What was compared, and both answers.
+    pub check: String,
+}
+
+/// Who reads the counters after each operation: privileged code.
+const KERNEL: Reader = Reader { cpl: 0, pce: false, real_mode: false, code_16bit: false };
+
+/// The fuzz target.
+///
+/// # Panics
+/// If the product is not what the reference is, with the operations in words.
+pub fn target(bytes: &[u8]) {
+    if let Err(difference) = play(bytes) {
+        panic!("{}", words(bytes, &difference));
+    }
+}
+
+/// Plays a script; how many operations it has.
+///
+/// # Errors
+/// The first difference.
+pub fn play(bytes: &[u8]) -> Result<usize, Difference> {
+    let script = Script::new(bytes);
+    let mut pair = Pair::new(script.part());
+    let mut operations = 0;
+    for operation in script {
+        operations += 1;
+        let outcome = pair.step(operation).and_then(|()| pair.compare());
+        outcome.map_err(|check| Difference { operations, check })?;
+    }
+    Ok(operations)
+}
+
+/// The script up to a difference, an operation a line, and the difference.
+pub fn words(bytes: &[u8], difference: &Difference) -> String {
+    let script = Script::new(bytes);
+    let mut words = format!("{}\n", script.part().name());
+    for (number, operation) in (1..=difference.operations).zip(script) {
+        writeln!(words, "{number:4}  {operation}").expect("a string takes everything");
+    }
+    words + &difference.check
+}
+
+/// The product and the reference.
+struct Pair {
+    product: Pmu,
+    reference: Reference,
+}
+
+/// Compares two answers.
+fn same<T: Copy + PartialEq + fmt::Debug>(
+    what: impl FnOnce() -> String,
+    product: T,
+    reference: T,
+) -> Result<(), String> {
+    if product == reference {
+        return Ok(());
+    }
+    Err(format!("{}: pmu-model {product:X?}, reference {reference:X?}", what()))
+}
+
+impl Pair {
+    fn new(part: Part) -> Pair {
+        let personality = Personality::by_name(part.name()).expect("a personality of each part");
+        Pair { product: Pmu::new(personality, &SignalSet::ALL), reference: Reference::new(part) }
+    }
+
+    /// One operation on both. What it answers must be the same.
+    fn step(&mut self, operation: Operation) -> Result<(), String> {
+        let what = || operation.to_string();
+        match operation {
+            Operation::Read { msr } => {
+                same(what, read(self.product.read_msr(msr)), self.reference.read(msr))
+            }
+            Operation::Write { msr, value } => {
+                let foreseen = written(self.product.judge_write(msr, value));
+                let product = written(self.product.write_msr(msr, value));
+                let reference = self.reference.write(msr, value);
+                same(what, product, reference)?;
+                same(|| format!("foreseen, {operation}"), foreseen, reference)
+            }
+            Operation::ReadCounter { index, reader } => {
+                let product = self.product.rdpmc(index, caller(reader));
+                same(what, product, self.reference.read_counter(index, reader).ok_or(GpFault))
+            }
+            Operation::Fire { fact, n, cpl } => {
+                let headroom = self.product.headroom(fact.signal());
+                same(
+                    || format!("headroom before {operation}"),
+                    headroom,
+                    self.reference.headroom(fact),
+                )?;
+                let product = self.product.fire(fact.signal(), n, cpl);
+                same(what, pmis(product), self.reference.happen(0, For::Adders, &[(fact, n)], cpl))
+            }
+            Operation::Happen { thread, what: for_whom, happened, cpl } => {
+                let product = self.happen(thread, for_whom, happened.batch(), cpl);
+                let reference = self.reference.happen(thread, for_whom, happened.batch(), cpl);
+                same(what, pmis(product), reference)
+            }
+            Operation::Prefer(enabled) => {
+                self.product.set_user_preference(enabled);
+                self.reference.prefer(enabled);
+                Ok(())
+            }
+            Operation::Reset(reset) => {
+                self.product.reset(match reset {
+                    Reset::Cold => pmu_model::Reset::Cold,
+                    Reset::Warm => pmu_model::Reset::Warm,
+                    Reset::Init => pmu_model::Reset::Init,
+                });
+                if reset != Reset::Init {
+                    self.reference.reset();
+                }
+                Ok(())
+            }
+            Operation::Migrate => {
+                let state = self.product.save();
+                let restored = Pmu::restore(self.product.personality(), &SignalSet::ALL, &state);
+                self.product = restored.map_err(|error| format!("restore: {error:?}"))?;
+                Ok(())
+            }
+        }
+    }
+
+    fn happen(&mut self, thread: usize, what: For, batch: Batch, cpl: u8) -> Pmis {
+        let counts: SignalCounts = batch.iter().map(|&(fact, n)| (fact.signal(), n)).collect();
+        let product = &mut self.product;
+        match (thread, what) {
+            (0, For::All) => product.cycle(&counts, cpl),
+            (0, For::Adders) => product.advance(&counts, cpl),
+            (0, For::Comparers) => product.compare(&counts, cpl),
+            (_, For::All) => product.sibling(thread - 1, &counts, cpl),
+            (_, For::Adders) => product.sibling_advance(&counts, cpl),
+            (_, For::Comparers) => product.sibling_compare(thread - 1, &counts, cpl),
+        }
+    }
+
+    /// All that a guest can read, and how far each counter is from its overflow.
+    fn compare(&self) -> Result<(), String> {
+        let part = self.reference.part();
+        for &(msr, _) in part.registers() {
+            let product = read(self.product.read_msr(msr));
+            same(|| format!("then MSR {msr:X}h"), product, self.reference.read(msr))?;
+        }
+        for (counter, index) in (0..part.counters()).zip(0..) {
+            let product = self.product.rdpmc(index, caller(KERNEL)).ok();
+            let reference = self.reference.read_counter(index, KERNEL);
+            same(|| format!("then RDPMC {index}"), product, reference)?;
+            let headroom = self.product.headroom_of(counter);
+            let expected = self.reference.headroom_of(counter);
+            same(|| format!("then headroom of counter {counter}"), headroom, expected)?;
+        }
+        Ok(())
+    }
+}
+
+fn read(access: MsrAccess<u64>) -> Outcome {
+    match access {
+        MsrAccess::NotOurs => Outcome::Stranger,
+        MsrAccess::Done(value) => Outcome::Done(value),
+        MsrAccess::GpFault => Outcome::Refused,
+    }
+}
+
+fn written(access: MsrAccess<()>) -> Outcome {
+    match access {
+        MsrAccess::NotOurs => Outcome::Stranger,
+        MsrAccess::Done(()) => Outcome::Done(0),
+        MsrAccess::GpFault => Outcome::Refused,
+    }
+}
+
+fn caller(reader: Reader) -> RdpmcCaller {
+    let Reader { cpl, pce, real_mode, code_16bit } = reader;
+    RdpmcCaller { cpl, pce, real_mode, code_16bit }
+}
+
+/// The interrupts of each counter.
+fn pmis(pmis: Pmis) -> [u64; 4] {
+    let mut counts = [0; 4];
+    for counter in pmis.iter() {
+        counts[counter] += 1;
+    }
+    counts
+}
