@@ -1,11 +1,13 @@
-//! What happens to a processor in a script: a few facts of each kind, named as the signals of `pmu-model` are.
+//! What happens to a processor in a script: a few facts of each kind, named as the signals of `pmu-model`
+//! are.
 
 use pmu_model::Signal;
 
 /// One row a fact: variant.
 macro_rules! facts {
     ($($variant:ident,)*) => {
-        /// A fact that some event of some processor counts. One occurrence is what the signal of that name is.
+        /// A fact that some event of some processor counts. One occurrence is what the signal of that name
+        /// is.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[allow(missing_docs, reason = "the names are those of the signals, which are documented")]
         pub enum Fact {

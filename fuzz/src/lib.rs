@@ -1,8 +1,8 @@
 //! Fuzz targets, and the second models that say what is right.
 //!
-//! A target takes bytes, and panics when the product does something wrong. Every byte string is a valid input.
-//! The targets are here; `fuzz_targets/` has them in the form of cargo-fuzz, and the program `fuzz` replays
-//! files and generates inputs on a stable compiler. See `README.md`.
+//! A target takes bytes, and panics when the product does something wrong. Every byte string is a valid
+//! input. The targets are here; `fuzz_targets/` has them in the form of cargo-fuzz, and the program `fuzz`
+//! replays files and generates inputs on a stable compiler. See `README.md`.
 
 pub mod driver;
 mod fact;

@@ -1,4 +1,5 @@
-//! The target `pmu`: plays a script on the product and on the reference, and compares them after each operation.
+//! The target `pmu`: plays a script on the product and on the reference, and compares them after each
+//! operation.
 
 use std::fmt::{self, Write as _};
 

@@ -182,8 +182,8 @@ impl<'a> Script<'a> {
         Operation::Write { msr, value: self.known(counter, value | self.code(choice)) }
     }
 
-    /// Leaves out what the product is known to do differently: an illegal encoding counts clocks in which less
-    /// happens than CMASK, whereas the manual (`events::is_legal`) has such a counter stand still.
+    /// Leaves out what the product is known to do differently: an illegal encoding counts clocks in which
+    /// less happens than CMASK, whereas the manual (`events::is_legal`) has such a counter stand still.
     fn known(&self, counter: usize, select: u64) -> u64 {
         let (code, mask) = (select as u8, (select >> 8) as u8);
         if events::is_legal(self.part, code, mask, counter) { select } else { select & !(1 << 23) }

@@ -39,8 +39,8 @@ impl Reference {
             // 22007 and 26094: "EN: enables performance monitor counter".
             Part::K7 | Part::K8 => en(counter),
             // 327357-001, table 1-5: "EN: counting is enabled only if the corresponding bit of
-            // IA32_PERF_GLOBAL_CTRL is set as well"; table 1-7: the user preference "affects only the counters
-            // whose SPFLT control bit is set".
+            // IA32_PERF_GLOBAL_CTRL is set as well"; table 1-7: the user preference "affects only the
+            // counters whose SPFLT control bit is set".
             Part::Knc => {
                 let spflt = self.register(Kind::Spflt);
                 let filtered = spflt.bit(counter) && !spflt.bit(63);
@@ -87,8 +87,8 @@ impl Reference {
 
     fn way(&self, counter: usize) -> Way {
         if self.part == Part::P55c {
-            // CC bit 2: "1xx count clocks (duration)", else occurrences. Of an event that lasts, an occurrence
-            // is its beginning; of an event that occurs, a clock is one in which it does.
+            // CC bit 2: "1xx count clocks (duration)", else occurrences. Of an event that lasts, an
+            // occurrence is its beginning; of an event that occurs, a clock is one in which it does.
             let clocks = self.cesr(counter, 8);
             let (code, _) = self.event(counter);
             return match (events::is_duration(code, counter), clocks) {
@@ -105,13 +105,14 @@ impl Reference {
             (0, false) => Way::Adds,
             // "E: the negated-to-asserted transitions of any condition": an event that happens at all.
             (0, true) => Way::Compares { least: 1, fewer: false, edge },
-            // 26094, 10.2, c: "CNT_MASK values from 4 to 255 are reserved", "maximum number of events in one
-            // cycle is 3": no clock reaches them. 22007 names no maximum; it retires three instructions a clock too.
+            // 26094, 10.2, c: "CNT_MASK values from 4 to 255 are reserved", "maximum number of events in
+            // one cycle is 3": no clock reaches them. 22007 names no maximum; it retires three instructions
+            // a clock too.
             (4.., _) if matches!(self.part, Part::K7 | Part::K8) => {
                 Way::Compares { least: u64::MAX, fewer: inv, edge }
             }
-            // "Incremented by 1 if the number of events in a clock cycle is greater than or equal to CNT_MASK",
-            // with INV "if less than".
+            // "Incremented by 1 if the number of events in a clock cycle is greater than or equal to
+            // CNT_MASK", with INV "if less than".
             (least, _) => Way::Compares { least, fewer: inv, edge },
         }
     }
@@ -165,8 +166,8 @@ impl Reference {
         match self.part {
             // Pentium: an overflow shows on the pins PM0 and PM1 alone; its local APIC has no entry for it.
             Part::P55c => {}
-            // "INT: enables APIC interrupt when PerfCtr overflows" (26094, 10.2), for each counter; the P6 and
-            // 22007 say the same. FreeBSD expects one interrupt an overflow.
+            // "INT: enables APIC interrupt when PerfCtr overflows" (26094, 10.2), for each counter; the P6
+            // and 22007 say the same. FreeBSD expects one interrupt an overflow.
             Part::Ppro | Part::Pii | Part::Piii | Part::Pm | Part::K7 | Part::K8 => {
                 for (counter, pmi) in pmis.iter_mut().enumerate().take(self.part.counters()) {
                     if self.register(Kind::Select(counter)).bit(20) {
@@ -197,8 +198,9 @@ impl Reference {
     }
 
     /// Edge detection of a counter that does not run begins anew when it runs: "disable the counter when
-    /// changing the event and then enable the counter" (26094, 10.2) avoids a false edge. The manuals do not say
-    /// whether a counter with neither USR nor OS is disabled in this sense; as CC 000 disables the Pentium's, it is.
+    /// changing the event and then enable the counter" (26094, 10.2) avoids a false edge. The manuals do
+    /// not say whether a counter with neither USR nor OS is disabled in this sense; as CC 000 disables the
+    /// Pentium's, it is.
     pub(super) fn forget_conditions(&mut self) {
         for counter in 0..self.part.counters() {
             let at_some_cpl = self.counts_at(counter, 0) || self.counts_at(counter, 3);

@@ -114,8 +114,8 @@ fn p6(part: Part, code: u8, mask: u8, counter: usize, fact: Fact) -> bool {
     }
 }
 
-/// AMD 26094, 10.2.1, and 22007, table 11. "For events where no UNIT_MASK table is shown, the UNIT_MASK is not
-/// applicable"; "all events selected by UNIT_MASK are simultaneously monitored".
+/// AMD 26094, 10.2.1, and 22007, table 11. "For events where no UNIT_MASK table is shown, the UNIT_MASK is
+/// not applicable"; "all events selected by UNIT_MASK are simultaneously monitored".
 fn amd(part: Part, code: u8, mask: u8, fact: Fact) -> bool {
     let delivery = matches!(fact, Fact::InterruptTaken | Fact::ExceptionTaken);
     match code {
@@ -177,9 +177,9 @@ fn knights_corner(code: u8, mask: u8, counter: usize, fact: Fact) -> bool {
     }
 }
 
-/// Whether Knights Corner knows the event at all. 327357-001, table 1-5: "an illegal encoding causes no exception
-/// or error, and the counter does not count": not even clocks in which nothing happens. The same goes for the ring
-/// interface on counter 1, which "read 0 on hardware" (LIKWID).
+/// Whether Knights Corner knows the event at all. 327357-001, table 1-5: "an illegal encoding causes no
+/// exception or error, and the counter does not count": not even clocks in which nothing happens. The same
+/// goes for the ring interface on counter 1, which "read 0 on hardware" (LIKWID).
 pub fn is_legal(part: Part, code: u8, mask: u8, counter: usize) -> bool {
     part != Part::Knc
         || matches!(

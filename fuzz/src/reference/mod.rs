@@ -53,8 +53,8 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// After power-up. Every register is zero: "Default: 0x00000000" (327357-001, 1.4.3), and so says Intel SDM
-    /// volume 3 of the others; AMD's manuals are silent, and their clients expect EN clear.
+    /// After power-up. Every register is zero: "Default: 0x00000000" (327357-001, 1.4.3), and so says Intel
+    /// SDM volume 3 of the others; AMD's manuals are silent, and their clients expect EN clear.
     pub fn new(part: Part) -> Reference {
         Reference { part, registers: [Bits::ZERO; 8], held: [[false; 4]; 4] }
     }
@@ -93,8 +93,8 @@ impl Reference {
         }
     }
 
-    /// WRMSR. Reserved bits read as zero and are ignored when written: "reserved, RAZ" (26094, 10.2). Where the
-    /// manuals are silent, clients decide: OProfile, perfctr and kvm-unit-tests write ones to them.
+    /// WRMSR. Reserved bits read as zero and are ignored when written: "reserved, RAZ" (26094, 10.2). Where
+    /// the manuals are silent, clients decide: OProfile, perfctr and kvm-unit-tests write ones to them.
     pub fn write(&mut self, msr: u32, value: u64) -> Outcome {
         let Some(kind) = self.kind(msr) else { return Outcome::Stranger };
         let part = self.part;
@@ -107,8 +107,8 @@ impl Reference {
             }
             Kind::Select(_) => {
                 let register = self.register_mut(kind);
-                // "CNT_MASK 31–24, INV 23, EN 22" (26094, 10.2); the same on the P6, in both registers, and in
-                // table 1-5 of 327357-001.
+                // "CNT_MASK 31–24, INV 23, EN 22" (26094, 10.2); the same on the P6, in both registers, and
+                // in table 1-5 of 327357-001.
                 register.take(value, 31, 22);
                 // 327357-001, table 1-5: "21: thread count mode"; elsewhere "21: reserved".
                 if part == Part::Knc {
@@ -124,8 +124,8 @@ impl Reference {
                 register.take(value, 18, 0);
             }
             Kind::Counter(_) => match part {
-                // P6: "the lower-order 32 bits of each MSR may be written with any value, and the high-order 8
-                // bits are sign-extended according to the value of bit 31".
+                // P6: "the lower-order 32 bits of each MSR may be written with any value, and the
+                // high-order 8 bits are sign-extended according to the value of bit 31".
                 Part::Ppro | Part::Pii | Part::Piii | Part::Pm => {
                     let register = self.register_mut(kind);
                     register.take(value, 31, 0);
@@ -133,7 +133,8 @@ impl Reference {
                         register.set(number, value >> 31 & 1 == 1);
                     }
                 }
-                // 26094, 10.1: "63–48 reserved, RAZ; 47–0 counter value, R/W". 22007 draws the same registers.
+                // 26094, 10.1: "63–48 reserved, RAZ; 47–0 counter value, R/W". 22007 draws the same
+                // registers.
                 Part::K7 | Part::K8 => self.register_mut(kind).take(value, 47, 0),
                 // 327357-001, 1.4.3.2: "reads and writes of this register set all 40 bits". The Pentium's
                 // counters are "40-bit" too, and nothing is said of a sign.

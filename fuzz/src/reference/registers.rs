@@ -57,16 +57,17 @@ impl Part {
     /// The registers.
     pub fn registers(self) -> &'static [(u32, Kind)] {
         match self {
-            // Intel SDM volume 3, "Performance Monitoring (Pentium Processors)": "The CESR is MSR 11H, CTR0 and
-            // CTR1 are 12H and 13H".
+            // Intel SDM volume 3, "Performance Monitoring (Pentium Processors)": "The CESR is MSR 11H, CTR0
+            // and CTR1 are 12H and 13H".
             Part::P55c => &[(0x11, Cesr), (0x12, Counter(0)), (0x13, Counter(1))],
-            // Intel SDM volume 3, "Performance Monitoring (P6 Family Processor)": "PerfEvtSel0 and PerfEvtSel1
-            // MSRs (MSR addresses 186H and 187H)", "PerfCtr0 and PerfCtr1 MSRs (C1H and C2H)".
+            // Intel SDM volume 3, "Performance Monitoring (P6 Family Processor)": "PerfEvtSel0 and
+            // PerfEvtSel1 MSRs (MSR addresses 186H and 187H)", "PerfCtr0 and PerfCtr1 MSRs (C1H and C2H)".
             Part::Ppro | Part::Pii | Part::Piii | Part::Pm => {
                 &[(0x186, Select(0)), (0x187, Select(1)), (0xC1, Counter(0)), (0xC2, Counter(1))]
             }
             // AMD 26094, 10.2: "PerfEvtSel0–PerfEvtSel3 Registers C001_0000h, C001_0001h, C001_0002h,
-            // C001_0003h"; 10.1: "PerfCtr0–PerfCtr3 Registers C001_0004h, C001_0005h, C001_0006h, C001_0007h".
+            // C001_0003h"; 10.1: "PerfCtr0–PerfCtr3 Registers C001_0004h, C001_0005h, C001_0006h,
+            // C001_0007h".
             Part::K7 | Part::K8 => &[
                 (0xC001_0000, Select(0)),
                 (0xC001_0001, Select(1)),
