@@ -109,12 +109,19 @@ impl Generator {
         self.state
     }
 
-    /// The next input: 200 bytes, some 50 operations.
+    /// The next input: 200 bytes, some 50 operations. Little happens while no counter runs, so that every
+    /// second input begins with two that do, at all privilege levels and with INT.
     pub fn input(&mut self) -> &[u8] {
         self.input.clear();
         for _ in 0..25 {
             let bytes = self.next().to_le_bytes();
             self.input.extend(bytes);
+        }
+        if self.input[1] & 1 == 1 {
+            let (first, second) = (self.input[2], self.input[3]);
+            // Selects, and Knights Corner's global enable bits: see `Script`.
+            let begin = [6, 0, first, 0x13, 0, 0, 6, 1, second, 0x13, 0, 0, 3, 7, 0x13];
+            self.input[1..=begin.len()].copy_from_slice(&begin);
         }
         &self.input
     }

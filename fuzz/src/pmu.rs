@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use pmu_model::{GpFault, MsrAccess, Personality, Pmis, Pmu, RdpmcCaller, SignalCounts, SignalSet};
 
-use crate::reference::counting::{Batch, For};
+use crate::reference::counting::{Batch, For, Interrupts};
 use crate::reference::registers::Part;
 use crate::reference::{Outcome, Reader, Reference};
 use crate::script::{Operation, Reset, Script};
@@ -108,12 +108,13 @@ impl Pair {
                     self.reference.headroom(fact),
                 )?;
                 let product = self.product.fire(fact.signal(), n, cpl);
-                same(what, pmis(product), self.reference.happen(0, For::Adders, &[(fact, n)], cpl))
+                let reference = self.reference.happen(0, For::Adders, &[(fact, n)], cpl);
+                interrupts(operation, product, reference)
             }
             Operation::Happen { thread, what: for_whom, happened, cpl } => {
                 let product = self.happen(thread, for_whom, happened.batch(), cpl);
                 let reference = self.reference.happen(thread, for_whom, happened.batch(), cpl);
-                same(what, pmis(product), reference)
+                interrupts(operation, product, reference)
             }
             Operation::Prefer(enabled) => {
                 self.product.set_user_preference(enabled);
@@ -193,11 +194,14 @@ fn caller(reader: Reader) -> RdpmcCaller {
     RdpmcCaller { cpl, pce, real_mode, code_16bit }
 }
 
-/// The interrupts of each counter.
-fn pmis(pmis: Pmis) -> [u64; 4] {
+/// Compares the interrupts that an operation raised.
+fn interrupts(operation: Operation, product: Pmis, reference: Interrupts) -> Result<(), String> {
     let mut counts = [0; 4];
-    for counter in pmis.iter() {
+    for counter in product.iter() {
         counts[counter] += 1;
     }
-    counts
+    if reference.are(counts) {
+        return Ok(());
+    }
+    Err(format!("interrupts of {operation}: pmu-model {counts:?}, reference {reference:?}"))
 }

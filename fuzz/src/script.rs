@@ -203,7 +203,11 @@ impl<'a> Script<'a> {
         let counter = self.counter();
         let preset = |register: &&(u32, Kind)| register.1 == Kind::Counter(counter);
         let msr = self.part.registers().iter().find(preset).expect("a counter").0;
-        Operation::Write { msr, value: 0_u64.wrapping_sub(u64::from(self.byte())) }
+        let distance = match self.byte() {
+            byte @ 0..0x40 => byte,
+            byte => byte & 7,
+        };
+        Operation::Write { msr, value: 0_u64.wrapping_sub(u64::from(distance)) }
     }
 
     /// A register that is no counter gets a small value, with bit 63 or without.

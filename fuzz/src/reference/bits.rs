@@ -36,13 +36,17 @@ impl Bits {
     /// Takes bits `high` to `low` of `value`; the other bits stay.
     pub fn take(&mut self, value: u64, high: usize, low: usize) {
         for number in low..=high {
-            self.set(number, value >> number & 1 == 1);
+            self.bits[number] = value >> number & 1 == 1;
         }
+        self.word = number(&self.bits);
     }
 
     /// Counts `n` further in a counter of `width` bits: adds digit by digit, as on paper. How often it
     /// came past its last value.
     pub fn count(&mut self, n: u64, width: usize) -> u64 {
+        if n == 0 {
+            return 0;
+        }
         let mut sum = [false; 65];
         let mut carry = false;
         for (number, digit) in sum.iter_mut().enumerate() {

@@ -18,6 +18,29 @@ pub enum For {
     Comparers,
 }
 
+/// The interrupts that something raised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interrupts {
+    /// So many by each counter.
+    Each([u64; 4]),
+    /// One, by any of the counters that are not zero here. None if all are.
+    One([u64; 4]),
+}
+
+impl Interrupts {
+    /// Whether these are what the product says, by counter.
+    pub fn are(self, product: [u64; 4]) -> bool {
+        match self {
+            Interrupts::Each(counters) => counters == product,
+            Interrupts::One(counters) => {
+                let any = counters.iter().any(|&overflows| overflows > 0);
+                product.iter().sum::<u64>() == u64::from(any)
+                    && product.iter().zip(counters).all(|(&pmis, counter)| pmis <= counter)
+            }
+        }
+    }
+}
+
 /// How a counter takes a clock.
 enum Way {
     /// It adds up what happens.
@@ -118,17 +141,16 @@ impl Reference {
     }
 
     /// Something happened in this thread, or in another one of the core (`thread` above 0), at a privilege
-    /// level. The interrupts that it raises, by counter.
-    pub fn happen(&mut self, thread: usize, what: For, batch: Batch, cpl: u8) -> [u64; 4] {
+    /// level. The interrupts that it raises.
+    pub fn happen(&mut self, thread: usize, what: For, batch: Batch, cpl: u8) -> Interrupts {
         let mut overflows = [0; 4];
         for (counter, overflows) in overflows.iter_mut().enumerate().take(self.part.counters()) {
             if !self.runs(counter) || !self.counts_at(counter, cpl) || !self.sees(counter, thread) {
                 continue;
             }
             let (code, mask) = self.event(counter);
-            if !events::is_legal(self.part, code, mask, counter) {
-                continue;
-            }
+            // What is no event is at no time: 10.2 of 26094 calls it "a static 0".
+            let is_event = events::is_legal(self.part, code, mask, counter);
             let is_of = |fact| events::counts(self.part, code, mask, counter, fact);
             // "All events selected by UNIT_MASK are simultaneously monitored" (26094, 10.2): their sum.
             let sum =
@@ -138,7 +160,7 @@ impl Reference {
                 Way::Adds => sum,
                 Way::Compares { .. } if what == For::Adders => continue,
                 Way::Compares { least, fewer, edge } => {
-                    let holds = (sum >= least) != fewer;
+                    let holds = is_event && (sum >= least) != fewer;
                     let held = std::mem::replace(&mut self.held[counter][thread], holds);
                     u64::from(holds && !(edge && held))
                 }
@@ -161,40 +183,34 @@ impl Reference {
     }
 
     /// What overflows that come at one instant do.
-    fn interrupts(&mut self, overflows: [u64; 4]) -> [u64; 4] {
-        let mut pmis = [0; 4];
-        match self.part {
+    fn interrupts(&mut self, overflows: [u64; 4]) -> Interrupts {
+        let mut enabled = [0; 4];
+        if self.part == Part::P55c {
             // Pentium: an overflow shows on the pins PM0 and PM1 alone; its local APIC has no entry for it.
-            Part::P55c => {}
-            // "INT: enables APIC interrupt when PerfCtr overflows" (26094, 10.2), for each counter; the P6
-            // and 22007 say the same. FreeBSD expects one interrupt an overflow.
-            Part::Ppro | Part::Pii | Part::Piii | Part::Pm | Part::K7 | Part::K8 => {
-                for (counter, pmi) in pmis.iter_mut().enumerate().take(self.part.counters()) {
-                    if self.register(Kind::Select(counter)).bit(20) {
-                        *pmi = overflows[counter];
-                    }
-                }
-            }
-            Part::Knc => {
-                // 1.4.3.9: "the interface of 1 bit to the APIC changes from 0 to 1 when a counter needs
-                // service": the first overflow interrupts, "the others are in the overflow status".
-                let was_clear = self.register(Kind::Status).word() == 0;
-                let interrupts = |counter: &usize| {
-                    overflows[*counter] > 0 && self.register(Kind::Select(*counter)).bit(20)
-                };
-                if let Some(counter) = (0..2).find(interrupts).filter(|_| was_clear) {
-                    pmis[counter] = 1;
-                }
-                // 1.4.3.5: "each bit is a sticky bit and is set by a counter overflow", "also if the APIC
-                // interrupt is not enabled".
-                for (counter, &overflows) in overflows.iter().enumerate().take(2) {
-                    if overflows > 0 {
-                        self.register_mut(Kind::Status).set(counter, true);
-                    }
-                }
+            return Interrupts::Each(enabled);
+        }
+        // "INT: enables APIC interrupt when PerfCtr overflows" (26094, 10.2), for each counter; the P6, 22007
+        // and 327357-001 say the same.
+        for (counter, enabled) in enabled.iter_mut().enumerate().take(self.part.counters()) {
+            if self.register(Kind::Select(counter)).bit(20) {
+                *enabled = overflows[counter];
             }
         }
-        pmis
+        if self.part != Part::Knc {
+            // One interrupt an overflow: FreeBSD's driver expects as many.
+            return Interrupts::Each(enabled);
+        }
+        // 1.4.3.9: "the interface of 1 bit to the APIC changes from 0 to 1 when a counter needs service": one
+        // interrupt, whichever counter is said to have raised it; "the others are in the overflow status".
+        let was_clear = self.register(Kind::Status).word() == 0;
+        // 1.4.3.5: "each bit is a sticky bit and is set by a counter overflow", "also if the APIC interrupt is
+        // not enabled".
+        for (counter, &overflows) in overflows.iter().enumerate().take(2) {
+            if overflows > 0 {
+                self.register_mut(Kind::Status).set(counter, true);
+            }
+        }
+        Interrupts::One(if was_clear { enabled } else { [0; 4] })
     }
 
     /// Edge detection of a counter that does not run begins anew when it runs: "disable the counter when
