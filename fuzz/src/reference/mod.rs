@@ -85,12 +85,17 @@ impl Reference {
 
     /// RDMSR.
     pub fn read(&self, msr: u32) -> Outcome {
-        match self.kind(msr) {
-            None => Outcome::Stranger,
+        let place = self.part.registers().iter().position(|register| register.0 == msr);
+        place.and_then(|place| self.read_all().nth(place)).unwrap_or(Outcome::Stranger)
+    }
+
+    /// RDMSR of each register, in the order of the part's list.
+    pub fn read_all(&self) -> impl Iterator<Item = Outcome> + '_ {
+        self.part.registers().iter().zip(&self.registers).map(|(register, bits)| match register.1 {
             // 327357-001, 1.4.3.6: "Normal access: WO".
-            Some(Kind::Clear) => Outcome::Refused,
-            Some(kind) => Outcome::Done(self.register(kind).word()),
-        }
+            Kind::Clear => Outcome::Refused,
+            _ => Outcome::Done(bits.word()),
+        })
     }
 
     /// WRMSR. Reserved bits read as zero and are ignored when written: "reserved, RAZ" (26094, 10.2). Where
