@@ -10,6 +10,7 @@
 //! - `kvm`: what an exit costs on the KVM engine, beside a bare KVM_RUN loop. Needs /dev/kvm.
 //! - `long`: a guest of twenty billion instructions that counts a million in the middle, on the KVM
 //!   engine, and a shorter one on the software engine. Needs /dev/kvm.
+//! - `scripts`: the fuzz target of the PMU.
 //! - `against OLD [NEW]`: two builds of `vpmu` in turns, this tree's where NEW is left out.
 //!
 //! A line a measurement goes to stdout, in Markdown.
@@ -28,6 +29,7 @@ mod loops_32;
 mod machine;
 mod models;
 mod qemu;
+mod scripts;
 mod soft;
 mod threads;
 
@@ -59,9 +61,10 @@ fn main() -> ExitCode {
             "threads" => threads::compare(),
             "kvm" => kvm_exits::exits(),
             "long" => long_count::compare(),
+            "scripts" => scripts::speed(),
             "against" => against(&mut wanted),
             _ => Err(format!(
-                "{what}: not one of loops, registers, boot, models, threads, kvm, long, against"
+                "{what}: not one of loops, registers, boot, models, threads, kvm, long, scripts, against"
             )
             .into()),
         };
