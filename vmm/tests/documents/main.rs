@@ -22,7 +22,8 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Completion, Trial};
 
 /// Folders with documents, from the project's.
-const FOLDERS: [&str; 7] = [".", "docs", "benches", "examples", "firmware", "pmu-model", "x86"];
+const FOLDERS: [&str; 8] =
+    [".", "docs", "benches", "examples", "firmware", "fuzz", "pmu-model", "x86"];
 
 fn main() -> ExitCode {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a project");

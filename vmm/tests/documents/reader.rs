@@ -13,11 +13,12 @@ const VPMU: &str = env!("CARGO_BIN_EXE_vpmu");
 /// How documents call it where it is not installed.
 const BY_CARGO: &str = "cargo run --release --";
 /// What builds, installs or tests the project is not run by one of its tests, but by its gate.
-const OF_THE_GATE: [&str; 6] = [
+const OF_THE_GATE: [&str; 7] = [
     "cargo bench ",
     "cargo build ",
     "cargo install ",
     "cargo publish ",
+    "cargo run --release -p fuzz ",
     "cargo run --release -q -p pmu-model ",
     "cargo test ",
 ];
