@@ -24,6 +24,8 @@ const OF_THE_GATE: [&str; 7] = [
 ];
 /// No command of a document takes longer, on however slow a host.
 const SECONDS: &str = "900";
+/// A shell's status if there is no such program.
+const NOT_FOUND: i32 = 127;
 /// Folders of the project that documents write to.
 const COPIED: [&str; 2] = ["docs", "examples"];
 /// Statuses of a guest that reports 0, and of one that switches the machine off.
@@ -54,7 +56,11 @@ pub(crate) fn read(project: &Path, name: &str) -> Result<Option<String>, String>
             },
             Block::Console { compiler, exchanges } => {
                 let numbers = compiler.as_ref().is_none_or(|version| *version == gcc());
-                exchanges.iter().try_for_each(|exchange| run(&folder, exchange, numbers))?;
+                for exchange in exchanges {
+                    if let Some(why) = run(&folder, exchange, numbers)? {
+                        return Ok(Some(why));
+                    }
+                }
             }
         }
     }
@@ -143,10 +149,11 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn run(folder: &Path, exchange: &Exchange, numbers: bool) -> Result<(), String> {
+/// `Some` reason if the host lacks a program. `numbers`: they are compared.
+fn run(folder: &Path, exchange: &Exchange, numbers: bool) -> Result<Option<String>, String> {
     let Exchange { command, output: shown } = exchange;
     if OF_THE_GATE.iter().any(|beginning| command.starts_with(beginning)) {
-        return Ok(());
+        return Ok(None);
     }
     let script = format!("exec 2>&1\n{}", command.replace(BY_CARGO, "vpmu"));
     let path = std::env::var("PATH").unwrap_or_default();
@@ -161,11 +168,15 @@ fn run(folder: &Path, exchange: &Exchange, numbers: bool) -> Result<(), String> 
     // A serial console ends its lines with both.
     let printed = String::from_utf8_lossy(&output.stdout).replace('\r', "");
     let code = output.status.code();
+    if code == Some(NOT_FOUND) {
+        return Ok(Some(printed.trim().lines().last().unwrap_or_default().into()));
+    }
     match shown {
         Some(shown) if numbers => compare(shown, &printed),
         Some(shown) => compare(&without_numbers(shown), &without_numbers(&printed)),
         None if code.is_some_and(|code| SUCCEEDED.contains(&code)) => Ok(()),
         None => Err(format!("status {code:?}:\n{printed}")),
     }
+    .map(|()| None)
     .map_err(|why| format!("$ {command}\n{why}"))
 }
