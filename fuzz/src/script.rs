@@ -144,9 +144,7 @@ impl<'a> Script<'a> {
     fn write(&mut self, msr: u32, value: u64) -> Operation {
         let kind = self.part.registers().iter().find(|register| register.0 == msr);
         let value = match kind {
-            Some(&(_, Kind::Select(counter))) => {
-                self.known(counter, value & !0xFF | self.code(value & 0xFF))
-            }
+            Some(&(_, Kind::Select(_))) => value & !0xFF | self.code(value & 0xFF),
             Some((_, Kind::Cesr)) => {
                 let (first, second) = (self.code(value & 0x3F), self.code(value >> 16 & 0x3F));
                 self.cesr = value & !0x3F_003F | second << 16 | first;
@@ -179,14 +177,7 @@ impl<'a> Script<'a> {
         let value = cmask << 24 | inv << 23 | en << 22 | (flags & 0x3F) << 16 | mask << 8;
         let select = |register: &&(u32, Kind)| register.1 == Kind::Select(counter);
         let msr = self.part.registers().iter().find(select).expect("an event select").0;
-        Operation::Write { msr, value: self.known(counter, value | self.code(choice)) }
-    }
-
-    /// Leaves out what the product is known to do differently: an illegal encoding counts clocks in which
-    /// less happens than CMASK, whereas the manual (`events::is_legal`) has such a counter stand still.
-    fn known(&self, counter: usize, select: u64) -> u64 {
-        let (code, mask) = (select as u8, (select >> 8) as u8);
-        if events::is_legal(self.part, code, mask, counter) { select } else { select & !(1 << 23) }
+        Operation::Write { msr, value: value | self.code(choice) }
     }
 
     /// A unit mask. Those of Knights Corner say in which unit the event is.

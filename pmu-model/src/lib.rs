@@ -74,7 +74,7 @@ pub use metric::{Metric, Per, Term};
 pub use nearest::nearest;
 pub use personality::{
     CYCLE_DEPENDENT, EnableRule, InitRule, LiveSignals, MAX_COUNTERS, Northbridge, PerfName,
-    Personality, PmiRule, Programming, Tier,
+    Personality, PmiRule, Programming, Tier, UndefinedEvent,
 };
 pub use pmi::Pmis;
 pub use pmu::{GpFault, MsrAccess, Pmu, RdpmcCaller, Reset, SIBLINGS};

@@ -614,7 +614,8 @@ impl Pmu {
         for counter in each(comparing) {
             let select = &self.selects[counter];
             let limit = self.personality.max_events_per_cycle;
-            let holds = select.condition(events[counter], limit);
+            let counts = self.subscriptions.standing_still >> counter & 1 == 0;
+            let holds = counts && select.condition(events[counter], limit);
             let levels = &mut self.edge_levels[of.min(SIBLINGS)];
             let held = *levels >> counter & 1 != 0;
             let counted = holds && !(select.edge && held);

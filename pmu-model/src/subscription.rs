@@ -2,7 +2,7 @@
 
 use crate::counts::SignalSet;
 use crate::event::{EventDef, Scope};
-use crate::personality::{MAX_COUNTERS, Personality};
+use crate::personality::{MAX_COUNTERS, Personality, UndefinedEvent};
 use crate::select::Select;
 use crate::signal::Signal;
 
@@ -57,6 +57,8 @@ pub(crate) struct Subscriptions {
     pub(crate) enabled: CounterSet,
     /// The enabled counters with a counter mask or edge detection.
     pub(crate) per_cycle: CounterSet,
+    /// Those of them that do not count: the event is undefined ([`UndefinedEvent::StandsStill`]).
+    pub(crate) standing_still: CounterSet,
     /// The enabled counters that count what the other threads of the core do.
     pub(crate) core_wide: CounterSet,
     /// Those of them whose event has no thread context.
@@ -78,6 +80,7 @@ impl Subscriptions {
         at_cpl: [0; 4],
         enabled: 0,
         per_cycle: 0,
+        standing_still: 0,
         core_wide: 0,
         core_events: 0,
         asked: [Asked { signal: Signal::CyclesUnhalted, adding: 0 }; Signal::COUNT],
@@ -101,7 +104,8 @@ impl Subscriptions {
             self.comparing[signal.index()] = 0;
         }
         self.at_cpl = [0; 4];
-        (self.enabled, self.per_cycle, self.core_wide, self.core_events) = (0, 0, 0, 0);
+        (self.enabled, self.per_cycle, self.standing_still) = (0, 0, 0);
+        (self.core_wide, self.core_events) = (0, 0);
         (self.demand, self.sibling_demand) = (Demand::default(), Demand::default());
         for (counter, select) in selects.iter().enumerate() {
             if select.enabled {
@@ -145,12 +149,14 @@ impl Subscriptions {
         if select.per_cycle() {
             self.per_cycle |= bit;
         }
-        let Some(event) = personality.event(select.event, select.umask, counter) else {
-            return;
-        };
-        if event.counters & bit == 0 {
-            return;
+        let event = personality.event(select.event, select.umask, counter);
+        let event = event.filter(|event| event.counters & bit != 0);
+        let is_defined =
+            event.is_some_and(|event| event.umask_rule.documents(event.umasks, select.umask));
+        if !is_defined && personality.undefined_event == UndefinedEvent::StandsStill {
+            self.standing_still |= bit;
         }
+        let Some(event) = event else { return };
         if event.scope == Scope::Core {
             self.core_events |= bit;
         }

@@ -501,3 +501,21 @@ fn warm_reset_drops_the_line_and_init_keeps_it() {
     guest.wrmsr(CTRL, 1);
     assert_eq!(guest.fire(Signal::InsnRetired, 1, 3), [0]);
 }
+
+/// Table 1-5, EVENT_SELECT: an illegal encoding "causes no exception or error, and the counter does not count":
+/// not even, with INV, the clocks in which less happens than CMASK. 80h is no event, and 0116h has a mask that
+/// table 1-6 does not; that of 00h counts such clocks, or that the first of them begins.
+#[test]
+fn an_illegal_encoding_stands_still() {
+    for (event, edge, expected) in
+        [(0x80, 0, 0), (0x80, EDGE, 0), (0x0116, 0, 0), (0x00, 0, 3), (0x00, EDGE, 1)]
+    {
+        let mut guest = Guest::on("knc");
+        guest.wrmsr(EVTSEL0, event | USR | OS | EN | INV | edge | 1 << 24);
+        guest.wrmsr(CTRL, 3);
+        for _ in 0..3 {
+            assert!(guest.pmu.cycle(&counts(&[]), 0).is_empty());
+        }
+        assert_eq!(guest.rdmsr(CTR0), expected, "{event:x}");
+    }
+}

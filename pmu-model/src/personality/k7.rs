@@ -7,8 +7,8 @@
 use super::k7_events::EVENTS;
 use super::live::{MODELS, OUT_OF_ORDER_PIPELINE};
 use super::{
-    CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, amd,
-    index_by_code, metrics, perf,
+    CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming,
+    UndefinedEvent, amd, index_by_code, metrics, perf,
 };
 use crate::register::PerfctrWrite;
 
@@ -27,6 +27,7 @@ pub(super) static K7: Personality = Personality {
     enable: EnableRule::Own,
     cmask_max: 255,
     max_events_per_cycle: 3,
+    undefined_event: UndefinedEvent::NeverOccurs,
     usr_min_cpl: 1,
     rdpmc_32bit_in_16bit_code: false,
     pmi: PmiRule::EachOverflow,

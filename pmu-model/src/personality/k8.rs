@@ -9,7 +9,7 @@ use super::k8_events::EVENTS;
 use super::live::{MODELS, OUT_OF_ORDER_PIPELINE};
 use super::{
     CodeIndex, EnableRule, InitRule, LiveSignals, Northbridge, Personality, PmiRule, Programming,
-    amd, index_by_code, metrics, perf,
+    UndefinedEvent, amd, index_by_code, metrics, perf,
 };
 use crate::register::PerfctrWrite;
 
@@ -28,6 +28,7 @@ pub(super) static K8: Personality = Personality {
     enable: EnableRule::Own,
     cmask_max: 3,
     max_events_per_cycle: 3,
+    undefined_event: UndefinedEvent::NeverOccurs,
     usr_min_cpl: 1,
     rdpmc_32bit_in_16bit_code: false,
     pmi: PmiRule::EachOverflow,

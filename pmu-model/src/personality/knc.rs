@@ -8,8 +8,8 @@
 use super::knc_events::EVENTS;
 use super::live::{MODELS, MULTITHREADED_PIPELINE};
 use super::{
-    CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, index_by_code,
-    metrics, perf,
+    CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming,
+    UndefinedEvent, index_by_code, metrics, perf,
 };
 use crate::evtsel::{ALL_THREADS, CNT_MASK, EDGE, EN, EVENT_SELECT, INT, INV, OS, UNIT_MASK, USR};
 use crate::register::{Access, Field, PerfctrWrite, Register, RegisterKind};
@@ -30,6 +30,9 @@ pub(super) static KNC: Personality = Personality {
     enable: EnableRule::Global,
     cmask_max: 255,
     max_events_per_cycle: 255,
+    // Intel 327357-001, table 1-5, EVENT_SELECT: an illegal encoding causes no exception or error, and the counter
+    // does not count.
+    undefined_event: UndefinedEvent::StandsStill,
     usr_min_cpl: 1,
     rdpmc_32bit_in_16bit_code: false,
     pmi: PmiRule::StatusEdge,

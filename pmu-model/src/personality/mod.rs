@@ -80,6 +80,18 @@ pub enum InitRule {
     Keeps,
 }
 
+/// What a counter does that is enabled with a code or a unit mask that the manual does not define, or with an
+/// event that only another counter can count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+pub enum UndefinedEvent {
+    /// The event never occurs, so that an inverted counter mask holds in every clock. No manual says so.
+    NeverOccurs,
+    /// It does not count, whatever its counter mask.
+    StandsStill,
+}
+
 /// Event codes counted by hardware that the cores of a node share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -136,6 +148,8 @@ pub struct Personality {
     pub cmask_max: u8,
     /// Most events that one cycle can add.
     pub max_events_per_cycle: u8,
+    /// What a counter does whose event is undefined.
+    pub undefined_event: UndefinedEvent,
     /// Lowest CPL that `USR` stands for; below that it is `OS`.
     pub usr_min_cpl: u8,
     /// Whether RDPMC in 16-bit code gives 32 bits and not the whole counter.

@@ -8,8 +8,8 @@
 use super::live::{IN_ORDER_PIPELINE, MODELS};
 use super::p55c_events::EVENTS;
 use super::{
-    CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, index_by_code,
-    metrics,
+    CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming,
+    UndefinedEvent, index_by_code, metrics,
 };
 use crate::cesr::{HALF, HALF_MASK};
 use crate::register::{Access, Field, PerfctrWrite, Register, RegisterKind};
@@ -29,6 +29,7 @@ pub(super) static P55C: Personality = Personality {
     enable: EnableRule::Own,
     cmask_max: 0,
     max_events_per_cycle: 255,
+    undefined_event: UndefinedEvent::NeverOccurs,
     usr_min_cpl: 3,
     rdpmc_32bit_in_16bit_code: true,
     pmi: PmiRule::PinsOnly,

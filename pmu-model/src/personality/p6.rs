@@ -11,8 +11,8 @@
 use super::live::{MODELS, OUT_OF_ORDER_PIPELINE};
 use super::p6_events::{PII as PII_EVENTS, PIII as PIII_EVENTS, PPRO as PPRO_EVENTS};
 use super::{
-    CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming, index_by_code,
-    metrics, perf,
+    CodeIndex, EnableRule, InitRule, LiveSignals, Personality, PmiRule, Programming,
+    UndefinedEvent, index_by_code, metrics, perf,
 };
 use crate::evtsel::{CNT_MASK, EDGE, EN, EVENT_SELECT, INT, INV, OS, PIN_CONTROL, UNIT_MASK, USR};
 use crate::register::{Access, Field, PerfctrWrite, Register, RegisterKind};
@@ -32,6 +32,7 @@ pub(super) static PPRO: Personality = Personality {
     enable: EnableRule::First,
     cmask_max: 255,
     max_events_per_cycle: 255,
+    undefined_event: UndefinedEvent::NeverOccurs,
     usr_min_cpl: 1,
     rdpmc_32bit_in_16bit_code: false,
     pmi: PmiRule::EachOverflow,
