@@ -13,15 +13,10 @@ const VPMU: &str = env!("CARGO_BIN_EXE_vpmu");
 /// How documents call it where it is not installed.
 const BY_CARGO: &str = "cargo run --release --";
 /// What builds, installs or tests the project is not run by one of its tests, but by its gate.
-const OF_THE_GATE: [&str; 7] = [
-    "cargo bench ",
-    "cargo build ",
-    "cargo install ",
-    "cargo publish ",
-    "cargo run --release -p fuzz ",
-    "cargo run --release -q -p pmu-model ",
-    "cargo test ",
-];
+const OF_THE_GATE: [&str; 5] =
+    ["cargo bench ", "cargo build ", "cargo install ", "cargo publish ", "cargo test "];
+/// What needs /dev/kvm.
+const ON_KVM: &str = "--example embed";
 /// No command of a document takes longer, on however slow a host.
 const SECONDS: &str = "900";
 /// A shell's status if there is no such program.
@@ -57,7 +52,7 @@ pub(crate) fn read(project: &Path, name: &str) -> Result<Option<String>, String>
             Block::Console { compiler, exchanges } => {
                 let numbers = compiler.as_ref().is_none_or(|version| *version == gcc());
                 for exchange in exchanges {
-                    if let Some(why) = run(&folder, exchange, numbers)? {
+                    if let Some(why) = run(project, &folder, exchange, numbers)? {
                         return Ok(Some(why));
                     }
                 }
@@ -150,12 +145,26 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 /// `Some` reason if the host lacks a program. `numbers`: they are compared.
-fn run(folder: &Path, exchange: &Exchange, numbers: bool) -> Result<Option<String>, String> {
+fn run(
+    project: &Path,
+    folder: &Path,
+    exchange: &Exchange,
+    numbers: bool,
+) -> Result<Option<String>, String> {
     let Exchange { command, output: shown } = exchange;
     if OF_THE_GATE.iter().any(|beginning| command.starts_with(beginning)) {
         return Ok(None);
     }
-    let script = format!("exec 2>&1\n{}", command.replace(BY_CARGO, "vpmu"));
+    if command.contains(ON_KVM)
+        && let Err(error) = fs::File::options().read(true).write(true).open("/dev/kvm")
+    {
+        return Ok(Some(format!("/dev/kvm: {error}")));
+    }
+    // Other packages' programs are run from where they are built.
+    let manifest = project.join("Cargo.toml");
+    let cargo = format!("cargo run --manifest-path {} ", manifest.display());
+    let command_here = command.replace(BY_CARGO, "vpmu").replace("cargo run ", &cargo);
+    let script = format!("exec 2>&1\n{command_here}");
     let path = std::env::var("PATH").unwrap_or_default();
     let built = Path::new(VPMU).parent().expect("a folder").display();
     let output = Command::new("timeout")
