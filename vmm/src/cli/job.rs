@@ -62,15 +62,14 @@ pub(super) fn supervised(
 }
 
 /// The same, but for what a failure means.
-pub(super) fn run(
+fn run(
     job: Job<'_>,
     payload: impl FnOnce(&RamLayout) -> Result<Payload>,
     stop: &Stop,
     watch: &Watch,
 ) -> Result<u8> {
-    let Job { machine: args, invocation, report, exec, status } = job;
+    let Job { machine: args, exec, .. } = job;
     let config = Config { pipes: exec.is_some(), ..machine_config(args, payload)? };
-    let personality = config.personality;
     // A file that cannot be written is better known before a long run than after it.
     let gets = exec.map_or(&[][..], |exec| exec.gets);
     let files = args.stats_file.iter().chain(&args.truth).chain(&args.debug_dump);
@@ -79,108 +78,169 @@ pub(super) fn run(
     }
     let symbols = symbols::read_all(&args.symbols)?;
     let mut machine = Machine::new(&config)?;
-    let recorded = match report {
-        Report::Counted(asked) => Some(asked.recorded(personality)),
-        Report::Statistics(_) => None,
-    };
-    let truth_events = args.truth.is_some().then(|| args.truth_events.clone());
-    let events: Vec<_> = recorded.into_iter().chain(truth_events).collect();
-    if !events.is_empty() {
-        machine.record(Recorder::new(personality, &events.join(","))?)?;
-    }
+    job.record(&mut machine, &config)?;
     let announcements = [config.isa.announcement(config.platform), config.payload.announcement()];
-    for text in announcements.iter().flatten() {
+    for text in announcements.iter().flatten().chain(&machine.choice().warning) {
         say(text, stop);
     }
-    if let Some(text) = &machine.choice().warning {
-        say(text, stop);
-    }
-    let stdio = args.is_console_on_stdio();
-    let console = match exec.map(|exec| exec.piped) {
-        Some(piped) if stdio => Console::of_command(piped, stop)?,
-        Some(piped) => Console::file(&args.serial, stop)?.with_pipes(piped, stop)?,
-        None if stdio => Console::stdio(stop)?,
-        None => Console::file(&args.serial, stop)?,
-    };
-    let mut console = console.with_files(gets);
-    let raw = if stdio { RawMode::enter()? } else { None };
+    let mut console = job.console(stop)?;
+    let raw = if args.is_console_on_stdio() { RawMode::enter()? } else { None };
     let progress = if args.quiet { None } else { Progress::on_terminal(console.is_on_terminal()) };
     machine.show_progress(progress);
     watch.begins();
     let end = machine.run_until(stop, config.limits.instructions, &mut console);
     drop(raw);
-    let end = end?;
-    let summary = Summary::new(personality, &machine, end);
-    let dumped = args.debug_dump.is_some() || !end.is_the_guests_wish();
-    let (dump, mut lines) = stop.computing(|| {
-        let dump = || DebugDump::new(&machine, &config, end, &symbols, &summary.notes);
-        let dump = dumped.then(dump);
-        let lines = dump.as_ref().filter(|_| !end.is_the_guests_wish()).map(DebugDump::text);
-        (dump, lines.unwrap_or_default())
-    });
-    lines.splice(0..0, end.message());
-    if let Some(text) = machine.awaited() {
-        lines.push(format!("the guest never printed {text:?}, for which the console input waits"));
-    }
-    let missing =
-        |file: &str| format!("--get {file}: the guest has no such file, or did not give it");
-    lines.extend(console.missing_files().map(missing));
-    let mut status = status(end);
-    if status == status::POWER_OFF && console.missing_files().next().is_some() {
-        status = status::INPUT;
-    }
-    lines.extend(summary.notes.iter().map(|note| format!("note: {note}")));
-    say_all(lines, stop);
-    if let (Some(path), Some(dump)) = (&args.debug_dump, dump) {
-        write_text(path, &dump.json()?, stop)?;
-    }
-    let truth = machine.recorded()?;
-    let counted = match (report, &truth) {
-        (Report::Counted(asked), Some(truth)) => {
-            let threads = config.platform.threads_per_core.min(config.cpus);
-            Some(asked.report(personality, threads.into(), truth))
-        }
-        _ => None,
-    };
-    if let (Some(path), Some(truth)) = (&args.truth, truth) {
-        write_truth(path, truth, &symbols, &machine, &config)?;
-    }
-    let mut lost = console.lost();
-    let statistics = match (args.stats, report) {
-        (Some(chosen), _) | (None, Report::Statistics(chosen)) => chosen,
-        (None, Report::Counted(_)) => Stats::None,
-    };
-    let text = match statistics {
-        Stats::Table => Some(summary.table()),
-        Stats::Json => Some(invocation.statistics(&summary)?),
-        Stats::None => None,
-    };
-    let file = args.stats_file.as_deref();
-    let reports = match (counted, text) {
-        // A file of statistics has nothing else in it.
-        (Some(counted), Some(text)) if file.is_some() => vec![(None, counted), (file, text)],
-        (counted, text) => {
-            let all = counted.into_iter().chain(text).reduce(|all, more| all + "\n" + &more);
-            all.map(|all| (file, all)).into_iter().collect()
-        }
-    };
-    for (file, text) in reports {
-        let lost_last = match file {
-            Some(path) => write_text(path, &text, stop)?,
-            // What a blocked reader does not get begins with the first byte.
-            None if stdio && lost.is_some() => None,
-            None => print_last(&text, None, stop)?,
+    Ended { job, config, symbols, machine, console, end: end?, stop }.report()
+}
+
+impl Job<'_> {
+    /// Has recorded what is reported of the run beside the counters of the guest.
+    fn record(&self, machine: &mut Machine, config: &Config) -> Result<()> {
+        let counted = match self.report {
+            Report::Counted(asked) => Some(asked.recorded(config.personality)),
+            Report::Statistics(_) => None,
         };
-        lost = lost.or(lost_last);
+        let truth = self.machine.truth.is_some().then(|| self.machine.truth_events.clone());
+        let events: Vec<_> = counted.into_iter().chain(truth).collect();
+        if events.is_empty() {
+            return Ok(());
+        }
+        machine.record(Recorder::new(config.personality, &events.join(","))?)
     }
-    let Some(lost) = lost else { return Ok(status) };
-    // Nothing is lost but by a stop.
-    let cut_off = stop.cause().map_or(end, End::from);
-    if let Some(text) = cut_off.message().filter(|_| cut_off != end) {
-        say(&text, stop);
+
+    /// What the guest writes to and reads from.
+    fn console(&self, stop: &Stop) -> Result<Console> {
+        let (args, stdio) = (self.machine, self.machine.is_console_on_stdio());
+        let console = match self.exec.map(|exec| exec.piped) {
+            Some(piped) if stdio => Console::of_command(piped, stop)?,
+            Some(piped) => Console::file(&args.serial, stop)?.with_pipes(piped, stop)?,
+            None if stdio => Console::stdio(stop)?,
+            None => Console::file(&args.serial, stop)?,
+        };
+        Ok(console.with_files(self.exec.map_or(&[][..], |exec| exec.gets)))
     }
-    say(&lost, stop);
-    Ok(if cut_off == end { status } else { cut_off.status() })
+}
+
+/// A run that has ended.
+struct Ended<'a> {
+    job: Job<'a>,
+    config: Config,
+    symbols: Vec<SymbolFile>,
+    machine: Machine,
+    console: Console,
+    end: End,
+    stop: &'a Stop,
+}
+
+impl Ended<'_> {
+    /// Says how it ended, writes the reports that are asked for, and gives the exit status.
+    fn report(&mut self) -> Result<u8> {
+        let summary = Summary::new(self.config.personality, &self.machine, self.end);
+        self.tell(&summary)?;
+        let counted = self.recorded()?;
+        let lost = self.console.lost();
+        let lost = self.print(counted, &summary, lost)?;
+        let (end, stop) = (self.end, self.stop);
+        let Some(lost) = lost else { return Ok(self.status()) };
+        // Nothing is lost but by a stop.
+        let cut_off = stop.cause().map_or(end, End::from);
+        if let Some(text) = cut_off.message().filter(|_| cut_off != end) {
+            say(&text, stop);
+        }
+        say(&lost, stop);
+        Ok(if cut_off == end { self.status() } else { cut_off.status() })
+    }
+
+    /// A file that did not come is an error where there is no other.
+    fn status(&self) -> u8 {
+        match (self.job.status)(self.end) {
+            status::POWER_OFF if self.console.missing_files().next().is_some() => status::INPUT,
+            status => status,
+        }
+    }
+
+    /// Says how the run ended and what is worth knowing of it, and writes the debug dump.
+    fn tell(&self, summary: &Summary) -> Result<()> {
+        let (end, notes) = (self.end, &summary.notes);
+        let file = self.job.machine.debug_dump.as_deref();
+        let dumped = file.is_some() || !end.is_the_guests_wish();
+        let (dump, mut lines) = self.stop.computing(|| {
+            let dump = || DebugDump::new(&self.machine, &self.config, end, &self.symbols, notes);
+            let dump = dumped.then(dump);
+            let lines = dump.as_ref().filter(|_| !end.is_the_guests_wish()).map(DebugDump::text);
+            (dump, lines.unwrap_or_default())
+        });
+        lines.splice(0..0, end.message());
+        if let Some(text) = self.machine.awaited() {
+            lines.push(format!(
+                "the guest never printed {text:?}, for which the console input waits"
+            ));
+        }
+        let missing =
+            |file: &str| format!("--get {file}: the guest has no such file, or did not give it");
+        lines.extend(self.console.missing_files().map(missing));
+        lines.extend(notes.iter().map(|note| format!("note: {note}")));
+        say_all(lines, self.stop);
+        if let (Some(path), Some(dump)) = (file, dump) {
+            write_text(path, &dump.json()?, self.stop)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the truth file; what was counted from outside, if that is the report.
+    fn recorded(&mut self) -> Result<Option<String>> {
+        let truth = self.machine.recorded()?;
+        let counted = match (self.job.report, &truth) {
+            (Report::Counted(asked), Some(truth)) => {
+                let threads = self.config.platform.threads_per_core.min(self.config.cpus);
+                Some(asked.report(self.config.personality, threads.into(), truth))
+            }
+            _ => None,
+        };
+        if let (Some(path), Some(truth)) = (&self.job.machine.truth, truth) {
+            write_truth(path, truth, &self.symbols, &self.machine, &self.config)?;
+        }
+        Ok(counted)
+    }
+
+    /// Writes what was counted from outside and the statistics; what of the output nobody took, which may
+    /// have been `lost` before.
+    fn print(
+        &self,
+        counted: Option<String>,
+        summary: &Summary,
+        mut lost: Option<String>,
+    ) -> Result<Option<String>> {
+        let args = self.job.machine;
+        let form = match (args.stats, self.job.report) {
+            (Some(chosen), _) | (None, Report::Statistics(chosen)) => chosen,
+            (None, Report::Counted(_)) => Stats::None,
+        };
+        let statistics = match form {
+            Stats::Table => Some(summary.table()),
+            Stats::Json => Some(self.job.invocation.statistics(summary)?),
+            Stats::None => None,
+        };
+        let file = args.stats_file.as_deref();
+        let reports = match (counted, statistics) {
+            // A file of statistics has nothing else in it.
+            (Some(counted), Some(text)) if file.is_some() => vec![(None, counted), (file, text)],
+            (counted, text) => {
+                let all = counted.into_iter().chain(text).reduce(|all, more| all + "\n" + &more);
+                all.map(|all| (file, all)).into_iter().collect()
+            }
+        };
+        for (file, text) in reports {
+            let lost_last = match file {
+                Some(path) => write_text(path, &text, self.stop)?,
+                // What a blocked reader does not get begins with the first byte.
+                None if args.is_console_on_stdio() && lost.is_some() => None,
+                None => print_last(&text, None, self.stop)?,
+            };
+            lost = lost.or(lost_last);
+        }
+        Ok(lost)
+    }
 }
 
 /// Writes a report to a file, a pipe or a device; what of it nobody took, if anything.
