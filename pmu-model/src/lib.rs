@@ -27,8 +27,8 @@
 //! A monitor whose engine cannot count shows the registers by [`Pmu::without_demand`], and adds to single
 //! counters what something else has counted, such as the host's PMU, by [`Pmu::count`].
 //!
-//! The example `embed` does the first, third and ninth line on KVM, in 40 lines; it counts by single steps,
-//! which any host can. The example `fuzz` is a fuzz target. README.md has the shortest program.
+//! The example `embed` does the first, third, fifth and ninth line on KVM, in a `main()` of 40 lines; it counts by
+//! single steps, which any host can. The example `fuzz` is a fuzz target. README.md has the shortest program.
 //!
 //! # What it does not do
 //!
