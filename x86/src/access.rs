@@ -400,6 +400,7 @@ impl Cpu {
                 host.write_slice(offset_in_page(at), piece);
                 continue;
             }
+            self.tell_place(cx);
             for (n, &byte) in piece.iter().enumerate() {
                 cx.bus.mmio_write(self.time, place.gpa + n as u64, 1, u64::from(byte));
             }
@@ -479,7 +480,10 @@ impl Cpu {
             self.wrote(cx, linear, first, T::BYTES as u64);
             match first.host {
                 Some(host) => write_host(host, offset_in_page(linear), value),
-                None => cx.bus.mmio_write(self.time, first.gpa, T::BYTES, value.to_u64()),
+                None => {
+                    self.tell_place(cx);
+                    cx.bus.mmio_write(self.time, first.gpa, T::BYTES, value.to_u64());
+                }
             }
             return Ok(());
         }
@@ -488,6 +492,7 @@ impl Cpu {
         let second = self.translate(cx, boundary, mmu, Intent::Write)?;
         self.wrote(cx, linear, first, in_first as u64);
         self.wrote(cx, boundary, second, (T::BYTES - in_first) as u64);
+        self.tell_place(cx);
         for n in 0..T::BYTES {
             let byte = (value.to_u64() >> (8 * n)) as u8;
             let (place, offset) = if n < in_first {

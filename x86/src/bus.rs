@@ -35,6 +35,21 @@ pub struct RdpmcRequest {
     pub code_16bit: bool,
 }
 
+/// Where a processor is, and when: at the beginning of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Virtual time in cycles.
+    pub time: u64,
+    /// Instructions retired since power-on.
+    pub retired: u64,
+    /// Selector in CS.
+    pub cs: u16,
+    /// RIP.
+    pub rip: u64,
+    /// Current privilege level.
+    pub cpl: u8,
+}
+
 /// What was observed since the owner last added it to its counters.
 pub struct Uncounted<'a> {
     /// What was observed until `time`.
@@ -69,6 +84,12 @@ pub trait Bus {
     fn claims(&self, _gpa: u64) -> bool {
         false
     }
+    /// Where the instruction is that is about to call [`Bus::rdmsr`], [`Bus::wrmsr`],
+    /// [`Bus::refused_above_cpl0`], [`Bus::rdpmc`], [`Bus::spflt`] or [`Bus::mmio_write`]. Called with
+    /// [`crate::cpu::Cpu::tells_place`] set.
+    fn at(&mut self, _place: Place) {}
+    /// RDMSR, or WRMSR of this value, raises #GP since the privilege level is not 0. Called as [`Bus::at`] is.
+    fn refused_above_cpl0(&mut self, _index: u32, _written: Option<u64>) {}
     /// Reads `size` bytes (1, 2, 4 or 8) at a guest-physical address that is not RAM, or claimed.
     fn mmio_read(&mut self, time: u64, gpa: u64, size: usize) -> u64;
     /// Writes `size` bytes at a guest-physical address that is not RAM, or claimed.

@@ -2,6 +2,7 @@
 
 use crate::{
     alignment::AlignmentRule,
+    bus::Place,
     control_registers::cr0,
     descriptor::{DescriptorTable, Segment},
     exec::branch::NOT_TAKEN,
@@ -76,6 +77,9 @@ pub struct Cpu {
     ///
     /// A guest that changes a mapping and does not flush it sees the change at once.
     pub uncached: bool,
+    /// The bus is told where the instructions are that reach counters, model-specific registers and devices:
+    /// [`crate::bus::Bus::at`]. Untouched by reset.
+    pub tells_place: bool,
 
     /// Virtual time in cycles at the start of the running block.
     pub time: u64,
@@ -195,6 +199,7 @@ impl Cpu {
             alignment: AlignmentRule::default(),
             fp_kind: FpKind::default(),
             uncached: false,
+            tells_place: false,
             time: 0,
             retired: 0,
             delayed_until: 0,
@@ -270,6 +275,21 @@ impl Cpu {
         self.refresh_mmu();
         self.refresh_watch();
         self.tlb.flush_all();
+    }
+
+    /// Where it is, between two instructions or in one that is a block of its own.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        let cs = self.segment(seg::CS).selector;
+        Place { time: self.time, retired: self.retired, cs, rip: self.rip, cpl: self.cpl }
+    }
+
+    /// Tells the bus where the running instruction is, if it wants to know. It is executed alone.
+    #[inline(always)]
+    pub(crate) fn tell_place<O>(&self, cx: &mut Cx<'_, O>) {
+        if self.tells_place {
+            cx.bus.at(self.place());
+        }
     }
 
     /// Instructions retired since power-on.

@@ -95,6 +95,7 @@ pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
 /// SPFLT: bit 0 of the operand becomes the user preference of the hardware thread.
 fn spflt<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     cpu.require(cpu.selectors_are_protected())?;
+    cpu.tell_place(cx);
     if let Some(uncounted) = uncounted(cpu, insn, &mut cx.observer) {
         cx.bus.update_counters(uncounted);
     }

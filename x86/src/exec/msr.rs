@@ -78,8 +78,18 @@ pub(super) fn uncounted<'a>(
     observer.observed().map(|observed| Uncounted { observed, time, retired })
 }
 
+/// #GP(0) above CPL 0, of which the bus is told if it wants to know.
+fn require_cpl0<O>(cpu: &Cpu, cx: &mut Cx<'_, O>, written: Option<u64>) -> Exec<()> {
+    cpu.tell_place(cx);
+    let refused = cpu.require_cpl0();
+    if refused.is_err() && cpu.tells_place {
+        cx.bus.refused_above_cpl0(cpu.reg(gpr::RCX), written);
+    }
+    refused
+}
+
 fn rdmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    cpu.require_cpl0()?;
+    require_cpl0(cpu, cx, None)?;
     let number = cpu.reg::<u32>(gpr::RCX);
     let value = match CoreMsr::find(number, &cpu.features) {
         Some(register) => Ok(register.read(cpu)),
@@ -95,9 +105,9 @@ fn rdmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
 }
 
 fn wrmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    cpu.require_cpl0()?;
     let number = cpu.reg::<u32>(gpr::RCX);
     let value = u64::from(cpu.reg::<u32>(gpr::RDX)) << 32 | u64::from(cpu.reg::<u32>(gpr::RAX));
+    require_cpl0(cpu, cx, Some(value))?;
     if let Some(register) = CoreMsr::find(number, &cpu.features) {
         let written = register.write(cpu, value);
         return written.inspect_err(|_| cpu.history.refuse(number, Some(value)));
@@ -127,6 +137,7 @@ fn rdpmc<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
         real_mode: !cpu.protected(),
         code_16bit: cpu.code_size() == CodeSize::Bits16,
     };
+    cpu.tell_place(cx);
     let uncounted = uncounted(cpu, insn, &mut cx.observer);
     let value = cx.bus.rdpmc(request, uncounted).map_err(|_| Stop::GP0)?;
     set_edx_eax(cpu, value);
