@@ -94,6 +94,8 @@ pub struct Pmu {
     pub(crate) ran_at: u8,
     /// Increments since then, not yet in the statistics.
     pub(crate) increments: [u64; MAX_COUNTERS],
+    /// Counters that have overflowed since somebody last asked: [`Pmu::take_overflowed`].
+    pub(crate) overflowed: CounterSet,
 }
 
 /// Equal if they hold the same and go on equally.
@@ -127,6 +129,7 @@ impl Pmu {
             clocks: 0,
             ran_at: 0,
             increments: [0; MAX_COUNTERS],
+            overflowed: 0,
         };
         pmu.clear_registers();
         pmu
@@ -540,6 +543,12 @@ impl Pmu {
         self.current_stats()[..self.personality.counters].get(counter).copied()
     }
 
+    /// The counters that have overflowed since this was last called, lowest first, whether that asserts an
+    /// interrupt or not. For whoever follows a run; no part of the state.
+    pub fn take_overflowed(&mut self) -> impl Iterator<Item = usize> + use<> {
+        each(core::mem::take(&mut self.overflowed))
+    }
+
     /// What was enabled and does not wholly count: pending or absent (also if only one of several
     /// unit masks is), reserved, with a unit mask that it does not have, or on a counter that cannot
     /// count it.
@@ -645,6 +654,7 @@ impl Pmu {
     /// A counter wrapped.
     #[cold]
     fn raise(&mut self, counter: usize, wraps: u64, overflow: &mut Overflow) {
+        self.overflowed |= 1 << counter;
         let tally = self.stats[counter].current();
         tally.overflows = tally.overflows.wrapping_add(wraps);
         let assertions = match self.personality.pmi {

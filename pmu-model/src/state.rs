@@ -128,6 +128,7 @@ impl Pmu {
             clocks: 0,
             ran_at: 0,
             increments: [0; MAX_COUNTERS],
+            overflowed: 0,
         })
     }
 }

@@ -473,3 +473,19 @@ fn without_demand_only_what_is_handed_over_counts() {
         assert!(!pmu.demand().counting, "{kind:?}");
     }
 }
+
+/// Counter 0 overflows with INT, counter 1 without, which asserts nothing; counter 2 is one short of it.
+#[test]
+fn overflows_are_told_once_whether_they_interrupt_or_not() {
+    const LAST: u64 = (1 << 48) - 1;
+    let mut pmu = k8(&[0xC0 | EN | OS | INT, 0xC0 | EN | OS, 0xC0 | EN | OS | INT]);
+    preset(&mut pmu, 0, LAST);
+    preset(&mut pmu, 1, LAST - 1);
+    preset(&mut pmu, 2, LAST - 2);
+    assert_eq!(pmu.take_overflowed().count(), 0);
+    assert_eq!(pmis(pmu.fire(Signal::InsnRetired, 2, 0)), [0]);
+    assert_eq!(pmu.take_overflowed().collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(pmu.take_overflowed().count(), 0);
+    assert_eq!(pmis(pmu.fire(Signal::InsnRetired, 1, 0)), [2]);
+    assert_eq!(pmu.take_overflowed().collect::<Vec<_>>(), [2]);
+}
