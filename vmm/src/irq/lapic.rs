@@ -46,12 +46,16 @@ pub struct LapicConfig {
 /// What came of an interrupt that a local source raised through its LVT entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PmiOutcome {
-    /// The entry is masked, or there is none: the interrupt is lost.
-    Lost,
+    /// Nothing: the interrupt is lost.
+    Lost(Loss),
     /// The vector is in IRR.
     Fixed(u8),
+    /// It was there already: the two are one.
+    FixedMerged(u8),
     /// An NMI is latched.
     Nmi,
+    /// One was latched already: the two are one.
+    NmiMerged,
     /// A request to the 8259A is latched.
     ExtInt,
     /// The processor is to be initialised; the owner does it.
@@ -62,6 +66,23 @@ pub enum PmiOutcome {
     InKernel,
     /// Fixed with a vector below 16, or a reserved delivery mode: recorded in ESR if a vector.
     Illegal,
+}
+
+/// Why an interrupt of a counter is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The local APIC has no LVTPC.
+    NoEntry,
+    /// IA32_APIC_BASE has the local APIC disabled.
+    HardwareDisabled,
+    /// SVR has the local APIC disabled, which masks LVTPC.
+    SoftwareDisabled,
+    /// The guest has masked LVTPC.
+    Masked,
+    /// LVTPC is masked as after reset: the guest has never written it.
+    NeverWritten,
+    /// The delivery of one before has masked LVTPC, and the guest has not written it since.
+    MaskedByDelivery,
 }
 
 /// What a register write asks of the rest of the machine.
@@ -313,7 +334,7 @@ impl Lapic {
         match offset {
             offset::LVT_TIMER => Some(TIMER),
             offset::LVT_THERMAL if self.config.max_lvt >= 5 => Some(THERMAL),
-            offset::LVTPC if self.config.max_lvt >= 4 => Some(PERFORMANCE),
+            offset::LVTPC if self.has_lvtpc() => Some(PERFORMANCE),
             offset::LVT_LINT0 => Some(LINT0),
             offset::LVT_LINT1 => Some(LINT1),
             offset::LVT_ERROR => Some(ERROR),
@@ -399,25 +420,39 @@ impl Lapic {
     /// A performance counter overflowed: raises the interrupt that LVTPC describes. A masked LVTPC
     /// loses it. With auto-mask, bit 16 is set after the delivery.
     pub fn pmi(&mut self) -> PmiOutcome {
-        if self.config.max_lvt < 4 || !self.hardware_enabled() {
-            return PmiOutcome::Lost;
+        if !self.has_lvtpc() {
+            return PmiOutcome::Lost(Loss::NoEntry);
+        }
+        if !self.hardware_enabled() {
+            return PmiOutcome::Lost(Loss::HardwareDisabled);
         }
         let entry = self.lvt[PERFORMANCE];
         if entry & LVT_MASKED != 0 {
+            let is_disabled = !self.software_enabled();
             let record = &mut self.pmi_record;
             match record.masked_by_delivery {
                 true => record.lost_behind_delivery += 1,
                 false => record.lost_masked += 1,
             }
-            return PmiOutcome::Lost;
+            let loss = match *record {
+                _ if is_disabled => Loss::SoftwareDisabled,
+                PmiRecord { masked_by_delivery: true, .. } => Loss::MaskedByDelivery,
+                PmiRecord { lvtpc_written: false, .. } => Loss::NeverWritten,
+                _ => Loss::Masked,
+            };
+            return PmiOutcome::Lost(loss);
         }
         let vector = entry as u8;
+        let was_requested = self.irr.contains(vector);
         let outcome = match DeliveryMode::from_register(entry) {
-            DeliveryMode::Fixed if self.accept(vector, Trigger::Edge) => PmiOutcome::Fixed(vector),
-            DeliveryMode::Nmi => {
-                self.nmi = true;
-                PmiOutcome::Nmi
-            }
+            DeliveryMode::Fixed if self.accept(vector, Trigger::Edge) => match was_requested {
+                true => PmiOutcome::FixedMerged(vector),
+                false => PmiOutcome::Fixed(vector),
+            },
+            DeliveryMode::Nmi => match std::mem::replace(&mut self.nmi, true) {
+                true => PmiOutcome::NmiMerged,
+                false => PmiOutcome::Nmi,
+            },
             DeliveryMode::ExtInt => {
                 self.extint_message = true;
                 PmiOutcome::ExtInt
@@ -434,6 +469,21 @@ impl Lapic {
             self.pmi_record.masked_by_delivery = true;
         }
         outcome
+    }
+
+    /// Whether there is an LVTPC.
+    pub fn has_lvtpc(&self) -> bool {
+        self.config.max_lvt >= 4
+    }
+
+    /// LVTPC, as it reads.
+    pub fn lvtpc(&self) -> u32 {
+        self.lvt[PERFORMANCE]
+    }
+
+    /// The highest vector in ISR: the one that EOI ends.
+    pub fn in_service(&self) -> Option<u8> {
+        self.isr.highest()
     }
 
     /// What became of the interrupts of performance counters so far.

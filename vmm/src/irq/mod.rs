@@ -20,7 +20,7 @@ mod lapics;
 pub mod message;
 pub mod pic;
 mod schedule;
-mod vectors;
+pub(crate) mod vectors;
 
 #[cfg(test)]
 mod tests;
@@ -209,14 +209,12 @@ impl Interrupts {
 
     /// Sets whether interrupts from one processor to another are in transit until the engine calls
     /// [`Self::depart`] and [`Self::arrive`]. If not, they arrive at once, and those in transit arrive
-    /// now.
-    pub fn delay(&mut self, delayed: bool) {
+    /// now; what came of those of counters, each with its processor.
+    pub fn delay(&mut self, delayed: bool) -> Vec<(usize, PmiOutcome)> {
         self.delayed = delayed;
-        if !delayed {
-            for Delivery { vcpu, kind } in self.in_transit.all() {
-                self.deliver(vcpu, kind);
-            }
-        }
+        let arrived = if delayed { Vec::new() } else { self.in_transit.all() };
+        let deliver = |Delivery { vcpu, kind }| Some((vcpu, self.deliver(vcpu, kind)?));
+        arrived.into_iter().filter_map(deliver).collect()
     }
 
     /// The processor that has been running is at `time`: the interrupts that it has sent depart, and
@@ -226,14 +224,15 @@ impl Interrupts {
         self.in_transit.depart(time, ipi_latency)
     }
 
-    /// `vcpu` is at `time`: delivers the interrupts in transit that have arrived at it by then.
+    /// `vcpu` is at `time`: delivers the interrupts in transit that have arrived at it by then. What came of
+    /// those of counters.
     #[inline]
-    pub fn arrive(&mut self, vcpu: usize, time: u64) {
-        if self.in_transit.next(vcpu).is_some_and(|first| first <= time) {
-            for kind in self.in_transit.arrived(vcpu, time) {
-                self.deliver(vcpu, kind);
-            }
+    pub fn arrive(&mut self, vcpu: usize, time: u64) -> Vec<PmiOutcome> {
+        if self.in_transit.next(vcpu).is_none_or(|first| first > time) {
+            return Vec::new();
         }
+        let arrived = self.in_transit.arrived(vcpu, time);
+        arrived.into_iter().filter_map(|kind| self.deliver(vcpu, kind)).collect()
     }
 
     /// When the next interrupt in transit arrives at `vcpu`.
@@ -263,20 +262,25 @@ impl Interrupts {
         self.lapics.take_stirred()
     }
 
-    fn deliver(&mut self, vcpu: usize, kind: InterruptKind) {
+    /// Delivers what was in transit; what came of it, if it is the interrupt of a counter.
+    fn deliver(&mut self, vcpu: usize, kind: InterruptKind) -> Option<PmiOutcome> {
         match kind {
-            InterruptKind::Ipi(message) => _ = self.lapics.deliver_to(vcpu, message),
-            InterruptKind::Pmi => _ = self.pmi(vcpu),
+            InterruptKind::Ipi(message) => {
+                self.lapics.deliver_to(vcpu, message);
+                None
+            }
+            InterruptKind::Pmi => Some(self.pmi(vcpu)),
         }
     }
 
-    /// A performance counter of `vcpu` overflowed by an occurrence on another thread of its core.
-    pub fn pmi_from_sibling(&mut self, vcpu: usize) {
+    /// A performance counter of `vcpu` overflowed by an occurrence on another thread of its core. What came of
+    /// its interrupt; `None` if that is in transit.
+    pub fn pmi_from_sibling(&mut self, vcpu: usize) -> Option<PmiOutcome> {
         if self.delayed {
             self.in_transit.post(vcpu, InterruptKind::Pmi);
-        } else {
-            self.pmi(vcpu);
+            return None;
         }
+        Some(self.pmi(vcpu))
     }
 
     /// A performance counter of `vcpu` overflowed.

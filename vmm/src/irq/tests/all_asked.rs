@@ -67,7 +67,7 @@ fn act(irq: &mut Interrupts, random: &mut Random, renumbers: bool, now: u64) {
             }
             irq.take_nmi(vcpu);
         }
-        13 => irq.arrive(vcpu, now),
+        13 => _ = irq.arrive(vcpu, now),
         _ => {
             let to = random.pick(&[random_id(count, vcpu), 0xFF, 3, 0xF1]);
             // Fixed, lowest priority, NMI, INIT; logical; shorthands.

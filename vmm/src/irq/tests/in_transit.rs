@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::irq::VcpuSignal;
+use crate::irq::lapic::PmiOutcome;
 
 const LVTPC: u32 = 0x340;
 const ASSERT: u32 = 1 << 14;
@@ -77,10 +78,10 @@ fn whatever_is_sent() {
     assert_eq!(irq.take_signals(), [(1, VcpuSignal::Sipi(8))]);
 
     irq.lapic_write(2, LVTPC, 0x50, 0);
-    irq.pmi_from_sibling(2);
+    assert_eq!(irq.pmi_from_sibling(2), None);
     send(&mut irq, 0, 2, NMI);
     irq.depart(200, 100);
-    irq.arrive(2, 200);
+    assert_eq!(irq.arrive(2, 200), [PmiOutcome::Fixed(0x50)]);
     assert!(irq.pending(2).interrupt && !irq.pending(2).nmi);
     irq.arrive(2, 300);
     assert!(irq.pending(2).nmi);

@@ -1,5 +1,5 @@
 use super::super::VcpuSignal;
-use super::super::lapic::PmiOutcome;
+use super::super::lapic::{Loss, PmiOutcome};
 use super::*;
 use x86_cpu::bus::Refused;
 
@@ -56,7 +56,7 @@ fn without_lvtpc_the_register_is_illegal() {
     assert_eq!(irq.lapic_read(0, ESR, 0), 0x80);
     irq.lapic_write(0, ESR, 0, 0);
     assert_eq!(irq.lapic_read(0, ESR, 0), 0);
-    assert_eq!(irq.pmi(0), PmiOutcome::Lost);
+    assert_eq!(irq.pmi(0), PmiOutcome::Lost(Loss::NoEntry));
     assert!(!irq.pending(0).any());
 }
 
@@ -65,8 +65,21 @@ fn without_lvtpc_the_register_is_illegal() {
 fn masked_lvtpc_loses_the_pmi() {
     let mut irq = enabled(1);
     irq.lapic_write(0, LVTPC, 0x1_0400, 0);
-    assert_eq!(irq.pmi(0), PmiOutcome::Lost);
+    assert_eq!(irq.pmi(0), PmiOutcome::Lost(Loss::Masked));
     irq.lapic_write(0, LVTPC, 0x400, 0);
+    assert!(!irq.pending(0).any());
+}
+
+// Without its enable bits the local APIC loses it as well: SVR's bit 8 masks every entry, and with bit 11 of
+// IA32_APIC_BASE clear there is no local APIC.
+#[test]
+fn a_disabled_local_apic_loses_the_pmi() {
+    let mut irq = enabled(1);
+    irq.lapic_write(0, LVTPC, 0x400, 0);
+    irq.lapic_write(0, SVR, 0xFF, 0);
+    assert_eq!(irq.pmi(0), PmiOutcome::Lost(Loss::SoftwareDisabled));
+    irq.lapic_mut(0).set_base(0xFEE0_0000).unwrap();
+    assert_eq!(irq.pmi(0), PmiOutcome::Lost(Loss::HardwareDisabled));
     assert!(!irq.pending(0).any());
 }
 
@@ -76,7 +89,7 @@ fn lvtpc_nmi_latches_once() {
     let mut irq = enabled(1);
     irq.lapic_write(0, LVTPC, 0x400, 0);
     assert_eq!(irq.pmi(0), PmiOutcome::Nmi);
-    assert_eq!(irq.pmi(0), PmiOutcome::Nmi);
+    assert_eq!(irq.pmi(0), PmiOutcome::NmiMerged);
     assert!(irq.pending(0).nmi);
     assert!(irq.take_nmi(0));
     assert!(!irq.take_nmi(0));
@@ -88,11 +101,15 @@ fn lvtpc_fixed_goes_to_irr() {
     let mut irq = enabled(1);
     irq.lapic_write(0, LVTPC, 0x31, 0);
     assert_eq!(irq.pmi(0), PmiOutcome::Fixed(0x31));
+    assert_eq!(irq.pmi(0), PmiOutcome::FixedMerged(0x31));
     // IRR of vectors 20h to 3Fh is at 210h; vector 31h is bit 17.
     assert_eq!(irq.lapic_read(0, 0x210, 0), 1 << 17);
     assert_eq!(irq.acknowledge(0), 0x31);
     assert_eq!(irq.lapic_read(0, 0x210, 0), 0);
     assert_eq!(irq.lapic_read(0, 0x110, 0), 1 << 17);
+    // In service it no longer takes the next one in.
+    assert_eq!(irq.lapic(0).in_service(), Some(0x31));
+    assert_eq!(irq.pmi(0), PmiOutcome::Fixed(0x31));
 }
 
 // A fixed entry with a vector below 16: received illegal vector, ESR bit 6; LVT error is raised.
@@ -114,7 +131,7 @@ fn auto_mask_comes_after_the_delivery() {
     irq.lapic_write(0, LVTPC, 0x400, 0);
     assert_eq!(irq.pmi(0), PmiOutcome::Nmi);
     assert_eq!(irq.lapic_read(0, LVTPC, 0), 0x1_0400);
-    assert_eq!(irq.pmi(0), PmiOutcome::Lost);
+    assert_eq!(irq.pmi(0), PmiOutcome::Lost(Loss::MaskedByDelivery));
 }
 
 // Software disable sets all mask bits and keeps them set (SDM "Local APIC State After It Has Been
@@ -369,15 +386,15 @@ fn lost_interrupts_of_counters_are_told_apart() {
         assert_eq!((record.lvtpc_written, record.lost_masked), (written, masked));
         assert_eq!(record.lost_behind_delivery, behind_delivery);
     };
-    expect(&mut irq, PmiOutcome::Lost, false, 1, 0);
+    expect(&mut irq, PmiOutcome::Lost(Loss::NeverWritten), false, 1, 0);
     irq.lapic_write(0, LVTPC, 0x1_0040, 0);
-    expect(&mut irq, PmiOutcome::Lost, true, 2, 0);
+    expect(&mut irq, PmiOutcome::Lost(Loss::Masked), true, 2, 0);
     irq.lapic_write(0, LVTPC, 0x40, 0);
     expect(&mut irq, PmiOutcome::Fixed(0x40), true, 2, 0);
-    expect(&mut irq, PmiOutcome::Lost, true, 2, 1);
+    expect(&mut irq, PmiOutcome::Lost(Loss::MaskedByDelivery), true, 2, 1);
     irq.lapic_write(0, LVTPC, 0x40, 0);
-    expect(&mut irq, PmiOutcome::Fixed(0x40), true, 2, 1);
+    expect(&mut irq, PmiOutcome::FixedMerged(0x40), true, 2, 1);
     irq.lapic_mut(0).init();
     irq.lapic_write(0, SVR, 0x1FF, 0);
-    expect(&mut irq, PmiOutcome::Lost, true, 3, 1);
+    expect(&mut irq, PmiOutcome::Lost(Loss::Masked), true, 3, 1);
 }
