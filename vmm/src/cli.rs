@@ -8,6 +8,7 @@ mod machine;
 mod pages;
 mod payload;
 mod test;
+mod trace;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

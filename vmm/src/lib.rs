@@ -34,6 +34,7 @@ pub mod suite;
 pub mod summary;
 pub mod symbols;
 pub mod terminal;
+pub mod trace;
 pub mod truth;
 mod turns;
 mod typing;

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use pmu_model::Reset;
+use pmu_model::{Personality, Reset};
 use x86_cpu::block::Translated;
 use x86_cpu::control_registers::efer;
 use x86_cpu::cpu::Cpu;
@@ -37,6 +37,7 @@ use crate::platform::{MsrBank, Platform};
 use crate::progress::{Progress, Reached};
 use crate::roster::Roster;
 use crate::stop::{Cause, Stop, Watch};
+use crate::trace::{Act, At, Reason, Subject, Tracer};
 use crate::truth::Truth;
 use crate::truth::record::Recorder;
 use crate::turns::{QUANTUM, Slice};
@@ -374,6 +375,30 @@ impl Machine {
         Ok(())
     }
 
+    /// What a trace of it is about.
+    #[must_use]
+    pub fn subject(&self, personality: &'static Personality) -> Subject {
+        Subject { personality, clock_hz: self.clock_hz, vcpus: self.vcpus.len() }
+    }
+
+    /// Traces what matters to the PMUs from now on.
+    pub fn trace(&mut self, tracer: Tracer) {
+        self.board.tracer = Some(Box::new(tracer));
+        self.vcpus.iter_mut().for_each(|vcpu| vcpu.cpu.tells_place = true);
+        let at = At { time: self.now, code: None, retired: None };
+        let engine = self.choice.engine;
+        self.board.trace(0, at, Act::Engine { engine, reason: Reason::Begins });
+    }
+
+    /// Ends the trace, if there is one: it is whole then.
+    ///
+    /// # Errors
+    /// If the host has refused to write any of it.
+    pub fn end_trace(&mut self) -> Result<()> {
+        self.vcpus.iter_mut().for_each(|vcpu| vcpu.cpu.tells_place = false);
+        self.board.tracer.take().map_or(Ok(()), |tracer| tracer.finish())
+    }
+
     /// How many blocks of code the software engine has translated, and how many of them it dropped
     /// because code was overwritten.
     #[must_use]
@@ -645,6 +670,7 @@ impl Machine {
                     vcpu.pmu.reset(Reset::Init);
                     vcpu.waits_for_startup = id != 0;
                     self.soft.look_at(vcpu);
+                    self.board.tracer.iter_mut().for_each(|tracer| tracer.forget(id));
                     initialised.push(id);
                 }
                 VcpuSignal::Sipi(page) if vcpu.waits_for_startup => {

@@ -321,7 +321,9 @@ impl Machine {
     fn receive(&mut self, until: u64) {
         for id in self.board.chipset.irq.receivers(u64::MAX).iter() {
             let time = self.vcpus[id].cpu.time.max(until);
-            self.board.chipset.irq.arrive(id, time);
+            for outcome in self.board.chipset.irq.arrive(id, time) {
+                self.board.trace_pmi(id, self.vcpus[id].cpu.place(), outcome);
+            }
         }
         self.distribute_signals();
     }

@@ -19,6 +19,7 @@ use crate::stop::{Stop, Watch};
 use crate::summary::Summary;
 use crate::symbols::{self, GuestMemory, Sources, SymbolFile};
 use crate::terminal::RawMode;
+use crate::trace::Tracer;
 use crate::truth::Truth;
 use crate::truth::record::Recorder;
 use crate::{file, stat};
@@ -73,12 +74,17 @@ fn run(
     // A file that cannot be written is better known before a long run than after it.
     let gets = exec.map_or(&[][..], |exec| exec.gets);
     let files = args.stats_file.iter().chain(&args.truth).chain(&args.debug_dump);
+    let files = files.chain(args.trace.file());
+    let traced = args.trace.asked(args, job.reports(), exec.is_some())?;
     for path in files.chain(gets.iter().map(|get| &get.host)) {
         check_writable(path)?;
     }
     let symbols = symbols::read_all(&args.symbols)?;
     let mut machine = Machine::new(&config)?;
     job.record(&mut machine, &config)?;
+    if let Some(asked) = traced {
+        machine.trace(Tracer::new(&asked, machine.subject(config.personality), stop)?);
+    }
     let announcements = [config.isa.announcement(config.platform), config.payload.announcement()];
     for text in announcements.iter().flatten().chain(&machine.choice().warning) {
         say(text, stop);
@@ -90,10 +96,25 @@ fn run(
     watch.begins();
     let end = machine.run_until(stop, config.limits.instructions, &mut console);
     drop(raw);
-    Ended { job, config, symbols, machine, console, end: end?, stop }.report()
+    let traced = machine.end_trace();
+    let status = Ended { job, config, symbols, machine, console, end: end?, stop }.report()?;
+    traced.map(|()| status)
 }
 
 impl Job<'_> {
+    /// Whether it writes something behind the end.
+    fn reports(&self) -> bool {
+        matches!(self.report, Report::Counted(_)) || self.statistics() != Stats::None
+    }
+
+    /// In which form statistics are written.
+    fn statistics(&self) -> Stats {
+        match (self.machine.stats, self.report) {
+            (Some(chosen), _) | (None, Report::Statistics(chosen)) => chosen,
+            (None, Report::Counted(_)) => Stats::None,
+        }
+    }
+
     /// Has recorded what is reported of the run beside the counters of the guest.
     fn record(&self, machine: &mut Machine, config: &Config) -> Result<()> {
         let counted = match self.report {
@@ -212,11 +233,7 @@ impl Ended<'_> {
         mut lost: Option<String>,
     ) -> Result<Option<String>> {
         let args = self.job.machine;
-        let form = match (args.stats, self.job.report) {
-            (Some(chosen), _) | (None, Report::Statistics(chosen)) => chosen,
-            (None, Report::Counted(_)) => Stats::None,
-        };
-        let statistics = match form {
+        let statistics = match self.job.statistics() {
             Stats::Table => Some(summary.table()),
             Stats::Json => Some(self.job.invocation.statistics(summary)?),
             Stats::None => None,

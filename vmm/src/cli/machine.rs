@@ -9,6 +9,7 @@ use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 use pmu_model::Personality;
 
+use super::trace::TraceArgs;
 use crate::boot::Payload;
 use crate::boot::memory::RamLayout;
 use crate::config::{self, Boot, Config, CycleCosts, Limits};
@@ -92,6 +93,8 @@ pub(super) struct MachineArgs {
     #[arg(long, value_name = "LIST", default_value = DEFAULT_EVENTS, hide_default_value = true,
           requires = "truth")]
     pub(super) truth_events: String,
+    #[command(flatten)]
+    pub(super) trace: TraceArgs,
     /// Names for the addresses in the truth and of where the run stopped: an ELF file, loaded at ADDRESS
     /// or, in the truth, found by its code, or a System.map, moved by ADDRESS. Kernels bring their own, and
     /// so do the files packed by `exec`.

@@ -11,7 +11,9 @@ pub mod soft;
 
 pub use self::count::Count;
 use crate::devices::Chipset;
+use crate::irq::lapic::PmiOutcome;
 use crate::platform::Platform;
+use crate::trace::{Act, At, Tracer};
 
 /// The engine that is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,6 +100,8 @@ pub struct Board {
     pub platform: Platform,
     /// Instructions between an overflow and its PMI.
     pub skid: u64,
+    /// Who is told of what matters to the PMUs, if the run is traced.
+    pub(crate) tracer: Option<Box<Tracer>>,
     /// The latest time that a device has seen. Processors run the same interval one after the other,
     /// so that their times go back; to devices time stands still meanwhile.
     device_time: u64,
@@ -107,7 +111,21 @@ impl Board {
     /// A board at virtual time zero.
     #[must_use]
     pub fn new(chipset: Chipset, platform: Platform, skid: u64) -> Self {
-        Self { chipset, platform, skid, device_time: 0 }
+        Self { chipset, platform, skid, tracer: None, device_time: 0 }
+    }
+
+    /// Tells the tracer, if there is one, of an act of a processor.
+    pub(crate) fn trace(&mut self, vcpu: usize, at: impl Into<At>, act: Act) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.report(vcpu, at, act);
+        }
+    }
+
+    /// The same of what came of the interrupt of a counter.
+    pub(crate) fn trace_pmi(&mut self, vcpu: usize, at: impl Into<At>, outcome: PmiOutcome) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.pmi(vcpu, at, outcome, &self.chipset.irq);
+        }
     }
 
     /// The time for a device access of a processor that is at `time`.

@@ -25,6 +25,7 @@ mod recorded;
 mod stretch;
 mod threads;
 mod timing;
+mod traced;
 mod vcpu;
 
 use pmu_model::{Demand, Pmis, Pmu, Tier};
@@ -279,7 +280,9 @@ impl Soft {
                 return Outcome::Stopped;
             }
             let deadline = board.catch_up(vcpu.cpu.time);
-            board.chipset.irq.arrive(vcpu.id, vcpu.cpu.time);
+            for outcome in board.chipset.irq.arrive(vcpu.id, vcpu.cpu.time) {
+                board.trace_pmi(vcpu.id, vcpu.cpu.place(), outcome);
+            }
             vcpu.deliver_late(board);
             if board.chipset.irq.has_signals() {
                 return Outcome::Signals;
@@ -383,6 +386,9 @@ impl Soft {
         } else {
             return Taken::Nothing;
         };
+        if let Some(tracer) = &mut board.tracer {
+            tracer.takes(vcpu.id, vcpu.cpu.place(), vector);
+        }
         vcpu.cpu.halted = false;
         // The interrupt is no longer pending. The delivery is counted as if no other one were either,
         // which matters to the cycles of the delivery alone.
@@ -625,6 +631,7 @@ fn observed<O: Observer, T>(
         programmed: false,
         programs_still: &mut vcpu.programs_still,
         overflowed: Pmis::NONE,
+        place: vcpu.cpu.place(),
     };
     let mut cx = Cx { bus: &mut outside, ram, observer };
     // What a transfer did at the inner level is counted there, with the first instruction.
@@ -636,6 +643,7 @@ fn observed<O: Observer, T>(
     }
     let result = act(&mut vcpu.cpu, &mut cx);
     let Cx { mut observer, .. } = cx;
+    outside.place = vcpu.cpu.place();
     outside.last_step = observer.last_step();
     if demand.counting
         && let Some(observed) = observer.observed()
@@ -645,6 +653,7 @@ fn observed<O: Observer, T>(
         }
         let (time, retired) = (vcpu.cpu.time, vcpu.cpu.retired());
         let pmis = std::mem::replace(&mut outside.overflowed, Pmis::NONE);
+        outside.trace_overflows(pmis);
         outside.raise(pmis, retired);
         outside.update_counters(Uncounted { observed, time, retired });
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use pmu_model::{Demand, MsrAccess, Pmis, Pmu, RdpmcCaller, SignalCounts, Tier};
-use x86_cpu::bus::{After, Bus, CpuidResult, RdpmcRequest, Refused, Uncounted};
+use x86_cpu::bus::{After, Bus, CpuidResult, Place, RdpmcRequest, Refused, Uncounted};
 use x86_cpu::observe::LastStep;
 use x86_cpu::timing::Budget;
 
@@ -11,9 +11,9 @@ use super::cycles::{Compare, Cycles};
 use super::stretch::{CountingContext, Stretch};
 use super::vcpu::{Siblings, headroom};
 use crate::engine::Board;
-use crate::irq::Interrupts;
 use crate::msr::{self, MsrSpace};
 use crate::platform::{CpuidContext, MsrBank};
+use crate::trace::{self, Access, Act, LapicAccess};
 
 /// All that one processor sees beyond its registers and RAM.
 pub(super) struct Outside<'a, 'b> {
@@ -53,6 +53,11 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) programs_still: &'a mut bool,
     /// Overflows that a WRMSR caused by its own retirement.
     pub(super) overflowed: Pmis,
+    /// Where the processor is: at the instruction that calls, if it is told that ([`Cpu::tells_place`]); once it has
+    /// run, at the next.
+    ///
+    /// [`Cpu::tells_place`]: x86_cpu::cpu::Cpu::tells_place
+    pub(super) place: Place,
 }
 
 impl Outside<'_, '_> {
@@ -73,8 +78,9 @@ impl Outside<'_, '_> {
             let mut stretch = Stretch { observed: None, instructions: 1, cycles, context };
             self.overflowed = self.count(&mut stretch);
             if let Some(cycles) = self.cycles.as_mut().filter(|_| self.keeps_time) {
-                let (irq, siblings) = (&mut self.board.chipset.irq, &mut *self.siblings);
-                let mut pmus = Sharing { id: self.id, pmu: self.pmu, siblings, irq };
+                let (board, siblings) = (&mut *self.board, &mut *self.siblings);
+                let mut pmus =
+                    Sharing { id: self.id, pmu: self.pmu, siblings, board, place: self.place };
                 self.overflowed = self.overflowed.with(cycles.end(&mut pmus));
             }
             self.counted_time = ends;
@@ -157,8 +163,8 @@ impl Outside<'_, '_> {
             return Pmis::NONE;
         }
         let added = self.pmu.advance(counts, cpl);
-        let (irq, siblings) = (&mut self.board.chipset.irq, &mut *self.siblings);
-        let mut pmus = Sharing { id: self.id, pmu: self.pmu, siblings, irq };
+        let (board, siblings) = (&mut *self.board, &mut *self.siblings);
+        let mut pmus = Sharing { id: self.id, pmu: self.pmu, siblings, board, place: self.place };
         pmus.share(|sibling, _| sibling.sibling_advance(counts, cpl));
         let cycles = self.cycles.get_or_insert_default();
         let compared = cycles.pass(&mut pmus, cpl, stretch.cycles, self.last_step, counts);
@@ -183,95 +189,15 @@ impl Outside<'_, '_> {
         } else {
             self.pmu.advance(counts, cpl)
         };
-        let (irq, siblings) = (&mut self.board.chipset.irq, &mut *self.siblings);
-        let mut pmus = Sharing { id: self.id, pmu: self.pmu, siblings, irq };
+        let (board, siblings) = (&mut *self.board, &mut *self.siblings);
+        let mut pmus = Sharing { id: self.id, pmu: self.pmu, siblings, board, place: self.place };
         pmus.share(|sibling, nth| sibling.sibling(nth, counts, cpl));
         counts.clear();
         pmis
     }
 
-    /// Sends the PMIs of overflows to the local APIC, with the configured skid.
-    pub(super) fn raise(&mut self, pmis: Pmis, retired: u64) {
-        // The local APIC latches one PMI, so that each further one is sent an instruction later, when
-        // the one before it is in service.
-        for (nth, _) in (0..).zip(pmis.iter()) {
-            match self.board.skid.saturating_add(nth) {
-                0 => _ = self.board.chipset.irq.pmi(self.id),
-                later => self.late.push_back(retired.saturating_add(later)),
-            }
-        }
-    }
-}
-
-/// A processor's counters, and those of its siblings that see what it does.
-struct Sharing<'a, 'b> {
-    id: usize,
-    pmu: &'a mut Pmu,
-    siblings: &'a mut Siblings<'b>,
-    irq: &'a mut Interrupts,
-}
-
-impl Sharing<'_, '_> {
-    /// Has each sibling told that counts it, and sends the PMIs of what overflows by that. The processor is
-    /// told as which of the sibling's own siblings.
-    fn share(&mut self, mut tell: impl FnMut(&mut Pmu, usize) -> Pmis) {
-        for (sibling, nth) in self.siblings.iter_with_nth() {
-            if !sibling.counts_the_core() {
-                continue;
-            }
-            for counter in tell(&mut sibling.pmu, nth).iter() {
-                if sibling.pmu.is_core_event(counter) {
-                    self.irq.pmi(self.id);
-                } else {
-                    self.irq.pmi_from_sibling(sibling.id);
-                }
-            }
-        }
-    }
-}
-
-impl Compare for Sharing<'_, '_> {
-    fn compare(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
-        self.share(|sibling, nth| sibling.sibling_compare(nth, counts, cpl));
-        self.pmu.compare(counts, cpl)
-    }
-
-    fn most_per_cycle(&self) -> u64 {
-        self.pmu.most_per_cycle()
-    }
-}
-
-/// An operand size in bytes as the devices take it.
-fn bytes(size: usize) -> u8 {
-    u8::try_from(size).unwrap_or(8)
-}
-
-impl Bus for Outside<'_, '_> {
-    fn claims(&self, gpa: u64) -> bool {
-        self.board.chipset.claims_mmio(self.id, gpa)
-    }
-
-    fn mmio_read(&mut self, time: u64, gpa: u64, size: usize) -> u64 {
-        let now = self.board.device_time(time);
-        self.board.chipset.mmio_read(self.id, gpa, bytes(size), now)
-    }
-
-    fn mmio_write(&mut self, time: u64, gpa: u64, size: usize, value: u64) {
-        let now = self.board.device_time(time);
-        self.board.chipset.mmio_write(self.id, gpa, bytes(size), value, now);
-    }
-
-    fn io_read(&mut self, time: u64, port: u16, size: usize) -> u32 {
-        let now = self.board.device_time(time);
-        self.board.chipset.io_read(port, bytes(size), now)
-    }
-
-    fn io_write(&mut self, time: u64, port: u16, size: usize, value: u32) {
-        let now = self.board.device_time(time);
-        self.board.chipset.io_write(port, bytes(size), value, now);
-    }
-
-    fn rdmsr(
+    /// RDMSR, untraced.
+    fn read_msr(
         &mut self,
         time: u64,
         index: u32,
@@ -294,7 +220,8 @@ impl Bus for Outside<'_, '_> {
         self.msrs().read(time, index, edi)
     }
 
-    fn wrmsr(
+    /// WRMSR, untraced.
+    fn write_msr(
         &mut self,
         time: u64,
         ends: u64,
@@ -325,6 +252,148 @@ impl Bus for Outside<'_, '_> {
         Ok(if index == msr::APIC_BASE { After::DevicesMoved } else { After::Leave })
     }
 
+    /// Sends the PMIs of overflows to the local APIC, with the configured skid.
+    pub(super) fn raise(&mut self, pmis: Pmis, retired: u64) {
+        // The local APIC latches one PMI, so that each further one is sent an instruction later, when
+        // the one before it is in service.
+        for (nth, _) in (0..).zip(pmis.iter()) {
+            match self.board.skid.saturating_add(nth) {
+                0 => {
+                    let outcome = self.board.chipset.irq.pmi(self.id);
+                    self.board.trace_pmi(self.id, self.place, outcome);
+                }
+                later => self.late.push_back(retired.saturating_add(later)),
+            }
+        }
+    }
+}
+
+/// A processor's counters, and those of its siblings that see what it does.
+struct Sharing<'a, 'b> {
+    id: usize,
+    pmu: &'a mut Pmu,
+    siblings: &'a mut Siblings<'b>,
+    board: &'a mut Board,
+    /// Where the processor is.
+    place: Place,
+}
+
+impl Sharing<'_, '_> {
+    /// Has each sibling told that counts it, and sends the PMIs of what overflows by that. The processor is
+    /// told as which of the sibling's own siblings.
+    fn share(&mut self, mut tell: impl FnMut(&mut Pmu, usize) -> Pmis) {
+        for (sibling, nth) in self.siblings.iter_with_nth() {
+            if !sibling.counts_the_core() {
+                continue;
+            }
+            let pmis = tell(&mut sibling.pmu, nth);
+            let place = Place { time: self.place.time, ..sibling.cpu.place() };
+            if let Some(tracer) = &mut self.board.tracer {
+                for act in Act::overflows(&mut sibling.pmu, pmis) {
+                    tracer.report(sibling.id, place, act);
+                }
+            }
+            for counter in pmis.iter() {
+                let irq = &mut self.board.chipset.irq;
+                if sibling.pmu.is_core_event(counter) {
+                    let outcome = irq.pmi(self.id);
+                    self.board.trace_pmi(self.id, self.place, outcome);
+                } else if let Some(outcome) = irq.pmi_from_sibling(sibling.id) {
+                    self.board.trace_pmi(sibling.id, place, outcome);
+                }
+            }
+        }
+    }
+}
+
+impl Compare for Sharing<'_, '_> {
+    fn compare(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
+        self.share(|sibling, nth| sibling.sibling_compare(nth, counts, cpl));
+        self.pmu.compare(counts, cpl)
+    }
+
+    fn most_per_cycle(&self) -> u64 {
+        self.pmu.most_per_cycle()
+    }
+}
+
+/// An operand size in bytes as the devices take it.
+fn bytes(size: usize) -> u8 {
+    u8::try_from(size).unwrap_or(8)
+}
+
+impl Bus for Outside<'_, '_> {
+    fn at(&mut self, place: Place) {
+        self.place = place;
+    }
+
+    fn refused_above_cpl0(&mut self, index: u32, written: Option<u64>) {
+        self.trace_msr(index, written, Err(Access::RefusedAboveCpl0));
+    }
+
+    fn claims(&self, gpa: u64) -> bool {
+        self.board.chipset.claims_mmio(self.id, gpa)
+    }
+
+    fn mmio_read(&mut self, time: u64, gpa: u64, size: usize) -> u64 {
+        let now = self.board.device_time(time);
+        self.board.chipset.mmio_read(self.id, gpa, bytes(size), now)
+    }
+
+    fn mmio_write(&mut self, time: u64, gpa: u64, size: usize, value: u64) {
+        let now = self.board.device_time(time);
+        let before = LapicAccess::before(self.board, self.id, gpa);
+        self.board.chipset.mmio_write(self.id, gpa, bytes(size), value, now);
+        if let Some(before) = before {
+            before.trace(self.board, self.id, self.place.into());
+        }
+    }
+
+    fn io_read(&mut self, time: u64, port: u16, size: usize) -> u32 {
+        let now = self.board.device_time(time);
+        self.board.chipset.io_read(port, bytes(size), now)
+    }
+
+    fn io_write(&mut self, time: u64, port: u16, size: usize, value: u32) {
+        let now = self.board.device_time(time);
+        self.board.chipset.io_write(port, bytes(size), value, now);
+    }
+
+    fn rdmsr(
+        &mut self,
+        time: u64,
+        index: u32,
+        edi: u32,
+        uncounted: Option<Uncounted<'_>>,
+    ) -> Result<u64, Refused> {
+        let value = self.read_msr(time, index, edi, uncounted);
+        if self.board.tracer.is_some() {
+            self.trace_msr(index, None, value.map_err(|_| Access::Refused));
+        }
+        value
+    }
+
+    fn wrmsr(
+        &mut self,
+        time: u64,
+        ends: u64,
+        index: u32,
+        value: u64,
+        edi: u32,
+        uncounted: Option<Uncounted<'_>>,
+    ) -> Result<After, Refused> {
+        if self.board.tracer.is_none() {
+            return self.write_msr(time, ends, index, value, edi, uncounted);
+        }
+        let enabled = self.board.chipset.irq.lapic(self.id).hardware_enabled();
+        let written = self.write_msr(time, ends, index, value, edi, uncounted);
+        self.trace_msr(index, Some(value), written.map(|_| value).map_err(|_| Access::Refused));
+        if index == msr::APIC_BASE {
+            trace::apic_base(self.board, self.id, self.place.into(), value, enabled);
+        }
+        written
+    }
+
     fn rdpmc(
         &mut self,
         request: RdpmcRequest,
@@ -344,6 +413,9 @@ impl Bus for Outside<'_, '_> {
             }
             (None, _) => self.pmu.rdpmc(index, caller),
         };
+        if self.board.tracer.is_some() {
+            self.trace_rdpmc(index, value.ok());
+        }
         value.map_err(|_| Refused)
     }
 
@@ -351,6 +423,7 @@ impl Bus for Outside<'_, '_> {
         let before = self.pmu.programmings();
         self.count_programming(ends);
         self.pmu.set_user_preference(enabled);
+        self.board.trace(self.id, self.place, Act::Spflt { preference: enabled });
         self.after_programming(before, ends)
     }
 
@@ -369,6 +442,7 @@ impl Bus for Outside<'_, '_> {
         self.counted_instructions = retired;
         self.counted_time = time;
         let pmis = self.count(&mut stretch);
+        self.trace_overflows(pmis);
         if !pmis.is_empty() {
             self.raise(pmis, retired);
         }

@@ -177,7 +177,8 @@ impl Vcpu {
                 break;
             }
             self.late.pop_front();
-            board.chipset.irq.pmi(self.id);
+            let outcome = board.chipset.irq.pmi(self.id);
+            board.trace_pmi(self.id, self.cpu.place(), outcome);
         }
     }
 }
