@@ -10,8 +10,8 @@
 
 mod act;
 mod json;
-mod lapic;
 mod perfetto;
+mod registers;
 mod sink;
 mod text;
 mod words;
@@ -22,7 +22,7 @@ use clap::ValueEnum;
 use pmu_model::Personality;
 
 pub use self::act::{Access, Act, Asserts, At, Code, Kind, LvtpcChange, Reason};
-pub(crate) use self::lapic::{LapicAccess, apic_base};
+pub(crate) use self::registers::{LapicAccess, MsrAccess};
 use self::sink::Sink;
 use crate::error::Result;
 use crate::irq::Interrupts;

@@ -30,6 +30,7 @@ pub mod probe;
 mod run_page;
 mod slots;
 mod state;
+mod traced;
 mod transfer;
 mod trap;
 mod vcpu;

@@ -248,13 +248,7 @@ impl State {
     /// The current privilege level.
     #[must_use]
     pub(super) fn cpl(&self) -> u8 {
-        if self.sregs.cr0 & cr0::PE == 0 {
-            0
-        } else if self.regs.rflags & VM != 0 {
-            3
-        } else {
-            self.sregs.ss.dpl & 3
-        }
+        cpl(&self.regs, &self.sregs)
     }
 
     /// Whether page-directory-pointer entries are in use: PAE paging outside long mode.
@@ -371,6 +365,17 @@ fn taken(segment: &kvm_segment, current: &Segment, ignored: u16) -> Option<Segme
     let same = (new.attributes ^ current.attributes) & kept == 0
         && (new.selector, new.base, new.limit) == (current.selector, current.base, current.limit);
     (!same).then_some(new)
+}
+
+/// The privilege level that these registers say.
+pub(super) fn cpl(regs: &kvm_regs, sregs: &kvm_sregs) -> u8 {
+    if sregs.cr0 & cr0::PE == 0 {
+        0
+    } else if regs.rflags & VM != 0 {
+        3
+    } else {
+        sregs.ss.dpl & 3
+    }
 }
 
 #[cfg(test)]

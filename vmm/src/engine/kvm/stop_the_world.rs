@@ -93,7 +93,8 @@ impl<'s, 'm> Thread<'s, 'm> {
         }
         for (id, slot) in vcpu_slots.iter_mut().enumerate() {
             if std::mem::take(&mut slot.pmi) {
-                irq.pmi(id);
+                let outcome = machine.board.chipset.irq.pmi(id);
+                machine.board.trace_pmi(id, machine.vcpus[id].cpu.place(), outcome);
             }
         }
         self.run_phase(world, Phase::Execute)

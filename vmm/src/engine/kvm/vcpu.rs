@@ -1,7 +1,9 @@
 //! The thread of one processor: into the guest, out of it, and what has to be done in between.
 
 use kvm_ioctls::VcpuFd;
+use pmu_model::Pmis;
 use x86_cpu::block::Translations;
+use x86_cpu::bus::Place;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::handover::Attempt;
 use x86_cpu::observe::{Cx, Plain};
@@ -12,10 +14,12 @@ use super::irqchip::{self, Activity};
 use super::kick::{self, Kicker};
 use super::run_page::{self, Exit};
 use super::state::{State, Support};
+use super::traced::{self, Noted};
 use super::trap::{self, Trap};
 use super::world::{Coordinator, Guard, Phase, Shared, World};
 use crate::error::{Error, Result};
-use crate::machine::End;
+use crate::machine::{End, Machine};
+use crate::trace::{Access, Act, At, LapicAccess, MsrAccess, Reason};
 use crate::turns::Slice;
 
 #[path = "stop_the_world.rs"]
@@ -138,8 +142,11 @@ impl<'s, 'm> Thread<'s, 'm> {
         }
         let held = self.loaded || self.fits(&world.machine.vcpus[id].cpu);
         let held = held && !world.machine.hides_memory();
-        if world.machine.is_counting() || !held || self.needs_irqchip(&mut world) {
-            return self.count(world);
+        if world.machine.is_counting() {
+            return self.count(world, Reason::Counting);
+        }
+        if !held || self.needs_irqchip(&mut world) {
+            return self.count(world, Reason::NotHeld);
         }
         let in_kernel = world.irqchip.is_some();
         if !in_kernel && world.machine.vcpus[id].waits_for_startup {
@@ -153,7 +160,7 @@ impl<'s, 'm> Thread<'s, 'm> {
             self.raise_pmi(&mut world)?;
         } else {
             if self.would_miss_interrupt(&world) {
-                return self.count(world);
+                return self.count(world, Reason::NotHeld);
             }
             self.load(&mut world)?;
             if !self.offer_interrupts(&mut world)? {
@@ -162,7 +169,7 @@ impl<'s, 'm> Thread<'s, 'm> {
         }
         self.trap.arm(self.fd, world.machine.memory.ram())?;
         if self.trap.has_yielded() {
-            return self.count(world);
+            return self.count(world, Reason::NotHeld);
         }
         if self.fd.get_kvm_run().request_interrupt_window != 0 && !self.support.interrupt_window {
             // There are two: this one is taken along to where the other is not missed.
@@ -184,12 +191,17 @@ impl<'s, 'm> Thread<'s, 'm> {
         }
         let World { machine, told, .. } = &mut *world;
         let (vcpu, irq) = (&mut machine.vcpus[id], &mut machine.board.chipset.irq);
+        let mut noted = Noted::default();
+        let mut asserted = Pmis::NONE;
         self.counters.collect(&mut vcpu.pmu, told, |pmis| {
-            pmis.iter().for_each(|_| _ = irq.pmi(id));
+            asserted = asserted.with(pmis);
+            noted.pmis.extend(pmis.iter().map(|_| irq.pmi(id)));
         })?;
+        noted.overflows.extend(Act::overflows(&mut vcpu.pmu, asserted));
         let entered = entered?;
         let nothing = matches!(entered, Exit::Nothing);
-        let next = dispatch(id, entered, &mut world, &mut self.unfinished);
+        let next = dispatch(id, entered, &mut world, &mut self.unfinished, &mut noted);
+        self.trace(&mut world, noted);
         if in_kernel {
             let idle_in_kernel = nothing && irqchip::activity(self.fd)? != Activity::Runs;
             world.vcpu_slots[id].idle_in_kernel = idle_in_kernel;
@@ -197,6 +209,27 @@ impl<'s, 'm> Thread<'s, 'm> {
             self.note_task_priority(&mut world, task_priority);
         }
         self.follow(world, next)
+    }
+
+    /// Traces what an exit has come to.
+    fn trace(&mut self, world: &mut World<'_>, noted: Noted) {
+        let now = world.clock.now();
+        let Machine { board, vcpus, .. } = &mut *world.machine;
+        let cpu = &vcpus[self.id].cpu;
+        noted.trace(board, self.id, || traced::at(self.fd, cpu, now));
+    }
+
+    /// Traces that the processor takes an interrupt, or the NMI, if that is a counter's.
+    fn trace_taken(&mut self, world: &mut World<'_>, vector: Option<u8>) {
+        let now = world.clock.now();
+        let Machine { board, vcpus, .. } = &mut *world.machine;
+        let Some(tracer) = &mut board.tracer else { return };
+        // KVM completes an instruction before that.
+        let at = match self.unfinished {
+            true => At { time: now, code: None, retired: None },
+            false => traced::at(self.fd, &vcpus[self.id].cpu, now),
+        };
+        tracer.takes(self.id, at, vector);
     }
 
     /// Does what an exit means beyond an access to the machine.
@@ -240,38 +273,39 @@ impl<'s, 'm> Thread<'s, 'm> {
     /// then.
     fn offer_interrupts(&mut self, world: &mut World<'_>) -> Result<bool> {
         let id = self.id;
-        let slot = &mut world.vcpu_slots[id];
-        let irq = &mut world.machine.board.chipset.irq;
         let refused = |e| Error::Host(format!("KVM refuses an NMI: {e}"));
         let nmi_blocked = |fd: &VcpuFd| match fd.get_vcpu_events() {
             Ok(events) => events.nmi.masked != 0,
             Err(_) => false,
         };
-        if irq.pending(id).nmi && !(slot.halted.is_some() && nmi_blocked(self.fd)) {
-            irq.take_nmi(id);
+        let is_halted = world.vcpu_slots[id].halted.is_some();
+        if world.machine.board.chipset.irq.pending(id).nmi && !(is_halted && nmi_blocked(self.fd)) {
+            world.machine.board.chipset.irq.take_nmi(id);
+            self.trace_taken(world, None);
             match run_page::events_to_come(self.fd) {
                 Some(events) => events.nmi.pending = 1,
                 None => self.fd.nmi().map_err(refused)?,
             }
-            slot.halted = None;
+            world.vcpu_slots[id].halted = None;
         }
         let run = self.fd.get_kvm_run();
         run.request_interrupt_window = 0;
-        if irq.pending(id).interrupt {
+        if world.machine.board.chipset.irq.pending(id).interrupt {
             if run.ready_for_interrupt_injection != 0 && run.if_flag != 0 {
                 run.ready_for_interrupt_injection = 0;
-                let vector = irq.acknowledge(id);
-                slot.halted = None;
+                let vector = world.machine.board.chipset.irq.acknowledge(id);
+                self.trace_taken(world, Some(vector));
+                world.vcpu_slots[id].halted = None;
                 match run_page::events_to_come(self.fd) {
                     Some(events) => (events.interrupt.injected, events.interrupt.nr) = (1, vector),
                     None => run_page::interrupt(self.fd, vector)?,
                 }
             }
-            let more = irq.pending(id).interrupt;
+            let more = world.machine.board.chipset.irq.pending(id).interrupt;
             self.fd.get_kvm_run().request_interrupt_window = more.into();
         }
-        self.fd.get_kvm_run().cr8 = irq.lapic(id).cr8().into();
-        Ok(slot.halted.is_none())
+        self.fd.get_kvm_run().cr8 = world.machine.board.chipset.irq.lapic(id).cr8().into();
+        Ok(world.vcpu_slots[id].halted.is_none())
     }
 
     /// Whether an interrupt waits for IF on a KVM that would not say when it is set.
@@ -294,8 +328,11 @@ impl<'s, 'm> Thread<'s, 'm> {
             self.fd.set_kvm_immediate_exit(1);
             let entered = run_page::enter(self.fd);
             // It may go on where it stopped: the second half of an access, a further iteration.
-            let next = entered.map(|exit| dispatch(self.id, exit, world, &mut self.unfinished));
+            let mut noted = Noted::default();
+            let next = entered
+                .map(|exit| dispatch(self.id, exit, world, &mut self.unfinished, &mut noted));
             self.fd.set_kvm_immediate_exit(0);
+            self.trace(world, noted);
             if next? == Next::Shutdown {
                 let end = End::TripleFault(self.id);
                 world.finish(Ok(end));
@@ -429,11 +466,12 @@ impl<'s, 'm> Thread<'s, 'm> {
 
     /// A counter is enabled, or KVM cannot have what a processor has come to, or a local APIC hides
     /// memory: the software engine has all processors until that is over.
-    fn count<'g>(&mut self, mut world: Guard<'g, 'm>) -> Result<Guard<'g, 'm>>
+    fn count<'g>(&mut self, mut world: Guard<'g, 'm>, reason: Reason) -> Result<Guard<'g, 'm>>
     where
         's: 'g,
     {
         world = self.stop_the_world(world)?;
+        self.trace_engine(&mut world, "soft", reason);
         let World { machine, dirty_log, .. } = &mut *world;
         dirty_log.drop_stale(machine.memory.ram(), &mut machine.soft);
         let now = world.clock.now();
@@ -478,7 +516,10 @@ impl<'s, 'm> Thread<'s, 'm> {
             self.shared.give_way(&mut world);
         }
         world.machine.settle();
-        world.machine.board.chipset.irq.delay(false);
+        let machine = &mut *world.machine;
+        for (id, outcome) in machine.board.chipset.irq.delay(false) {
+            machine.board.trace_pmi(id, machine.vcpus[id].cpu.place(), outcome);
+        }
         world.machine.distribute_signals();
         let now = world.machine.now;
         world.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(now));
@@ -493,8 +534,25 @@ impl<'s, 'm> Thread<'s, 'm> {
             slot.tsc_is_stale = true;
             slot.halted = vcpu.cpu.halted.then_some(vcpu.cpu.interrupts_enabled());
         }
+        if world.end.is_none() {
+            self.trace_engine(&mut world, "kvm", Reason::NothingCounted);
+        }
         world.release();
         Ok(world)
+    }
+
+    /// Traces that another engine has all processors from now on.
+    fn trace_engine(&self, world: &mut World<'_>, engine: &'static str, reason: Reason) {
+        let now = world.clock.now();
+        let in_kernel = engine == "kvm" && world.irqchip.is_some();
+        let Machine { board, vcpus, .. } = &mut *world.machine;
+        let Some(tracer) = &mut board.tracer else { return };
+        let place = vcpus[self.id].cpu.place();
+        tracer.report(self.id, Place { time: now, ..place }, Act::Engine { engine, reason });
+        if in_kernel {
+            // What it delivers, nobody sees.
+            (0..vcpus.len()).for_each(|id| tracer.forget(id));
+        }
     }
 
     /// Does on the software CPU, while no other processor runs, what KVM cannot.
@@ -570,11 +628,21 @@ impl Next {
 }
 
 /// Does to the machine what an exit asks for. `unfinished` is set if KVM may go on
-/// asking.
-fn dispatch(id: usize, exit: Exit<'_>, world: &mut World<'_>, unfinished: &mut bool) -> Next {
+/// asking; what is to be traced of it is `noted`.
+fn dispatch(
+    id: usize,
+    exit: Exit<'_>,
+    world: &mut World<'_>,
+    unfinished: &mut bool,
+    noted: &mut Noted,
+) -> Next {
     let now = world.clock.now();
     let machine = &mut *world.machine;
     let now = machine.board.device_time(now);
+    if let Exit::Mmio { gpa, write: true, .. } = exit {
+        noted.lapic = LapicAccess::before(&machine.board, id, gpa);
+    }
+    let lapic_enabled = machine.board.chipset.irq.lapic(id).hardware_enabled();
     let chipset = &mut machine.board.chipset;
     *unfinished = matches!(exit, Exit::Io { .. } | Exit::Mmio { .. });
     match exit {
@@ -611,6 +679,8 @@ fn dispatch(id: usize, exit: Exit<'_>, world: &mut World<'_>, unfinished: &mut b
         }
         Exit::Rdmsr { index, value, refused } => {
             let read = machine.vcpus[id].msrs(&mut machine.board).read(now, index, 0);
+            let outcome = read.map_err(|_| Access::Refused);
+            noted.msr = Some(MsrAccess { index, written: None, outcome, lapic_enabled });
             match read {
                 Ok(read) => *value = read,
                 Err(_) => {
@@ -621,6 +691,8 @@ fn dispatch(id: usize, exit: Exit<'_>, world: &mut World<'_>, unfinished: &mut b
         }
         Exit::Wrmsr { index, value, refused } => {
             let written = machine.vcpus[id].msrs(&mut machine.board).write(now, index, value, 0);
+            let outcome = written.map(|()| value).map_err(|_| Access::Refused);
+            noted.msr = Some(MsrAccess { index, written: Some(value), outcome, lapic_enabled });
             *refused = written.is_err().into();
             if written.is_err() {
                 machine.vcpus[id].cpu.history.refused_elsewhere(index, Some(value));

@@ -13,7 +13,7 @@ use super::vcpu::{Siblings, headroom};
 use crate::engine::Board;
 use crate::msr::{self, MsrSpace};
 use crate::platform::{CpuidContext, MsrBank};
-use crate::trace::{self, Access, Act, LapicAccess};
+use crate::trace::{Access, Act, LapicAccess};
 
 /// All that one processor sees beyond its registers and RAM.
 pub(super) struct Outside<'a, 'b> {
@@ -328,7 +328,9 @@ impl Bus for Outside<'_, '_> {
     }
 
     fn refused_above_cpl0(&mut self, index: u32, written: Option<u64>) {
-        self.trace_msr(index, written, Err(Access::RefusedAboveCpl0));
+        if let Some(access) = self.msr_access(index, written) {
+            self.trace_msr(access, Err(Access::RefusedAboveCpl0));
+        }
     }
 
     fn claims(&self, gpa: u64) -> bool {
@@ -366,9 +368,10 @@ impl Bus for Outside<'_, '_> {
         edi: u32,
         uncounted: Option<Uncounted<'_>>,
     ) -> Result<u64, Refused> {
+        let access = self.msr_access(index, None);
         let value = self.read_msr(time, index, edi, uncounted);
-        if self.board.tracer.is_some() {
-            self.trace_msr(index, None, value.map_err(|_| Access::Refused));
+        if let Some(access) = access {
+            self.trace_msr(access, value.map_err(|_| Access::Refused));
         }
         value
     }
@@ -382,14 +385,10 @@ impl Bus for Outside<'_, '_> {
         edi: u32,
         uncounted: Option<Uncounted<'_>>,
     ) -> Result<After, Refused> {
-        if self.board.tracer.is_none() {
-            return self.write_msr(time, ends, index, value, edi, uncounted);
-        }
-        let enabled = self.board.chipset.irq.lapic(self.id).hardware_enabled();
+        let access = self.msr_access(index, Some(value));
         let written = self.write_msr(time, ends, index, value, edi, uncounted);
-        self.trace_msr(index, Some(value), written.map(|_| value).map_err(|_| Access::Refused));
-        if index == msr::APIC_BASE {
-            trace::apic_base(self.board, self.id, self.place.into(), value, enabled);
+        if let Some(access) = access {
+            self.trace_msr(access, written.map(|_| value).map_err(|_| Access::Refused));
         }
         written
     }

@@ -3,21 +3,22 @@
 use pmu_model::Pmis;
 
 use super::outside::Outside;
-use crate::trace::{Access, Act};
+use crate::trace::{Access, Act, MsrAccess};
 
 impl Outside<'_, '_> {
-    /// Traces RDMSR, or WRMSR of this value, if it is of a register of the PMU.
+    /// RDMSR, or WRMSR of this value, that is about to be executed, if it is traced.
+    pub(super) fn msr_access(&self, index: u32, written: Option<u64>) -> Option<MsrAccess> {
+        self.board.tracer.as_ref()?;
+        let lapic_enabled = self.board.chipset.irq.lapic(self.id).hardware_enabled();
+        let outcome = Err(Access::Refused);
+        Some(MsrAccess { index, written, outcome, lapic_enabled })
+    }
+
+    /// Traces it.
     #[cold]
-    pub(super) fn trace_msr(
-        &mut self,
-        index: u32,
-        written: Option<u64>,
-        outcome: Result<u64, Access>,
-    ) {
-        let act = Act::msr(self.pmu.personality(), index, written, outcome);
-        if let Some(act) = act {
-            self.board.trace(self.id, self.place, act);
-        }
+    pub(super) fn trace_msr(&mut self, access: MsrAccess, outcome: Result<u64, Access>) {
+        let access = MsrAccess { outcome, ..access };
+        access.trace(self.board, self.id, self.place.into());
     }
 
     /// Traces RDPMC of a counter, which gave this value or was refused.

@@ -1,8 +1,9 @@
-//! What a guest does to its local APIC that matters to the interrupts of counters.
+//! What a guest does to registers that matters to the counters and their interrupts.
 
-use super::{Act, At, LvtpcChange};
+use super::{Access, Act, At, LvtpcChange};
 use crate::engine::Board;
 use crate::irq::lapic_registers::offset;
+use crate::msr::APIC_BASE;
 
 /// The page of the local APIC.
 const PAGE: u64 = 0x1000;
@@ -50,15 +51,37 @@ impl LapicAccess {
     }
 }
 
-/// Traces a WRMSR of IA32_APIC_BASE, before which the local APIC was `enabled` or not, if it is the other way
-/// round now.
-pub(crate) fn apic_base(board: &mut Board, vcpu: usize, at: At, value: u64, enabled: bool) {
-    let lapic = board.chipset.irq.lapic(vcpu);
-    let (now, entry) = (lapic.hardware_enabled(), lapic.lvtpc());
-    let Some(tracer) = board.tracer.as_mut().filter(|_| now != enabled) else { return };
-    tracer.report(vcpu, at, Act::ApicBase { value, enabled: now });
-    if !now {
-        tracer.report(vcpu, at, Act::Lvtpc { entry, by: LvtpcChange::Disabled });
-        tracer.forget(vcpu);
+/// RDMSR or WRMSR, by whichever engine.
+pub(crate) struct MsrAccess {
+    /// ECX.
+    pub(crate) index: u32,
+    /// What was to be written; `None` of RDMSR.
+    pub(crate) written: Option<u64>,
+    /// What was read or written, or why not.
+    pub(crate) outcome: Result<u64, Access>,
+    /// Whether IA32_APIC_BASE had the local APIC enabled before.
+    pub(crate) lapic_enabled: bool,
+}
+
+impl MsrAccess {
+    /// Traces the access if it is to a register of the PMU, or to IA32_APIC_BASE and the local APIC is there now
+    /// and was not before, or the other way round.
+    pub(crate) fn trace(self, board: &mut Board, vcpu: usize, at: At) {
+        let Self { index, written, outcome, lapic_enabled } = self;
+        let lapic = board.chipset.irq.lapic(vcpu);
+        let (enabled, entry) = (lapic.hardware_enabled(), lapic.lvtpc());
+        let Some(tracer) = &mut board.tracer else { return };
+        if let Some(act) = Act::msr(tracer.subject.personality, index, written, outcome) {
+            tracer.report(vcpu, at, act);
+        } else if index == APIC_BASE
+            && enabled != lapic_enabled
+            && let Some(value) = written
+        {
+            tracer.report(vcpu, at, Act::ApicBase { value, enabled });
+            if !enabled {
+                tracer.report(vcpu, at, Act::Lvtpc { entry, by: LvtpcChange::Disabled });
+                tracer.forget(vcpu);
+            }
+        }
     }
 }
