@@ -31,7 +31,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     (
         "run",
         "vpmu run --cpu p6 --demo sampling\nvpmu run --cpu k8 --kernel vmlinuz --initrd initrd.img\n\
-         vpmu run --flat boot.bin@0x7c00 --exit-raw",
+         vpmu run --flat boot.bin@0x7c00 --exit-raw\nvpmu run --kernel vmlinuz --trace trace.json",
     ),
     ("stat", "vpmu stat --cpu k8 --metrics --demo sampling"),
     ("list", "vpmu list"),

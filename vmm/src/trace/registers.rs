@@ -52,6 +52,7 @@ impl LapicAccess {
 }
 
 /// RDMSR or WRMSR, by whichever engine.
+#[derive(Clone, Copy)]
 pub(crate) struct MsrAccess {
     /// ECX.
     pub(crate) index: u32,

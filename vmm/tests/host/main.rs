@@ -18,6 +18,7 @@ mod statistics;
 mod stopped;
 mod suite;
 mod terminal;
+mod trace;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         ("stopped", stopped::TESTS),
         ("suite", suite::TESTS),
         ("terminal", terminal::TESTS),
+        ("trace", trace::TESTS),
     ])
 }
 
