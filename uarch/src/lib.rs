@@ -21,5 +21,6 @@ pub mod occurrences;
 pub mod part;
 pub mod pipeline;
 pub mod processors;
+pub mod state;
 pub mod system;
 pub mod tlb;

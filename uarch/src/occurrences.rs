@@ -1,5 +1,6 @@
 //! What the models fire: occurrences of signals, and how many more may come before the run has to end.
 
+use crate::state::{LATEST, State, Visitor};
 use pmu_model::Signal;
 
 /// Most counters that can count occurrences.
@@ -157,6 +158,22 @@ impl Occurrences {
     #[must_use]
     pub fn is_nearly_spent(&self) -> bool {
         self.near
+    }
+}
+
+/// What has been fired. Budgets are taken away by a load: their owner gives them for each run. Which signals
+/// are logged is its choice as well, and stays.
+impl State for Occurrences {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let Self { by_signal, left: _, budgeted: _, spent: _, near: _, log } = self;
+        let BySignal { fired, counted_by: _ } = &mut **by_signal;
+        visitor.name("Occurrences.fired");
+        fired.visit(visitor);
+        visitor.check(fired.iter().all(|&fired| fired <= LATEST));
+        if V::LOADS {
+            log.clear();
+            self.clear_budgets();
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What there is once for each processor or each core, with that of the running one at hand.
 
+use crate::state::{State, Visitor, optional};
 use std::ops::{Index, IndexMut};
 
 /// One `T` for each processor, or for each core of so many hardware threads, by the processor's number: the
@@ -194,6 +195,46 @@ impl<T> PerRun<T> {
             return &mut self.running;
         }
         self.others[processor].get_or_insert_with(make)
+    }
+}
+
+/// Of all; and which one is in place.
+impl<T: State> State for PerProcessor<T> {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("PerProcessor.number");
+        let mut number = self.number;
+        visitor.index(&mut number, self.count());
+        self.choose(self.first_of(number));
+        let Self { shift: _, number: _, running, others } = self;
+        running.visit(visitor);
+        // Where each of them is follows from which one is in place.
+        for other in others {
+            other.visit(visitor);
+        }
+    }
+}
+
+impl<T: State> PerRun<T> {
+    /// Saves those that there are or loads them, as [`State::visit`] does; what a processor has that had none
+    /// yet goes into a new one.
+    pub fn visit<V: Visitor>(&mut self, visitor: &mut V, make: impl Fn() -> T) {
+        visitor.name("PerRun.number");
+        let mut number = self.number;
+        visitor.index(&mut number, self.others.len());
+        self.choose(number, &make);
+        let Self { number, running, others } = self;
+        running.visit(visitor);
+        for (of, other) in others.iter_mut().enumerate() {
+            if of != *number {
+                optional(visitor, other, &make);
+            }
+        }
+    }
+
+    /// Number of the processor that runs.
+    #[must_use]
+    pub fn number(&self) -> usize {
+        self.number
     }
 }
 
