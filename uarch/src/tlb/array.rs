@@ -5,6 +5,7 @@ use super::flush_filter::AddressSpace;
 use super::geometry::{ArrayGeometry, Associativity, PageSize};
 use super::index::Index;
 use super::replacement::Order;
+use crate::state::{State, Visitor};
 
 /// An array of entries, each of which translates what begins at an aligned linear address. It has memory for
 /// them from the first one on.
@@ -47,11 +48,14 @@ pub(super) struct Entry {
     pub(super) space: AddressSpace,
 }
 
+/// Bits of a tag for the number of the size, and the highest number of an address space in those above.
+const SIZE_BITS: u32 = 5;
+const MOST_SPACE: u64 = 0x7F;
+
 /// What an entry is found by: the address of what it translates, and in the low bits the address space and a
 /// number for the size, which is never 0.
 #[inline(always)]
 fn tag(linear: u64, size: PageSize, space: AddressSpace) -> u64 {
-    const SIZE_BITS: u32 = 5;
     linear & size.number_mask() | u64::from(space) << SIZE_BITS | u64::from(size.shift())
 }
 
@@ -261,6 +265,89 @@ impl Array {
     #[cfg(test)]
     pub(super) fn all(&self) -> impl Iterator<Item = Entry> + '_ {
         (0..self.tags.len()).filter(|&slot| self.tags[slot] != 0).map(|slot| self.entries[slot])
+    }
+}
+
+/// The tags, with the pages of those that are taken, and the order of replacement. All else follows.
+impl State for Array {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("Array.tags");
+        let mut is_unfolded = !self.tags.is_empty();
+        is_unfolded.visit(visitor);
+        if is_unfolded == self.tags.is_empty() {
+            *self = Self::new(&self.geometry);
+            if is_unfolded {
+                self.unfold();
+            }
+        }
+        if !is_unfolded {
+            return;
+        }
+        let Self {
+            tags,
+            entries,
+            order,
+            sizes: _,
+            free: _,
+            ways: _,
+            set_mask: _,
+            index: _,
+            geometry: _,
+        } = self;
+        tags.visit(visitor);
+        visitor.name("Array.entries");
+        for (_, entry) in tags.iter().zip(entries).filter(|(tag, _)| **tag != 0) {
+            entry.page.visit(visitor);
+        }
+        order.visit(visitor);
+        if V::LOADS {
+            self.restore(visitor);
+        }
+    }
+}
+
+impl Array {
+    /// Works out what follows from tags and pages.
+    fn restore<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("Array.tags");
+        self.free = self.tags.len();
+        for known in &mut self.sizes {
+            (known.entries, known.of_none) = (0, 0);
+        }
+        if let Some(index) = &mut self.index {
+            index.clear();
+        }
+        for slot in 0..self.tags.len() {
+            if self.tags[slot] != 0 && !self.restore_entry(slot) {
+                visitor.refuse();
+            }
+        }
+    }
+
+    /// The same of the entry at a place: whether it can be there.
+    fn restore_entry(&mut self, slot: usize) -> bool {
+        let (found, page) = (self.tags[slot], self.entries[slot].page);
+        let Some(size) = self.entry_size(page.size) else { return false };
+        let (linear, space) = (found & size.number_mask(), (found >> SIZE_BITS & MOST_SPACE) as u8);
+        if found != tag(linear, size, space) || !self.order.knows(slot) {
+            return false;
+        }
+        // It is the one that is found; of an index, which has none twice, once it is in.
+        let before = self.find_sized(linear, size, space);
+        match &mut self.index {
+            Some(index) if before.is_none() => index.insert(found, slot),
+            None if before == Some(slot) => {}
+            _ => return false,
+        }
+        self.entries[slot] = Entry { linear, size, page, space };
+        self.free -= 1;
+        self.count(size, space, 1);
+        true
+    }
+
+    /// Whether there is such a place.
+    pub(super) fn has(&self, slot: usize) -> bool {
+        slot < self.tags.len()
     }
 }
 

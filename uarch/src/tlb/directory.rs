@@ -2,6 +2,7 @@
 
 use super::flush_filter::AddressSpace;
 use super::geometry::PageSize;
+use crate::state::{State, Visitor, list};
 
 /// The page-directory entries that page walks read last, fully associative, least recently used out.
 ///
@@ -47,5 +48,14 @@ impl DirectoryCache {
 
     pub(super) fn flush(&mut self) {
         self.cached.clear();
+    }
+}
+
+impl State for DirectoryCache {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("DirectoryCache");
+        let Self { cached, capacity, span } = self;
+        list(visitor, cached, *capacity, Default::default);
+        span.visit(visitor);
     }
 }

@@ -9,6 +9,7 @@
 //! flushed at the next context switch, or with the one that finds no room: not sourced.
 
 use super::geometry::FlushFilterGeometry;
+use crate::state::{State, Visitor, list};
 
 /// What a translation is tagged with: 0 if it is global, or was read while the filter was not active; else
 /// the number of its address space, in the order in which they were loaded first.
@@ -113,5 +114,17 @@ impl FlushFilter {
             self.enabled = enabled;
             self.restart();
         }
+    }
+}
+
+impl State for FlushFilter {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("FlushFilter");
+        let Self { geometry, enabled, active, blocks, bases } = self;
+        enabled.visit(visitor);
+        active.visit(visitor);
+        list(visitor, blocks, geometry.blocks.into(), Default::default);
+        list(visitor, bases, geometry.address_spaces.into(), Default::default);
+        visitor.check(blocks.iter().all(|&block| block <= u64::MAX / BLOCK));
     }
 }

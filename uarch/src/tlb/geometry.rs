@@ -172,3 +172,5 @@ pub const fn array_for(level: &[ArrayGeometry], page: PageSize) -> Option<&Array
     }
     None
 }
+
+crate::state! { PageSize: Kib4, Kib64, Mib2, Mib4, Gib1 }

@@ -80,3 +80,10 @@ impl Index {
         to.wrapping_sub(from) & (self.buckets.len() - 1)
     }
 }
+
+impl Index {
+    /// Takes all tags away.
+    pub(super) fn clear(&mut self) {
+        self.buckets.fill((0, 0));
+    }
+}

@@ -97,3 +97,13 @@ impl Level {
         self.arrays.iter().flat_map(Array::all).collect()
     }
 }
+
+crate::state! { Level { saved: arrays; } }
+crate::state! { Place { saved: array, slot; } }
+
+impl Level {
+    /// Whether there is such a place.
+    pub(super) fn has(&self, place: Place) -> bool {
+        self.arrays.get(place.array as usize).is_some_and(|array| array.has(place.slot()))
+    }
+}

@@ -33,6 +33,7 @@ use self::shared::{Found, Shared};
 use self::side::Side;
 use self::threads::Threads;
 use crate::occurrences::Occurrences;
+use crate::state::Visitor;
 
 /// What a look-up found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,6 +280,24 @@ impl Tlbs {
             shared.invalidate(linear, self.space);
         }
         self.directory.flush();
+    }
+}
+
+crate::state! {
+    Tlbs {
+        saved: data, code, directory, threads, space;
+        made: shared, flush_filter;
+        then: check;
+    }
+}
+
+crate::state! { Page { saved: size, global; } }
+
+impl Tlbs {
+    fn check<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.check(self.data.space() == self.space && self.code.space() == self.space);
+        // As many as tags have room for.
+        visitor.check(self.space < 128);
     }
 }
 

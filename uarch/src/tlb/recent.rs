@@ -61,3 +61,13 @@ impl Recent {
         }
     }
 }
+
+// Where entries overlap, because page tables were changed without a word, it decides which one is used.
+crate::state! { Recent { saved: pages; } }
+
+impl Recent {
+    /// The places that are known.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        self.pages.iter().filter(|(page, _)| *page != NO_PAGE).map(|&(_, place)| place)
+    }
+}

@@ -1,6 +1,7 @@
 //! Which way of a set makes room.
 
 use super::geometry::Replacement;
+use crate::state::Visitor;
 
 /// The order of use of all entries of an array.
 #[derive(Clone, Debug)]
@@ -93,4 +94,24 @@ fn away_from(leaf: usize) -> (u64, u64) {
         node = parent;
     }
     (path, away)
+}
+
+crate::state! {
+    Order { saved: used, clock, sets; derived: policy, ways, away; then: check; }
+}
+
+impl Order {
+    fn check<V: Visitor>(&mut self, visitor: &mut V) {
+        // A clock has to fit above the number of an entry, for longer than anything runs.
+        visitor.check(self.clock < 1 << 46);
+        let is_a_turn = |&turn: &u64| turn < self.ways as u64;
+        visitor.check(self.policy != Replacement::RoundRobin || self.sets.iter().all(is_a_turn));
+    }
+
+    /// Whether it can be told when an entry was used, if that has to be told.
+    pub(super) fn knows(&self, slot: usize) -> bool {
+        let Some(used) = self.used.get(slot) else { return true };
+        let (clock, number) = (used >> NUMBER_BITS, used & ((1 << NUMBER_BITS) - 1));
+        number == slot as u64 && (1..=self.clock).contains(&clock)
+    }
 }

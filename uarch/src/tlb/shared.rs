@@ -68,3 +68,5 @@ impl Shared {
         self.array.all().collect()
     }
 }
+
+crate::state! { Shared { saved: array; derived: latency; } }

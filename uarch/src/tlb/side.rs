@@ -9,6 +9,7 @@ use super::level::Level;
 use super::recent::Recent;
 use super::{Lookup, Page};
 use crate::occurrences::Occurrences;
+use crate::state::Visitor;
 
 /// One or two levels of TLBs for one kind of access.
 #[derive(Clone, Debug)]
@@ -192,5 +193,27 @@ impl Side {
     pub(super) fn entries(&self) -> [Vec<Entry>; 2] {
         let second = self.second.as_ref().map(|second| second.level.all());
         [self.first.all(), second.unwrap_or_default()]
+    }
+}
+
+crate::state! {
+    Side {
+        saved: last, last_mask, recent, space, first;
+        made: second;
+        derived: missed_first, missed_all;
+        then: check;
+    }
+}
+
+crate::state! { Second { saved: level; derived: exclusive, latency; } }
+
+impl Side {
+    fn check<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.check(self.recent.places().all(|place| self.first.has(place)));
+    }
+
+    /// The address space that is looked up in.
+    pub(super) fn space(&self) -> AddressSpace {
+        self.space
     }
 }

@@ -1,6 +1,7 @@
 //! Which translations the hardware threads of a core have in common: those of the same page tables.
 
 use super::flush_filter::AddressSpace;
+use crate::state::{State, Visitor};
 
 /// The address spaces of the threads of a core. That threads with the same value of CR3 find what another has
 /// brought in, and that no others do, is not sourced.
@@ -51,6 +52,18 @@ impl Threads {
         self.tables[place] = cr3;
         self.of[running] = place;
         is_left
+    }
+}
+
+impl State for Threads {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("Threads");
+        let Self { of, tables, running } = self;
+        for place in of.iter_mut() {
+            visitor.index(place, tables.len());
+        }
+        tables.visit(visitor);
+        visitor.index(running, of.len());
     }
 }
 
