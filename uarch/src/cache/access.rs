@@ -3,6 +3,7 @@
 use crate::bus::Bus;
 use crate::occurrences::Occurrences;
 use crate::processors::PerProcessor;
+use crate::state::{State, Visitor};
 
 /// What an operation reaches beside the caches.
 #[derive(Debug)]
@@ -117,5 +118,36 @@ impl Hint {
     /// Whether it is to be written.
     pub(super) const fn is_to_write(self) -> bool {
         matches!(self, Self::Write | Self::WriteT1 | Self::WriteT2 | Self::WriteNonTemporal)
+    }
+}
+
+crate::state! {
+    MemoryType: Uncacheable, WriteCombining, WriteThrough, WriteProtected, WriteBack
+}
+crate::state! { Hint: T0, T1, T2, NonTemporal, Write, WriteT1, WriteT2, WriteNonTemporal }
+
+/// A number for the kind; a store without a read has two.
+impl State for Kind {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let mut number: u8 = match self {
+            Self::Plain => 0,
+            Self::Mmx => 1,
+            Self::Vector => 2,
+            Self::Locked => 3,
+            Self::NonTemporal => 4,
+            Self::NoRead { ordered: false } => 5,
+            Self::NoRead { ordered: true } => 6,
+        };
+        number.visit(visitor);
+        *self = match number {
+            1 => Self::Mmx,
+            2 => Self::Vector,
+            3 => Self::Locked,
+            4 => Self::NonTemporal,
+            5 => Self::NoRead { ordered: false },
+            6 => Self::NoRead { ordered: true },
+            _ => Self::Plain,
+        };
+        visitor.check(number <= 6);
     }
 }

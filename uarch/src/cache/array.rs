@@ -2,6 +2,7 @@
 
 use super::geometry::{ArrayGeometry, Replacement};
 use super::state::LineState;
+use crate::state::{State, Visitor};
 
 /// An entry is a line's number plus one, a mark and a state: bits 63 to 4, 3, and 2 to 0.
 const LINE_SHIFT: u32 = 4;
@@ -268,6 +269,57 @@ impl LineArray {
 fn way_of(is: [bool; 4]) -> Option<usize> {
     let set = is.iter().rev().fold(0, |set, &is| set << 1 | u32::from(is));
     (set != 0).then_some(set.trailing_zeros() as usize)
+}
+
+/// A number that no line has: no part has as many bytes of physical addresses.
+pub(super) const NO_NUMBER: u64 = 1 << 48;
+
+/// The lines and the orders of their sets, if it has memory for them.
+impl State for LineArray {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("LineArray");
+        let mut is_unfolded = !self.entries.is_empty();
+        is_unfolded.visit(visitor);
+        if is_unfolded && self.entries.is_empty() {
+            self.unfold();
+        } else if !is_unfolded {
+            (self.entries, self.orders) = Default::default();
+        }
+        let Self { entries, orders, set_mask: _, ways_log2: _, replacement: _ } = self;
+        entries.visit(visitor);
+        orders.visit(visitor);
+        let ways = 1 << self.ways_log2;
+        let mut sets = self.entries.chunks_exact(ways).zip(&self.orders).enumerate();
+        visitor.check(sets.all(|(set, (entries, &order))| {
+            entries.iter().all(|&entry| self.can_be(set, entry)) && self.is_order(order)
+        }));
+    }
+}
+
+impl LineArray {
+    /// Whether a way of a set can hold this.
+    fn can_be(&self, set: usize, entry: u64) -> bool {
+        let number = (entry >> LINE_SHIFT).wrapping_sub(1);
+        match entry & STATE {
+            0 => entry == EMPTY || entry == EMPTY | MARK,
+            state => {
+                state <= LineState::Modified as u64 && number < NO_NUMBER && self.set(number) == set
+            }
+        }
+    }
+
+    /// Whether a set can have this order.
+    fn is_order(&self, order: u64) -> bool {
+        let ways = 1 << self.ways_log2;
+        match self.replacement {
+            Replacement::Lru => {
+                let named =
+                    (0..ways).fold(0, |named, place| named | 1 << (order >> (4 * place) & WAY));
+                named == (1_u64 << ways) - 1 && order.checked_shr(4 * ways).unwrap_or(0) == 0
+            }
+            Replacement::TreePseudoLru => order & WAY < ways.into(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! meanwhile is not waited for any more.
 
 use super::{Caches, Context};
+use crate::state::{Cycles, State, Visitor, list};
 use pmu_model::Signal;
 
 /// Who has asked for a line.
@@ -142,5 +143,23 @@ impl Caches {
         let rest = fills.wait_for(context.time, line, processor)?;
         context.occurrences[processor].fire(Signal::PrefetchL1HitInflight, 1);
         Some(rest.cycles)
+    }
+}
+
+crate::state! { Asker: Instruction, Hardware }
+
+crate::state! { Fill { saved: line, asker, waits; cycles: ready; } }
+
+/// More lines than are in any cache.
+const MOST_FILLS: usize = 1 << 16;
+
+impl State for Fills {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("Fills");
+        let Self { places, fills, now } = self;
+        let most = if *places == 0 { 0 } else { MOST_FILLS };
+        let blank = || Fill { line: 0, ready: 0, asker: Asker::Instruction, waits: None };
+        list(visitor, fills, most, blank);
+        visitor.cycles(now.cycles());
     }
 }

@@ -57,6 +57,7 @@ use self::array::LineArray;
 use self::processor::{Processor, lines_at};
 use crate::occurrences::Occurrences;
 use crate::processors::PerProcessor;
+use crate::state::{State, Visitor, visit_made};
 use pmu_model::Signal;
 
 /// The caches of all processors of a machine.
@@ -363,6 +364,34 @@ impl Caches {
 #[inline(always)]
 fn granules(physical: u64, bytes: u32) -> u64 {
     ((physical & 7) + u64::from(bytes)).div_ceil(8)
+}
+
+impl Caches {
+    /// Saves their state or loads it, as [`State::visit`] does, of so many processors.
+    pub(crate) fn visit<V: Visitor>(&mut self, visitor: &mut V, count: usize) {
+        let Self {
+            geometry: _,
+            shift: _,
+            window_shift: _,
+            processors,
+            board,
+            #[cfg(test)]
+                sent: _,
+        } = self;
+        processors.visit(visitor);
+        visitor.name("Caches.board");
+        visit_made(visitor, board);
+        visitor.name("Processor.thread");
+        visitor.check((0..processors.count()).all(|core| {
+            let thread = processors[processors.first_of(core)].thread;
+            thread < count && processors.number_of(thread) == core
+        }));
+    }
+
+    /// Whether this processor runs, or another of its core.
+    pub(crate) fn is_running(&self, processor: usize) -> bool {
+        self.processors.number() == self.processors.number_of(processor)
+    }
 }
 
 #[cfg(test)]

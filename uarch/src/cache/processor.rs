@@ -11,6 +11,7 @@ use super::state::LineState;
 use super::stream::Streams;
 use super::write_combining::WriteCombining;
 use crate::occurrences::Occurrences;
+use crate::state::Visitor;
 
 /// No line: a number that no address has.
 pub(super) const NO_LINE: u64 = u64::MAX;
@@ -228,4 +229,22 @@ impl Processor {
 #[inline(always)]
 pub(super) fn lines_at(shift: u32, physical: u64, bytes: u32) -> (u64, u64) {
     (physical >> shift, (physical + u64::from(bytes) - 1) >> shift)
+}
+
+crate::state! {
+    Processor {
+        saved: thread, code, data, data_fills, second_level_fills, second_level_bus, write_combining, streams,
+            loaded, fetched, window, code_written;
+        made: second_level;
+        derived: read, written;
+        then: restore;
+    }
+}
+
+impl Processor {
+    fn restore<V: Visitor>(&mut self, _visitor: &mut V) {
+        if V::LOADS {
+            self.forget_data();
+        }
+    }
 }

@@ -53,6 +53,8 @@ impl Caches {
     }
 }
 
+crate::state! { Usage { cycles: free, waited; } }
+
 #[cfg(test)]
 mod tests {
     use super::Usage;

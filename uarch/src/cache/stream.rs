@@ -1,5 +1,7 @@
 //! What a hardware prefetcher follows: sequences of misses in neighbouring lines.
 
+use crate::state::{State, Visitor, list, optional};
+
 /// One sequence of misses.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
@@ -53,5 +55,23 @@ impl Streams {
         }
         self.streams.push(Stream { last: line, direction: None });
         None
+    }
+}
+
+crate::state! { Direction: Up, Down }
+
+impl State for Stream {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let Self { last, direction } = self;
+        last.visit(visitor);
+        optional(visitor, direction, || Direction::Up);
+    }
+}
+
+impl State for Streams {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("Streams");
+        let Self { streams, capacity } = self;
+        list(visitor, streams, *capacity, || Stream { last: 0, direction: None });
     }
 }

@@ -3,6 +3,9 @@
 //! Source: AMD 22007E, appendix C; AMD 25112, appendix B; Intel SDM volume 3, "Buffering of Write Combining
 //! Memory Locations".
 
+use super::array::NO_NUMBER;
+use crate::state::{State, Visitor, list};
+
 /// What a buffer has collected of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Buffer {
@@ -70,5 +73,16 @@ impl WriteCombining {
     #[cfg(test)]
     pub(super) fn waiting(&self) -> &[Buffer] {
         &self.buffers
+    }
+}
+
+crate::state! { Buffer { saved: line, bytes, streaming; } }
+
+impl State for WriteCombining {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("WriteCombining");
+        let Self { buffers, capacity } = self;
+        list(visitor, buffers, *capacity, || Buffer { line: 0, bytes: 0, streaming: false });
+        visitor.check(buffers.iter().all(|buffer| buffer.line < NO_NUMBER));
     }
 }
