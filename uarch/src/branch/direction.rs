@@ -8,6 +8,7 @@ use super::{
     shared_history::SharedHistory,
     target_buffer::Entry,
 };
+use crate::state::{State, Visitor};
 
 /// The scheme, with its tables.
 #[derive(Clone, Debug)]
@@ -150,6 +151,17 @@ impl Direction {
         match self {
             Self::LocalPatterns { history_mask } => LocalPattern::first(taken, *history_mask),
             Self::SharedHistory(_) | Self::Hybrid(_) => LocalPattern::default(),
+        }
+    }
+}
+
+/// The scheme is the part's.
+impl State for Direction {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        match self {
+            Self::LocalPatterns { history_mask: _ } => {}
+            Self::SharedHistory(history) => history.visit(visitor),
+            Self::Hybrid(hybrid) => hybrid.visit(visitor),
         }
     }
 }

@@ -134,3 +134,5 @@ impl Predictor {
         }
     }
 }
+
+crate::state! { EntryMap { saved: lines; derived: low_bit, below; } }

@@ -7,6 +7,7 @@ use super::{
     path::{ADDRESS_LOW_BIT, Path},
     recency::RecencySets,
 };
+use crate::state::{State, Visitor};
 
 /// The table by path.
 #[derive(Clone, Debug)]
@@ -80,5 +81,15 @@ impl Global {
         if let Some((way, _)) = place.known {
             self.sets.remove(place.set, way);
         }
+    }
+}
+
+crate::state! { Known { saved: tag, counter; } }
+
+impl State for Global {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("Global");
+        let Self { sets, tag_bits: _, index_bits: _, index_mask: _, tag_mask: _ } = self;
+        sets.visit(visitor, Known { tag: 0, counter: 0 }, |known| known.counter <= 3);
     }
 }

@@ -2,12 +2,13 @@
 //! knows the branch, else the table of loops, else a bimodal table, which knows all.
 
 use super::{
-    counter::{after, predicts_taken},
+    counter::{self, after, predicts_taken},
     geometry::HybridGeometry,
     global::{Global, GlobalPlace},
     loops::{LoopPlace, Loops},
     path::Path,
 };
+use crate::state::Visitor;
 
 /// The three tables.
 #[derive(Clone, Debug)]
@@ -102,5 +103,13 @@ impl Hybrid {
     #[inline(always)]
     fn bimodal_index(&self, at: u64) -> usize {
         at as usize & (self.bimodal.len() - 1)
+    }
+}
+
+crate::state! { Hybrid { saved: bimodal, global, loops; then: check; } }
+
+impl Hybrid {
+    fn check<V: Visitor>(&mut self, visitor: &mut V) {
+        counter::check(visitor, &self.bimodal);
     }
 }

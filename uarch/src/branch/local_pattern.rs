@@ -2,6 +2,7 @@
 //! Pentium with MMX and the P6 family. It is part of the branch's entry in the target buffer.
 
 use super::counter::{WEAKLY_NOT_TAKEN, WEAKLY_TAKEN, after, predicts_taken};
+use crate::state::Visitor;
 
 /// The most outcomes that a history may have: sixteen counters for it are in a word.
 pub(super) const LONGEST_HISTORY: u32 = 4;
@@ -41,5 +42,13 @@ impl LocalPattern {
     #[inline(always)]
     fn counter(self) -> u8 {
         (self.counters >> (self.history * 2)) as u8 & 3
+    }
+}
+
+crate::state! { LocalPattern { saved: counters, history; then: check; } }
+
+impl LocalPattern {
+    fn check<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.check(self.history < 1 << LONGEST_HISTORY);
     }
 }

@@ -5,6 +5,7 @@
 //! not sourced.
 
 use super::{geometry::HybridGeometry, path::ADDRESS_LOW_BIT, recency::RecencySets};
+use crate::state::{State, Visitor};
 
 /// The table of loops.
 #[derive(Clone, Debug)]
@@ -95,5 +96,16 @@ impl Loop {
         } else {
             Some(Self { count: 0, length: Some(self.count), ..self })
         }
+    }
+}
+
+crate::state! { Loop { saved: tag, body, count, length; } }
+
+impl State for Loops {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("Loops");
+        let Self { sets, set_mask: _, tag_low_bit: _, tag_mask: _, longest } = self;
+        let blank = Loop { tag: 0, body: false, count: 0, length: None };
+        sets.visit(visitor, blank, |held| held.count <= *longest);
     }
 }

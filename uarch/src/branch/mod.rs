@@ -323,3 +323,11 @@ impl Predictor {
         self.report_far(occurrences);
     }
 }
+
+crate::state! {
+    Predictor {
+        saved: targets, direction, path, stack, run_start;
+        made: path_targets, entry_map;
+        derived: geometry, reports_hits, reports_misses, passes_unseen;
+    }
+}

@@ -1,5 +1,7 @@
 //! The path register of the Pentium M: a hash of the branches that led to where execution is.
 
+use crate::state::Visitor;
+
 /// Lowest bit of a branch's address that goes into hashes with the path.
 pub(super) const ADDRESS_LOW_BIT: u32 = 4;
 /// By how many places the register is shifted for each branch.
@@ -48,5 +50,13 @@ impl Path {
     #[inline(always)]
     fn append(&mut self, bits: u64) {
         self.register = (self.register << SHIFT ^ bits) & self.mask;
+    }
+}
+
+crate::state! { Path { saved: register; derived: mask; then: check; } }
+
+impl Path {
+    fn check<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.check(self.register & !self.mask == 0);
     }
 }

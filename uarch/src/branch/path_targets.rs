@@ -44,3 +44,6 @@ impl PathTargets {
         ((hash & index_mask) as usize >> self.geometry.index_low_bit, hash & !index_mask)
     }
 }
+
+crate::state! { PathTargets { saved: entries; derived: geometry; } }
+crate::state! { PathTarget { saved: valid, tag, target; } }

@@ -1,5 +1,7 @@
 //! Sets of entries in the order of their use: what the small tables are made of.
 
+use crate::state::{State, Visitor, optional};
+
 /// A set-associative table of entries without addresses of their own; who asks compares.
 #[derive(Clone, Debug)]
 pub(super) struct RecencySets<E> {
@@ -48,5 +50,22 @@ impl<E: Copy> RecencySets<E> {
         if let Some(last) = ways.last_mut() {
             *last = None;
         }
+    }
+}
+
+impl<E: Copy + State> RecencySets<E> {
+    /// Saves the entries or loads them, as [`State::visit`] does; one that is loaded where none was goes into
+    /// a blank. Each has to be possible.
+    pub(super) fn visit<V: Visitor>(
+        &mut self,
+        visitor: &mut V,
+        blank: E,
+        is_possible: impl Fn(&E) -> bool,
+    ) {
+        let Self { ways: _, entries } = self;
+        for entry in entries.iter_mut() {
+            optional(visitor, entry, || blank);
+        }
+        visitor.check(entries.iter().flatten().all(is_possible));
     }
 }

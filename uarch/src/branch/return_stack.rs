@@ -1,5 +1,7 @@
 //! The return stack: return addresses of the innermost calls.
 
+use crate::state::{State, Visitor};
+
 /// A stack of fixed depth. One entry more replaces the oldest.
 #[derive(Clone, Debug)]
 pub(super) struct ReturnStack {
@@ -45,5 +47,15 @@ impl ReturnStack {
             self.held -= 1;
             self.top = if self.top == 0 { self.addresses.len() - 1 } else { self.top - 1 };
         }
+    }
+}
+
+impl State for ReturnStack {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("ReturnStack");
+        let Self { addresses, top, held } = self;
+        addresses.visit(visitor);
+        visitor.index(top, addresses.len().max(1));
+        visitor.index(held, addresses.len() + 1);
     }
 }

@@ -2,9 +2,10 @@
 //! counters (GHBC).
 
 use super::{
-    counter::{WEAKLY_NOT_TAKEN, after, predicts_taken},
+    counter::{self, WEAKLY_NOT_TAKEN, after, predicts_taken},
     geometry::SharedHistoryGeometry,
 };
+use crate::state::Visitor;
 
 /// The outcomes of the last conditional branches, and the table that they index.
 #[derive(Clone, Debug)]
@@ -56,5 +57,20 @@ impl SharedHistory {
     fn index(&self, at: u64) -> usize {
         let address = at >> self.address_low_bit & self.address_mask;
         (address << self.history_bits | self.history) as usize
+    }
+}
+
+crate::state! {
+    SharedHistory {
+        saved: counters, history;
+        derived: history_mask, address_mask, address_low_bit, history_bits;
+        then: check;
+    }
+}
+
+impl SharedHistory {
+    fn check<V: Visitor>(&mut self, visitor: &mut V) {
+        counter::check(visitor, &self.counters);
+        visitor.check(self.history & !self.history_mask == 0);
     }
 }

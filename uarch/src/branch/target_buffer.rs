@@ -3,6 +3,7 @@
 use std::num::NonZeroU16;
 
 use super::{TransferKind, geometry::TargetBufferGeometry, local_pattern::LocalPattern};
+use crate::state::{State, Visitor};
 
 /// Addresses of which it is remembered where their entries are. More than there are branches in most
 /// loops, so that one look finds them.
@@ -235,5 +236,65 @@ impl TargetBuffer {
 
     fn address(&self, tag: u32) -> u64 {
         u64::from(tag) << self.geometry.tag_low_bit
+    }
+}
+
+crate::state! { BranchClass: Conditional, Direct, Indirect, Return }
+crate::state! { Entry { saved: used, target, pattern, class, varies; } }
+
+/// The entries that there are, each with its tag. When they were used is told by the order of their use
+/// alone: how often the buffer is asked depends on the hints, which only save time.
+impl State for TargetBuffer {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("TargetBuffer");
+        if !V::LOADS {
+            self.renumber_uses();
+        }
+        let Self { geometry: _, tag_mask: _, tags, entries, hints: _, clock } = self;
+        for (tag, entry) in tags.iter_mut().zip(entries.iter_mut()) {
+            tag.visit(visitor);
+            if tag.is_some() {
+                entry.visit(visitor);
+            }
+        }
+        let most = entries.len();
+        let mut uses = *clock as usize;
+        visitor.index(&mut uses, most + 1);
+        *clock = uses as u64;
+        visitor.check(
+            tags.iter().zip(entries).all(|(tag, entry)| tag.is_none() || entry.used <= *clock),
+        );
+        if V::LOADS {
+            self.restore_hints(visitor);
+        }
+    }
+}
+
+impl TargetBuffer {
+    /// Numbers the entries by the order of their last uses, as if each had been used once.
+    fn renumber_uses(&mut self) {
+        let Self { tags, entries, clock, .. } = self;
+        let there = tags.iter().zip(entries).filter(|(tag, _)| tag.is_some());
+        let mut there: Vec<&mut Entry> = there.map(|(_, entry)| entry).collect();
+        there.sort_unstable_by_key(|entry| entry.used);
+        *clock = 0;
+        for entry in there {
+            *clock += 1;
+            entry.used = *clock;
+        }
+    }
+
+    /// Hints of the entries that there are, and of no others.
+    fn restore_hints<V: Visitor>(&mut self, visitor: &mut V) {
+        // As of an empty buffer.
+        self.hints.fill(Hint { tag: 0, slot: None });
+        for index in 0..self.tags.len() {
+            let Some(tag) = self.tags[index] else { continue };
+            // It is the one that is found, where it is looked for.
+            let slot = Slot::new(index);
+            let found = self.search(self.address(tag)).map(Slot::index);
+            visitor.check(tag & !self.tag_mask == 0 && found == Some(index));
+            self.hints[Self::hint(tag)] = Hint { tag, slot: Some(slot.0) };
+        }
     }
 }

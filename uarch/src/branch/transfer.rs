@@ -72,3 +72,6 @@ pub enum Resolution {
     /// A far transfer: nothing predicts it, and what it costs is part of its execution.
     NotPredicted,
 }
+
+crate::state! { Outcome { saved: resolution, penalty; } }
+crate::state! { Resolution: Predicted, RedirectedAtDecode, Mispredicted, NotPredicted }
