@@ -1,6 +1,7 @@
 //! DRAM with open pages: banks, rows, and what an access to them costs.
 
 use super::reservations::Reservations;
+use crate::state::{State, Visitor, list};
 
 /// The DRAM of a board and its controllers' policy. Times in clocks of the memory, which on the modelled
 /// boards is the clock of the bus.
@@ -205,5 +206,19 @@ impl Controller {
             Some((before, _)) if before != chip_select => Some(Turnaround::ChipSelect),
             _ => None,
         }
+    }
+}
+
+crate::state! { Dram { saved: controllers; derived: geometry; } }
+crate::state! { OpenPage { saved: bank, row; cycles: clock, ready; } }
+
+impl State for Controller {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("Controller");
+        let Self { geometry, open, last, data } = self;
+        let blank = || OpenPage { bank: 0, row: 0, clock: 0, ready: 0 };
+        list(visitor, open, geometry.open_pages, blank);
+        last.visit(visitor);
+        data.visit(visitor);
     }
 }

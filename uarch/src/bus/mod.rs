@@ -36,6 +36,7 @@ pub use self::sequential::SequentialBus;
 pub use self::transaction::{Request, Snoop, Transaction};
 use crate::occurrences::Occurrences;
 use crate::processors::PerProcessor;
+use crate::state::Visitor;
 
 /// The bus of a part, and its memory.
 #[derive(Clone, Copy, Debug)]
@@ -157,6 +158,22 @@ impl Bus {
             State::Northbridge(northbridge) => {
                 northbridge.transact(*clock, *line_bytes, memory, occurrences, transaction)
             }
+        }
+    }
+}
+
+crate::state! { Bus { made: machine; } }
+crate::state! { Machine { saved: interconnect, memory; derived: clock, line_bytes; } }
+crate::state! { Memory { saved: dram; derived: map; } }
+
+/// Which one it is, is the part's.
+impl crate::state::State for State {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        match self {
+            Self::Pipelined(bus) => bus.visit(visitor),
+            Self::Sequential(bus) => bus.visit(visitor),
+            Self::PointToPoint(links) => links.visit(visitor),
+            Self::Northbridge(northbridge) => northbridge.visit(visitor),
         }
     }
 }

@@ -100,3 +100,5 @@ fn fire_access(occurrences: &mut PerProcessor<Occurrences>, access: Access) {
         }
     }
 }
+
+crate::state! { State { derived: timing; } }

@@ -17,6 +17,7 @@ use super::transaction_signals;
 use super::{ClockRatio, Memory};
 use crate::occurrences::Occurrences;
 use crate::processors::PerProcessor;
+use crate::state::{Visitor, optional};
 
 /// The timing of the bus, in its clocks.
 #[derive(Clone, Copy, Debug)]
@@ -262,5 +263,21 @@ impl State {
         for agent in occurrences.iter_mut() {
             agent.fire(Signal::BusLockAny, locked);
         }
+    }
+}
+
+crate::state! { Lock { saved: processor; cycles: counted; } }
+
+impl crate::state::State for State {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let Self { timing, requests, data, ends, oldest, lock } = self;
+        requests.visit(visitor);
+        data.visit(visitor);
+        visitor.name("pipelined::State");
+        visitor.cycles(ends);
+        for oldest in oldest.iter_mut() {
+            visitor.index(oldest, timing.in_order_queue);
+        }
+        optional(visitor, lock, || Lock { processor: 0, counted: 0 });
     }
 }

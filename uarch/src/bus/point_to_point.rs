@@ -120,3 +120,6 @@ pub(super) const fn signal(access: Access) -> Signal {
         Page::Conflict => Signal::DramPageConflict,
     }
 }
+
+crate::state! { State { saved: links; derived: timing; } }
+crate::state! { Link { saved: commands, data_in, data_out; } }

@@ -1,5 +1,6 @@
 //! Which clocks of a bus are taken: a reservation table.
 
+use crate::state::{Cycles, LATEST, State, Visitor};
 use std::ops::Range;
 
 /// Words of the table: 4,096 clocks.
@@ -109,6 +110,21 @@ fn mask(word: u64, from: u64, to: u64) -> u64 {
     let low = from.saturating_sub(word * 64).min(63);
     let high = (to - word * 64).min(64);
     (u64::MAX << low) & (u64::MAX >> (64 - high))
+}
+
+/// The table. The queue in it need not be known for it to be searched.
+impl State for Reservations {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let Self { taken, first, queue } = self;
+        visitor.name("Reservations.taken");
+        taken.visit(visitor);
+        visitor.name("Reservations.first");
+        visitor.cycles(first.cycles());
+        visitor.check(*first <= LATEST / 64);
+        if V::LOADS {
+            *queue = 0..0;
+        }
+    }
 }
 
 #[cfg(test)]

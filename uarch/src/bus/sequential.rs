@@ -81,3 +81,5 @@ impl State {
         clock.cycle(done) - transaction.time
     }
 }
+
+crate::state! { State { saved: bus; derived: timing; } }
