@@ -15,11 +15,13 @@ use crate::tlb::Tlbs;
 
 use self::page_tables::MonitoredPages;
 use self::pages::{KnownPage, MemoryTypes, PAGE};
+use crate::state::{State, Visitor};
 
 mod access;
 mod fetch;
 mod page_tables;
 mod pages;
+
 #[cfg(test)]
 mod tests;
 mod translation;
@@ -236,4 +238,58 @@ fn pieces(
     let second = second_page.filter(|_| rest != 0);
     let second = second.map(|page| (linear.wrapping_add(u64::from(first)), page, rest));
     std::iter::once((linear, physical, first)).chain(second)
+}
+
+/// Of all processors; no part of it is left out. What is in the way of a store's being told to flush filters
+/// is worked out again.
+impl State for System {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let Self {
+            processors,
+            predictors,
+            predictor,
+            occurrences,
+            tlbs,
+            caches,
+            bus,
+            monitored,
+            walk_read: _,
+        } = self;
+        processors.visit(visitor);
+        predictors.visit(visitor, || Predictor::new(predictor));
+        occurrences.visit(visitor);
+        tlbs.visit(visitor);
+        caches.visit(visitor, processors.count());
+        bus.visit(visitor);
+        visitor.name("System");
+        let running = processors.number();
+        visitor.check(
+            predictors.number() == running
+                && occurrences.number() == running
+                && tlbs.number() == tlbs.number_of(running)
+                && caches.is_running(running),
+        );
+        if V::LOADS {
+            *monitored = MonitoredPages::of(tlbs);
+        }
+    }
+}
+
+crate::state! {
+    Processor {
+        saved: memory_types, paging, start, next, in_windows, redirected, restarts;
+        cycles: time;
+        derived: data_page, code_page;
+        then: restore;
+    }
+}
+
+impl Processor {
+    fn restore<V: Visitor>(&mut self, visitor: &mut V) {
+        // Straight-line code is shorter, though it may go round where addresses end.
+        visitor.check(self.next.wrapping_sub(self.start) <= u32::MAX.into());
+        if V::LOADS {
+            self.forget_known_pages();
+        }
+    }
 }

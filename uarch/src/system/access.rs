@@ -7,6 +7,7 @@ use super::translation::{PageTables, Side};
 use super::{Processor, System, pieces};
 use crate::bus::{Request, Snoop, Transaction};
 use crate::cache::{self, Hint, Kind, MemoryType};
+use crate::state::{State, Visitor};
 use crate::tlb::Tlbs;
 
 /// An access to data.
@@ -333,5 +334,44 @@ impl Processor {
         }
         self.data_page = KnownPage::new(linear, memory);
         Some(memory)
+    }
+}
+
+crate::state! {
+    DataAccess { saved: linear, physical, second_page, bytes, elements, operation, kind; }
+}
+
+crate::state! {
+    AccessCycles { cycles: walk, read, write; }
+}
+
+/// A number for the operation, and behind it the hint or the level.
+impl State for Operation {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let mut number: u8 = match self {
+            Self::Load => 0,
+            Self::Store => 1,
+            Self::Modify => 2,
+            Self::Prefetch(_) => 3,
+            Self::Flush => 4,
+            Self::Evict { .. } => 5,
+        };
+        number.visit(visitor);
+        if V::LOADS {
+            *self = match number {
+                1 => Self::Store,
+                2 => Self::Modify,
+                3 => Self::Prefetch(Hint::T0),
+                4 => Self::Flush,
+                5 => Self::Evict { second_level: false },
+                _ => Self::Load,
+            };
+            visitor.check(number <= 5);
+        }
+        match self {
+            Self::Prefetch(hint) => hint.visit(visitor),
+            Self::Evict { second_level } => second_level.visit(visitor),
+            Self::Load | Self::Store | Self::Modify | Self::Flush => {}
+        }
     }
 }

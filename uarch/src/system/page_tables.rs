@@ -1,6 +1,8 @@
 //! Where the page tables are whose being written somebody has to know.
 
 use super::pages::PAGE;
+use crate::processors::PerProcessor;
+use crate::tlb::Tlbs;
 
 /// The pages that flush filters monitor. Not part of what is modelled: a store need not ask each of them.
 #[derive(Clone, Debug)]
@@ -17,6 +19,13 @@ impl MonitoredPages {
     pub(super) fn may_have(&self, physical: u64) -> bool {
         let (word, bit) = Self::place(physical);
         self.bits[word] >> bit & 1 != 0
+    }
+
+    /// Those that the flush filters of these TLBs monitor.
+    pub(super) fn of(tlbs: &PerProcessor<Tlbs>) -> Self {
+        let mut monitored = Self::NONE;
+        tlbs.iter().flat_map(Tlbs::monitored).for_each(|physical| monitored.add(physical));
+        monitored
     }
 
     pub(super) fn add(&mut self, physical: u64) {

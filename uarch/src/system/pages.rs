@@ -55,3 +55,6 @@ impl MemoryTypes {
         self.0[(number % 64) as usize] = (number, memory);
     }
 }
+
+// What is not looked up again though it may have changed since: it is part of what is modelled.
+crate::state! { MemoryTypes(_) }

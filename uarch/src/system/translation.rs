@@ -74,10 +74,7 @@ impl System {
     pub fn load_page_tables(&mut self, processor: usize, cr3: u64) {
         self.tlbs[processor].load_page_tables(cr3);
         self.processors[processor].forget_pages();
-        self.monitored = MonitoredPages::NONE;
-        for physical in self.tlbs.iter().flat_map(Tlbs::monitored) {
-            self.monitored.add(physical);
-        }
+        self.monitored = MonitoredPages::of(&self.tlbs);
     }
 
     /// Enables or disables the flush filter of a processor's TLBs, if there is one: it is enabled until then.
