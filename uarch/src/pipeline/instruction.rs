@@ -103,3 +103,13 @@ impl Prefixes {
         self.size != 0 || self.other != 0
     }
 }
+
+crate::state! {
+    Instruction {
+        saved: timing, reads, writes, address, memory, predicts_stack_pointer, branch, exchanges, x87_pops,
+            length, prefixes, displacement_and_immediate, serialises;
+    }
+}
+crate::state! { MemoryUse: None, Load, Store, Modify }
+crate::state! { Branch: None, Conditional, Unconditional }
+crate::state! { Prefixes { saved: size, other, lock; } }

@@ -71,3 +71,5 @@ impl Registers {
         (self.0 >> MMX) as u8
     }
 }
+
+crate::state! { Registers(_) }

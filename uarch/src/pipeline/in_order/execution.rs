@@ -1,5 +1,7 @@
 //! What happened when an instruction executed, which its bytes do not tell.
 
+use crate::state::{Cycles, State, Visitor};
+
 /// What happened when an instruction executed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Execution<'a> {
@@ -71,4 +73,36 @@ pub enum Precision {
     /// 64 bits.
     #[default]
     Extended,
+}
+
+crate::state! { Precision: Single, Double, Extended }
+crate::state! { Access { saved: address, bytes, misaligned, outcome; cycles: walk; } }
+
+/// A number for the outcome, and behind it the clocks of those that have any.
+impl State for Outcome {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let (mut number, mut taken) = match *self {
+            Self::Hit => (0_u8, 0),
+            Self::Miss { clocks } => (1, clocks),
+            Self::Owned => (2, 0),
+            Self::Buffered { clocks } => (3, clocks),
+        };
+        number.visit(visitor);
+        visitor.cycles(taken.cycles());
+        *self = match number {
+            1 => Self::Miss { clocks: taken },
+            2 => Self::Owned,
+            3 => Self::Buffered { clocks: taken },
+            _ => Self::Hit,
+        };
+        visitor.check(number <= 3);
+    }
+}
+
+impl Access {
+    /// A hit, to load another into.
+    #[must_use]
+    pub const fn blank() -> Self {
+        Self::hit(0, 1, Outcome::Hit)
+    }
 }

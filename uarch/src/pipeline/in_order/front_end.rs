@@ -64,3 +64,5 @@ impl FrontEnd {
         self.taken = [0; MOST];
     }
 }
+
+crate::state! { FrontEnd { saved: room; cycles: entered, taken; } }

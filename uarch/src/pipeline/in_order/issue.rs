@@ -3,12 +3,13 @@
 use pmu_model::Signal;
 
 use super::{
-    Execution, Parameters, Precision, data,
+    Execution, Pairing, Parameters, Precision, Timing, data,
     front_end::FrontEnd,
     pairing,
     results::{Results, Wait},
     write_buffers::WriteBuffers,
 };
+use crate::state::{self, Visitor, optional};
 use crate::{
     occurrences::Occurrences,
     pipeline::{Branch, Instruction, Registers},
@@ -272,4 +273,46 @@ fn clocks(parameters: &Parameters, instruction: &Instruction, execution: &Execut
 fn banks(parameters: &Parameters, execution: &Execution<'_>) -> u32 {
     let first = execution.accesses.first();
     first.map_or(0, |access| pairing::banks(&parameters.pipes, access.address, access.bytes))
+}
+
+crate::state! { First { saved: instruction, banks, precision; cycles: waited; } }
+
+/// What there is no instruction for goes into this one.
+const BLANK: First = First {
+    instruction: Instruction::new(Timing::integer(1, Pairing::Never)),
+    banks: 0,
+    waited: 0,
+    precision: Precision::Extended,
+};
+
+impl state::State for State {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let Self {
+            front_end,
+            d1,
+            d2,
+            unheld,
+            start,
+            end,
+            previous_end,
+            previous_written,
+            written,
+            flushed,
+            first,
+            exchanged,
+            results,
+            write_buffers,
+        } = self;
+        front_end.visit(visitor);
+        visitor.name("in_order::State");
+        for cycle in [d1, d2, unheld, start, end, previous_end, flushed] {
+            visitor.cycles(std::slice::from_mut(cycle));
+        }
+        previous_written.visit(visitor);
+        written.visit(visitor);
+        optional(visitor, first, || BLANK);
+        exchanged.visit(visitor);
+        results.visit(visitor);
+        write_buffers.visit(visitor);
+    }
 }

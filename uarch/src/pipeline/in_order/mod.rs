@@ -47,6 +47,7 @@ pub use self::{
 use self::issue::State;
 use super::Instruction;
 use crate::occurrences::Occurrences;
+use crate::state::Visitor;
 
 /// An in-order pipeline of two pipes.
 #[derive(Clone, Debug)]
@@ -102,5 +103,15 @@ impl Pipeline {
     pub fn idle(&mut self, clocks: u64) {
         self.state.end += clocks;
         self.state.restart(self.parameters.pipes.refill);
+    }
+}
+
+crate::state! { Pipeline { saved: state; derived: parameters; then: check; } }
+
+impl Pipeline {
+    fn check<V: Visitor>(&mut self, visitor: &mut V) {
+        let pipes = &self.parameters.pipes;
+        let first = self.state.first.as_ref();
+        visitor.check(first.is_none_or(|of| pairing::is_no_longer_alone(pipes, &of.instruction)));
     }
 }

@@ -108,3 +108,11 @@ pub(super) fn address_hazards(pipes: &Pipes, instruction: &Instruction) -> Regis
         instruction.writes
     }
 }
+
+/// Whether an instruction that others may join takes no longer alone than with any of them: what is true of
+/// each instruction of a table.
+pub(super) fn is_no_longer_alone(pipes: &Pipes, first: &Instruction) -> bool {
+    let alone = first.timing.clocks;
+    let together = &pipes.pair_clocks[usize::from(alone.saturating_sub(1)).min(2)];
+    !may_be_first(first) || together.iter().all(|&together| together >= alone)
+}

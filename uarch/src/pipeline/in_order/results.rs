@@ -93,3 +93,5 @@ impl Results {
 fn mmx_operands(instruction: &Instruction) -> u8 {
     instruction.reads.mmx_registers()
 }
+
+crate::state! { Results { saved: x87_unit, x87_stack, mmx_mode; cycles: mmx; } }

@@ -1,5 +1,7 @@
 //! What a table of instruction timings says about one form of an instruction.
 
+use crate::state::{State, Visitor};
+
 /// Clocks and pairing of one form of an instruction, with all its code and data in the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
@@ -190,5 +192,54 @@ impl Timing {
     #[must_use]
     pub const fn is_vector(&self) -> bool {
         matches!(self.unit, Unit::Vector(_))
+    }
+}
+
+crate::state! {
+    Timing { saved: clocks, per_iteration, pairing, unit, microcode; then: check; }
+}
+crate::state! { Pairing: Never, U, V, UV, WithExchange, Exchange }
+crate::state! { X87 { saved: result, busy, multiplies, operand_early, shorter; then: check; } }
+crate::state! { Vector { saved: result, busy, gathers; } }
+crate::state! { Mmx: Alu, Shifter, Multiplier, Empty }
+
+impl Timing {
+    fn check<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.check(self.clocks != 0);
+    }
+}
+
+impl X87 {
+    fn check<V: Visitor>(&mut self, visitor: &mut V) {
+        let shortest = self.result.min(self.busy);
+        visitor.check(self.shorter.iter().all(|&shorter| shorter <= shortest));
+    }
+}
+
+/// A number for the unit, and behind it what its instruction is there.
+impl State for Unit {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let mut number: u8 = match self {
+            Self::Integer => 0,
+            Self::X87(_) => 1,
+            Self::Mmx(_) => 2,
+            Self::Vector(_) => 3,
+        };
+        number.visit(visitor);
+        if V::LOADS {
+            *self = match number {
+                1 => Timing::x87(1, 0, 0, Pairing::Never).unit,
+                2 => Self::Mmx(Mmx::Alu),
+                3 => Timing::vector(1, Pairing::Never).unit,
+                _ => Self::Integer,
+            };
+            visitor.check(number <= 3);
+        }
+        match self {
+            Self::Integer => {}
+            Self::X87(x87) => x87.visit(visitor),
+            Self::Mmx(mmx) => mmx.visit(visitor),
+            Self::Vector(vector) => vector.visit(visitor),
+        }
     }
 }

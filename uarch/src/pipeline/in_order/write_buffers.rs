@@ -30,3 +30,5 @@ impl WriteBuffers {
         self.leaves[MOST - 1] = leaves;
     }
 }
+
+crate::state! { WriteBuffers { cycles: leaves; } }

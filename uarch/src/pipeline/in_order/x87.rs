@@ -7,6 +7,7 @@ use super::{
     timing::X87,
 };
 use crate::pipeline::Instruction;
+use crate::state::{Cycles, State, Visitor};
 
 /// Clocks by which an operand that is needed early has to be there before its instruction begins.
 const EARLY: u64 = 1;
@@ -90,5 +91,15 @@ fn shorter(unit: &X87, precision: Precision) -> u16 {
         Precision::Single => unit.shorter[0],
         Precision::Double => unit.shorter[1],
         Precision::Extended => 0,
+    }
+}
+
+crate::state! { X87Unit { cycles: free, multiplier_free; } }
+
+impl State for X87Stack {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("X87Stack");
+        let Self(ready) = self;
+        visitor.cycles(ready.cycles());
     }
 }

@@ -322,3 +322,5 @@ impl Pipeline {
         }
     }
 }
+
+crate::state! { Hold: Misprediction, Far, Serialisation }

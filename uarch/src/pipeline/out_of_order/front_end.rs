@@ -4,6 +4,7 @@ use super::{
     core::{Core, Decoders},
     table::Decode,
 };
+use crate::state::{LATEST, Visitor};
 
 /// Windows of code and queued micro-operations that are remembered.
 const REMEMBERED: usize = 8;
@@ -181,5 +182,21 @@ impl FrontEnd {
     pub(super) fn leave_queue(&mut self, cycle: u64) {
         self.left[self.queued % REMEMBERED] = cycle;
         self.queued += 1;
+    }
+}
+
+crate::state! {
+    FrontEnd {
+        saved: window, count, redirected, position, closed, queued;
+        cycles: fetched, next, used_up, decoded, left;
+        derived: shift, windows;
+        then: check;
+    }
+}
+
+impl FrontEnd {
+    fn check<V: Visitor>(&mut self, visitor: &mut V) {
+        let counts = [self.count, self.queued];
+        visitor.check(counts.iter().all(|&n| n >= REMEMBERED && n as u64 <= LATEST));
     }
 }

@@ -7,6 +7,7 @@ use super::{
     registers::{ALL_GENERAL, ALL_X87, Registers, STACK_POINTER, set},
     table::{Row, behaviour},
 };
+use crate::state::{State, Visitor, optional};
 
 /// What an instruction reads and writes, by [`super::registers`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -190,4 +191,78 @@ pub struct Execution {
     pub continued: bool,
     /// The segment register that it loads, by the numbers of the encoding.
     pub segment: u8,
+}
+
+crate::state! { Misprediction: None, Decoder, Execution }
+crate::state! {
+    Execution {
+        saved: address, fetch_delay, load_address, load_delay, store_delay, forwarding, taken, misprediction,
+            locked, resync, float_exception, iterations, continued, segment;
+    }
+}
+
+/// A number for the case, and how long ago the store was.
+impl State for Forwarding {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let (mut number, mut back) = match *self {
+            Self::None => (0_u8, 0),
+            Self::From(back) => (1, back),
+            Self::Blocked(back) => (2, back),
+        };
+        number.visit(visitor);
+        back.visit(visitor);
+        *self = match number {
+            1 => Self::From(back),
+            2 => Self::Blocked(back),
+            _ => Self::None,
+        };
+        visitor.check(number <= 2);
+    }
+}
+
+impl Instruction {
+    /// Saves an instruction of a core or loads it, as [`State::visit`] does. The row is saved by its number
+    /// in the core's table; one that is not in there counts as [`Row::NOTHING`].
+    pub fn visit<V: Visitor>(&mut self, visitor: &mut V, core: &Core) {
+        static NOTHING: Row = Row::NOTHING;
+        visitor.name("out_of_order::Instruction");
+        let Self {
+            row,
+            sources,
+            address,
+            destinations,
+            whole,
+            partial,
+            zeroed,
+            pushes,
+            x87,
+            length,
+            length_changes,
+            needs_stack_pointer,
+            folded,
+            plain,
+            stores: stores_once,
+            stores_each,
+        } = self;
+        let rows = || core.table.rows.iter().copied().flatten();
+        let mut number = rows().position(|one| std::ptr::eq(one, *row));
+        optional(visitor, &mut number, || 0);
+        *row = match number {
+            None => &NOTHING,
+            Some(number) => rows().nth(number).unwrap_or_else(|| {
+                visitor.refuse();
+                &NOTHING
+            }),
+        };
+        for registers in [sources, address, destinations, whole, partial, zeroed] {
+            registers.visit(visitor);
+        }
+        pushes.visit(visitor);
+        length.visit(visitor);
+        for flag in [x87, length_changes, needs_stack_pointer, folded, &mut *plain] {
+            flag.visit(visitor);
+        }
+        visitor.check(!*plain || is_plain(core, row));
+        (*stores_once, *stores_each) = (stores(row.operations), stores(row.each));
+    }
 }

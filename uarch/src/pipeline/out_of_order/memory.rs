@@ -4,6 +4,7 @@ use pmu_model::Signal;
 
 use super::{core::Memory, instruction::Forwarding, room::Room};
 use crate::occurrences::Occurrences;
+use crate::state::{LATEST, State, Visitor};
 
 /// Stores that are remembered to forward from.
 const STORES: usize = 64;
@@ -203,5 +204,40 @@ impl MemoryUnit {
         } else {
             Store::default()
         }
+    }
+}
+
+crate::state! { Store { cycles: data, written; } }
+
+impl State for MemoryUnit {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let Self {
+            policy,
+            forward_delay: _,
+            stores,
+            count,
+            written,
+            addresses,
+            quiet,
+            probed,
+            probes,
+            probed_load,
+            second,
+        } = self;
+        stores.visit(visitor);
+        visitor.name("MemoryUnit");
+        for cycle in [written, addresses, quiet, probed] {
+            visitor.cycles(std::slice::from_mut(cycle));
+        }
+        count.visit(visitor);
+        visitor.check(*count as u64 <= LATEST);
+        probes.visit(visitor);
+        let (ports, places) = match *policy {
+            Memory::InOrder { ports, second, .. } => (ports, second),
+            Memory::Buffers { .. } => (0, 0),
+        };
+        visitor.check(*probes <= ports);
+        probed_load.visit(visitor);
+        second.visit(visitor, places.into());
     }
 }

@@ -1,5 +1,7 @@
 //! The model of one processor's pipeline.
 
+mod state;
+
 use std::mem;
 
 use pmu_model::Signal;

@@ -5,6 +5,7 @@
 //! cache, whether the match was a true one or not.
 
 use super::instruction::Forwarding;
+use crate::state::{LATEST, State, Visitor};
 
 /// Stores among which one is looked for: as many as the pipeline remembers.
 const STORES: u64 = 64;
@@ -177,4 +178,28 @@ fn quadwords(address: u64, bytes: u32, granule_shift: u8) -> impl Iterator<Item 
     let second = (mask >> 8) as u8;
     let rest = (second != 0).then(|| (at(quadword.wrapping_add(1)), second));
     std::iter::once((at(quadword), mask as u8)).chain(rest)
+}
+
+crate::state! { Piece { saved: number, address, bytes, high_byte, matching, previous; } }
+
+impl State for RecentStores {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("RecentStores.pieces");
+        let Self { rule: _, pieces, count, last, next, end } = self;
+        pieces.visit(visitor);
+        visitor.name("RecentStores");
+        for number in [&mut *count, &mut *next, &mut *end] {
+            number.visit(visitor);
+        }
+        last.visit(visitor);
+        visitor.check(*count <= LATEST && *end <= LATEST && next <= end);
+        visitor.check(last.iter().all(|last| last <= count));
+        // Each leads to one before it.
+        visitor.check((0..PIECES as u64).all(|place| {
+            let piece = &pieces[place as usize];
+            let of = (*count).checked_sub(place + 1).map(|after| after / PIECES as u64);
+            let number = of.map_or(0, |turn| turn * PIECES as u64 + place);
+            piece.previous <= number && piece.number <= LATEST && piece.bytes <= WIDEST
+        }));
+    }
 }

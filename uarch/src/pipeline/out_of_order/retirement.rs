@@ -1,5 +1,7 @@
 //! Retirement: in program order, so many macro-operations a cycle.
 
+use crate::state::{LATEST, Visitor};
+
 /// Cycles of retirement that are remembered for [`Retirement::recent`].
 const RECENT: usize = 64;
 
@@ -72,5 +74,20 @@ impl Retirement {
     pub(super) fn recent(&self, seen: usize) -> (impl Iterator<Item = (u64, u8)> + '_, usize) {
         let first = seen.max(self.cycles.saturating_sub(RECENT));
         ((first..self.cycles).map(|n| self.recent[n % RECENT]), self.cycles)
+    }
+}
+
+crate::state! {
+    Retirement {
+        saved: in_cycle, float, recent, cycles;
+        cycles: last, without_float;
+        derived: width;
+        then: check;
+    }
+}
+
+impl Retirement {
+    fn check<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.check(self.in_cycle <= self.width && self.cycles as u64 <= LATEST);
     }
 }

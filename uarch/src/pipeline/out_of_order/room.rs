@@ -1,5 +1,7 @@
 //! How much room is left in schedulers and buffers, as dispatch goes on from cycle to cycle.
 
+use crate::state::{Cycles, State, Visitor, list};
+
 /// Room in up to eight structures: a byte each, of at most 127 places.
 pub(super) type Places = u64;
 
@@ -143,4 +145,38 @@ impl Room {
             }
         }
     }
+}
+
+impl Room {
+    /// Saves what is taken and when it is free again, or loads it, as [`State::visit`] does. What is free is
+    /// the rest of the capacity: so nothing is ever waited for that does not come.
+    pub(super) fn visit<V: Visitor>(&mut self, visitor: &mut V, capacity: Places) {
+        visitor.name("Room");
+        let Self { now, free, releases, later, later_len, look_again } = self;
+        visitor.cycles(now.cycles());
+        releases.visit(visitor);
+        let mut coming = later[..*later_len].to_vec();
+        list(visitor, &mut coming, LATER, Default::default);
+        let is_far =
+            |&(cycle, _): &(u64, Places)| cycle >= *now + AHEAD && cycle <= *visitor.latest();
+        let all_are_far = coming.iter().all(is_far);
+        visitor.check(all_are_far);
+
+        let held = releases.iter().copied().chain(coming.iter().map(|&(_, places)| places));
+        let rest = held.into_iter().try_fold(capacity, less);
+        visitor.check(rest.is_some_and(|rest| V::LOADS || rest == *free));
+        if V::LOADS {
+            *free = rest.unwrap_or(0);
+            *later_len = coming.len();
+            later[..coming.len()].copy_from_slice(&coming);
+            let near = coming.iter().map(|&(cycle, _)| cycle.saturating_sub(AHEAD - 1));
+            *look_again = near.min().unwrap_or(u64::MAX);
+        }
+    }
+}
+
+/// So many places less, if there are so many of each structure.
+fn less(places: Places, taken: Places) -> Option<Places> {
+    let is_less = taken & GUARD == 0 && ((places | GUARD) - taken) & GUARD == GUARD;
+    is_less.then(|| places - taken)
 }

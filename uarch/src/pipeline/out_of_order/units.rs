@@ -64,3 +64,5 @@ impl UnitSchedule {
         self.free[blocking as usize] = until;
     }
 }
+
+crate::state! { UnitSchedule { saved: cycles; cycles: free; } }

@@ -7,6 +7,7 @@ use super::{
     Execution, Instruction, Parameters,
     thread::{Brought, Stage, Thread},
 };
+use crate::state::{State, Visitor};
 use crate::{occurrences::Occurrences, pipeline};
 
 /// Most threads of a core.
@@ -283,5 +284,27 @@ impl Core {
             Unit::Vector(_) => self.vector_free,
             Unit::Integer | Unit::Mmx(_) => 0,
         }
+    }
+}
+
+impl State for Core {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let Self { parameters, threads, running, delivery: _, last, now, free, x87, vector_free } =
+            self;
+        threads.visit(visitor);
+        x87.visit(visitor);
+        visitor.name("multithreaded::Core");
+        running.visit(visitor);
+        visitor.check(*running < 1 << THREADS);
+        visitor.index(last, THREADS);
+        for cycle in [now, &mut *free, vector_free] {
+            visitor.cycles(std::slice::from_mut(cycle));
+        }
+        // What an instruction may still join is not over before the execution stage is free.
+        visitor.check(threads.iter().all(|thread| {
+            let is_late = matches!(thread.stage, Stage::First(_)) && thread.finished < *free;
+            let first = &thread.brought.instruction.scalar;
+            !is_late && pairing::is_no_longer_alone(&parameters.pipes, first)
+        }));
     }
 }

@@ -1,6 +1,7 @@
 //! What happened when an instruction executed, which its bytes do not tell.
 
 use super::super::Precision;
+use crate::state::{State, Visitor, optional};
 
 /// What happened when an instruction executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,4 +37,32 @@ pub struct Access {
     pub bytes: u8,
     /// It writes, and does not read.
     pub writes: bool,
+}
+
+crate::state! { Access { saved: address, bytes, writes; } }
+
+impl State for Execution {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("multithreaded::Execution");
+        let Self {
+            taken,
+            mispredicted,
+            fetch,
+            access,
+            misaligned,
+            waits,
+            iterations,
+            precision,
+            more,
+            halts,
+        } = self;
+        for flag in [taken, mispredicted, halts] {
+            flag.visit(visitor);
+        }
+        for number in [fetch, misaligned, waits, iterations, more] {
+            visitor.cycles(std::slice::from_mut(number));
+        }
+        precision.visit(visitor);
+        optional(visitor, access, || Access { address: 0, bytes: 1, writes: false });
+    }
 }

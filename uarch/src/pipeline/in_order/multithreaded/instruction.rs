@@ -116,3 +116,6 @@ impl Instruction {
         matches!(self.scalar.timing.unit, Unit::Vector(unit) if unit.gathers)
     }
 }
+
+crate::state! { VectorRegisters(_) }
+crate::state! { Instruction { saved: scalar, reads, outgoing, writes, index; } }

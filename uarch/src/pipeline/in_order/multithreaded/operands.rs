@@ -140,3 +140,6 @@ fn result(instruction: &Instruction) -> u64 {
         _ => 1,
     }
 }
+
+crate::state! { Issued { saved: written; cycles: finished; } }
+crate::state! { Operands { saved: last, before_last, x87; cycles: vector; } }

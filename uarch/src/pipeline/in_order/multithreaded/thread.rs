@@ -2,6 +2,7 @@
 
 use super::super::{Pairing, Precision, Timing, front_end::FrontEnd, pairing};
 use super::{Execution, Instruction, Parameters, operands::Operands};
+use crate::state::{State, Visitor};
 use crate::{occurrences::Occurrences, pipeline};
 
 /// A thread.
@@ -154,4 +155,33 @@ pub(super) fn banks(parameters: &Parameters, execution: &Execution) -> u32 {
         let own = parameters.reads_beside_writes && access.writes;
         banks << if own { 16 } else { 0 }
     })
+}
+
+crate::state! {
+    Thread { saved: front_end, operands, brought, stage; cycles: decoded, finished; }
+}
+crate::state! {
+    Brought {
+        saved: instruction, banks, precision, mispredicted, halts, interlocked;
+        cycles: clocks, waits;
+    }
+}
+
+/// A number for the stage, and a cycle, if it has one.
+impl State for Stage {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let (mut number, mut cycle) = match *self {
+            Self::Issued => (0_u8, 0),
+            Self::First(cycle) => (1, cycle),
+            Self::Held(cycle) => (2, cycle),
+        };
+        number.visit(visitor);
+        visitor.cycles(std::slice::from_mut(&mut cycle));
+        *self = match number {
+            1 => Self::First(cycle),
+            2 => Self::Held(cycle),
+            _ => Self::Issued,
+        };
+        visitor.check(number <= 2);
+    }
 }
