@@ -44,6 +44,7 @@ pub use transfer::{Outcome, Resolution, Transfer, TransferKind};
 use pmu_model::Signal;
 
 use crate::occurrences::Occurrences;
+use crate::state::{State, Visitor};
 use direction::{Direction, Guess};
 use false_entries::EntryMap;
 use path::Path;
@@ -326,8 +327,18 @@ impl Predictor {
 
 crate::state! {
     Predictor {
-        saved: targets, direction, path, stack, run_start;
+        saved: targets, direction, path, stack;
         made: path_targets, entry_map;
-        derived: geometry, reports_hits, reports_misses, passes_unseen;
+        derived: geometry, run_start, reports_hits, reports_misses, passes_unseen;
+        then: visit_run;
+    }
+}
+
+impl Predictor {
+    /// Where a run begins is known, and looked at, only if there is a map of entries.
+    fn visit_run<V: Visitor>(&mut self, visitor: &mut V) {
+        if self.entry_map.is_some() {
+            self.run_start.visit(visitor);
+        }
     }
 }

@@ -8,6 +8,7 @@
 mod damage;
 mod in_order;
 mod out_of_order;
+mod plain;
 mod system;
 
 use uarch::occurrences::Occurrences;
@@ -90,20 +91,19 @@ fn drive<M: Machine>(machine: &mut M, steps: u64, random: &mut Random) {
     }
 }
 
-/// So many steps, of which the first few hundred see more cuts than the others.
-fn check<M: Machine>(name: &str, make: impl Fn() -> M, steps: u64, seed: u64) {
+/// So many steps, with a cut in each `often` of them; in the first few hundred, more.
+fn check<M: Machine>(name: &str, make: impl Fn() -> M, steps: u64, often: u64, seed: u64) {
     let mut chance = Random(seed);
     let mut random = Random(chance.next());
     let (mut uncut, mut cut) = (make(), make());
     let mut worlds = (M::World::default(), M::World::default());
     let mut cuts = 0;
     for step in 0..steps {
-        let often = if step < 300 { 20 } else { steps / 12 };
-        if step == 0 || chance.one_in(often) {
+        if step == 0 || chance.one_in(if step < 300 { often.min(20) } else { often }) {
             let bytes = save(&mut cut);
             cut = make();
             if chance.one_in(2) {
-                drive(&mut cut, chance.below(steps / 4), &mut chance);
+                drive(&mut cut, chance.below(4 * often), &mut chance);
             }
             state::load(&mut cut, &bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(save(&mut cut) == bytes, "{name}: saved again");
@@ -123,5 +123,11 @@ fn check<M: Machine>(name: &str, make: impl Fn() -> M, steps: u64, seed: u64) {
         }
     }
     assert!(cuts > 10, "{name}: {cuts} cuts");
-    assert!(save(&mut cut) == save(&mut uncut), "{name}, seed {seed}: the bytes");
+    let (of_cut, of_uncut) = (save(&mut cut), save(&mut uncut));
+    if let Some(at) = of_cut.iter().zip(&of_uncut).position(|(a, b)| a != b) {
+        // What ends there is what differs.
+        let error = state::load(&mut make(), &of_cut[..at]).expect_err("it is too short");
+        panic!("{name}, seed {seed}: {} is saved otherwise, byte {at}", error.at);
+    }
+    assert_eq!(of_cut.len(), of_uncut.len(), "{name}, seed {seed}");
 }

@@ -64,12 +64,22 @@ pub(super) struct World {
     /// Large pages, and regions of another type than before, a bit each.
     large: u64,
     changed: u64,
+    /// Entries of page tables are of four bytes, not of eight.
+    is_narrow: bool,
+    /// Where the code ends that was fetched last, and what data was accessed last.
+    fetched: u64,
+    accessed: u64,
+    /// How often it is loaded again at once.
+    again: u32,
+    /// How many transfers of control there were.
+    transfers: u64,
 }
 
 impl PageTables for World {
     fn walk(&self, linear: u64) -> Option<Walk> {
         let is_small = self.large >> (linear >> 21 & 63) & 1 == 0;
-        let size = if is_small { PageSize::Kib4 } else { PageSize::Mib2 };
+        let large = if self.is_narrow { PageSize::Mib4 } else { PageSize::Mib2 };
+        let size = if is_small { PageSize::Kib4 } else { large };
         let region = linear / REGION;
         let other = (self.changed >> (region & 63) & 1) as usize;
         let table = TABLES + (linear >> 21) * 8;
@@ -78,7 +88,7 @@ impl PageTables for World {
             memory: TYPES[(region as usize + other) % TYPES.len()],
             entries: [TABLES, table, TABLES + 0x1000 + (linear >> 12) * 8, 0],
             levels: if is_small { 3 } else { 2 },
-            entry_bytes: 8,
+            entry_bytes: if self.is_narrow { 4 } else { 8 },
             is_small,
         })
     }
@@ -99,7 +109,10 @@ impl Machine for Driven {
             // From then on they have page tables.
             (0..self.processors).for_each(|processor| system.change_memory(processor, true));
         }
-        world.time += random.below(60);
+        // What one instruction does is at one time.
+        if world.again == 0 && !random.one_in(3) {
+            world.time += random.below(60);
+        }
         if random.one_in(12) {
             world.running = random.below(self.processors as u64) as usize;
         }
@@ -109,10 +122,14 @@ impl Machine for Driven {
             false => world.running,
         };
         system.choose(world.running);
-        system.set_time(processor, world.time);
+        if !random.one_in(5) {
+            system.set_time(processor, world.time);
+        }
         let mut answers = step(system, processor, world, random);
         for processor in 0..self.processors {
-            answers.push(system.take_restart(processor).into());
+            if random.one_in(4) {
+                answers.push(system.take_restart(processor).into());
+            }
             answers.extend(noticed(system.occurrences(processor)));
         }
         answers
@@ -127,10 +144,20 @@ impl Machine for Driven {
 /// among more than caches and TLBs hold.
 fn step(system: &mut System, processor: usize, world: &mut World, random: &mut Random) -> Vec<u64> {
     let lines = [16, 2000, REGION / 64][(world.time / 20_000 % 3) as usize];
+    if world.again != 0 {
+        world.again -= 1;
+        let kind = Kind::Plain;
+        return access(system, processor, world, Operation::Load, kind, world.accessed, 1, 1);
+    }
     let region = if random.one_in(5) { random.below(TYPES.len() as u64) } else { 0 };
     let linear = region * REGION + random.below(lines) * 64 + random.below(64);
     match random.below(100) {
-        0..45 => data(system, processor, world, random, linear),
+        0..45 => {
+            if !random.one_in(4) {
+                world.accessed = linear;
+            }
+            data(system, processor, world, random, world.accessed)
+        }
         45..50 => {
             // Lines one behind the other, up or down, for what follows them.
             let begin = REGION / 2 + random.below(REGION / 4) / 64 * 64;
@@ -145,7 +172,9 @@ fn step(system: &mut System, processor: usize, world: &mut World, random: &mut R
         }
         50..70 => {
             let bytes = 1 + random.below(60) as u32;
-            let linear = linear & if random.one_in(2) { !0xFFF } else { !3 };
+            let elsewhere = linear & if random.one_in(2) { !0xFFF } else { !3 };
+            let linear = if random.one_in(2) { world.fetched } else { elsewhere };
+            world.fetched = linear + u64::from(bytes);
             let crosses = linear % 4096 + u64::from(bytes) > 4096;
             let second_page = crosses.then_some((linear | 4095) + 1);
             let fetch = Fetch { linear, physical: linear, second_page, bytes };
@@ -155,7 +184,7 @@ fn step(system: &mut System, processor: usize, world: &mut World, random: &mut R
             vec![system.fetch(processor, world, &fetch)]
         }
         70..90 => {
-            transfer(system, random);
+            transfer(system, world, random);
             vec![]
         }
         90 => {
@@ -169,7 +198,10 @@ fn step(system: &mut System, processor: usize, world: &mut World, random: &mut R
             vec![]
         }
         92..94 => {
-            system.update_table(processor, TABLES + 8 * random.below(0x8000), 8);
+            // Of tables, or of what is code as well.
+            let table = TABLES + 8 * random.below(0x8000);
+            let entry = if random.one_in(3) { world.fetched.saturating_sub(1) & !7 } else { table };
+            system.update_table(processor, entry, 8);
             vec![]
         }
         94 => {
@@ -180,6 +212,7 @@ fn step(system: &mut System, processor: usize, world: &mut World, random: &mut R
             // Without a word.
             match random.below(3) {
                 0 => world.changed ^= 1 << random.below(8),
+                1 if random.one_in(20) => world.is_narrow ^= true,
                 _ => world.large ^= 1 << random.below(20),
             }
             vec![]
@@ -211,7 +244,7 @@ fn change(system: &mut System, processor: usize, random: &mut Random, linear: u6
 fn data(
     system: &mut System,
     processor: usize,
-    world: &World,
+    world: &mut World,
     random: &mut Random,
     linear: u64,
 ) -> Vec<u64> {
@@ -232,7 +265,12 @@ fn data(
         return access(system, processor, world, Operation::Store, kind, linear & !63, 64, 1);
     }
     let elements = if random.one_in(20) { 1 + random.below(6) as u32 } else { 1 };
-    let (operation, kind) = match random.below(14) {
+    let (operation, kind) = match random.below(18) {
+        // Who asks for a line ahead of time accesses it afterwards, sometimes before it has come.
+        14.. => {
+            world.again = random.below(5) as u32;
+            (Operation::Prefetch(random.of(&hints)), Kind::Plain)
+        }
         0..5 => (Operation::Load, kind),
         5..8 => (Operation::Store, kind),
         8 => (Operation::Modify, random.of(&[kind, Kind::Locked])),
@@ -280,25 +318,27 @@ fn access(
     vec![cycles.walk, cycles.read, cycles.write]
 }
 
-/// A control transfer, in turns among a few places and among more than a target buffer holds; some
-/// conditional branches are taken in a rhythm, and returns need not go where a call was.
-fn transfer(system: &mut System, random: &mut Random) {
-    let kind = random.of(&[
+/// A control transfer, in turns among a few places and among more than a target buffer holds, mostly in a fixed
+/// order; returns need not go where a call was.
+fn transfer(system: &mut System, world: &mut World, random: &mut Random) {
+    let kinds = [
         TransferKind::Conditional,
-        TransferKind::Conditional,
-        TransferKind::Conditional,
-        TransferKind::Jump,
         TransferKind::IndirectJump,
+        TransferKind::Conditional,
         TransferKind::Call,
+        TransferKind::Return,
+        TransferKind::Conditional,
         TransferKind::IndirectCall,
         TransferKind::Return,
-        TransferKind::Return,
+        TransferKind::Jump,
         TransferKind::FarCall,
         TransferKind::FarReturn,
         TransferKind::Far,
-    ]);
-    let places = random.of(&[8, 64, 4000]);
-    let number = random.below(places);
+    ];
+    let places = [8, 64, 4000][(world.time / 15_000 % 3) as usize];
+    world.transfers += 1;
+    let number = if random.one_in(9) { random.below(places) } else { world.transfers % places };
+    let kind = if random.one_in(9) { random.of(&kinds) } else { kinds[number as usize % 12] };
     let from = 0x1000 + 0x1010 * number;
     let next = from + 2;
     let to = 0x1000 + 0x1010 * ((number * 7 + random.below(2) * random.below(2)) % places);
@@ -315,7 +355,7 @@ fn systems_go_on_as_if_nothing_had_happened() {
         for &processors in all {
             let name = format!("{name} of {processors}");
             for seed in [1, 2] {
-                check(&name, || Driven::new(part, processors), 12_000, seed);
+                check(&name, || Driven::new(part, processors), 12_000, 300, seed);
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::state::{Cycles, State, Visitor};
 
 /// No operation of a pipeline has a cycle so far behind its last dispatch: more than any access takes. What
 /// is waited for cycle by cycle is waited for no longer.
-const REACH: u64 = 1 << 24;
+const REACH: u64 = 1 << 28;
 
 impl State for Pipeline {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
