@@ -105,6 +105,25 @@ impl serde::Serialize for SignalSet {
     }
 }
 
+/// As the sequence of the signals that occurred, each with how often.
+#[cfg(feature = "serde")]
+impl serde::Serialize for SignalCounts {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for SignalCounts {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let counts: alloc::vec::Vec<(crate::Signal, u64)> =
+            serde::Deserialize::deserialize(deserializer)?;
+        let mut sum = SignalCounts::new();
+        counts.into_iter().for_each(|(signal, n)| sum.add(signal, n));
+        Ok(sum)
+    }
+}
+
 /// Iterator over the members of a [`SignalSet`].
 #[derive(Debug, Clone)]
 pub struct SignalIter {

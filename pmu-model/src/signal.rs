@@ -15,7 +15,7 @@ macro_rules! signals {
         /// Each variant's text says what one occurrence is. Values are dense from 0, so that
         /// tables can be indexed by them; they are not stable between versions.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
         #[repr(u16)]
         pub enum Signal {

@@ -91,6 +91,18 @@ impl Pmu {
         live: &SignalSet,
         state: &PmuStateV1,
     ) -> Result<Pmu, StateError> {
+        let mut pmu = Pmu::new(personality, live);
+        pmu.load(state)?;
+        Ok(pmu)
+    }
+
+    /// Puts a saved state into this PMU, which goes on asking an engine for what it asked for before: of the same
+    /// signals, or for nothing ([`Pmu::without_demand`]).
+    ///
+    /// # Errors
+    /// As [`Pmu::restore`]; the PMU is as before.
+    pub fn load(&mut self, state: &PmuStateV1) -> Result<(), StateError> {
+        let personality = self.personality;
         if state.version != VERSION {
             return Err(StateError::Version(state.version));
         }
@@ -113,22 +125,23 @@ impl Pmu {
         }
         let selects = Select::decode_all(personality, &state.registers);
         let mut subscriptions = Subscriptions::NONE;
-        subscriptions.recompile(personality, live, &selects, true);
-        Ok(Pmu {
+        subscriptions.recompile(personality, &self.live, &selects, self.asks);
+        *self = Pmu {
             personality,
-            live: *live,
+            live: self.live,
             registers: state.registers,
             selects,
             edge_levels: state.edge_levels,
             stats: state.stats,
             uncounted: state.uncounted,
             subscriptions,
-            asks: true,
-            programmings: 0,
+            asks: self.asks,
+            programmings: self.programmings.wrapping_add(1),
             clocks: 0,
             ran_at: 0,
             increments: [0; MAX_COUNTERS],
             overflowed: 0,
-        })
+        };
+        Ok(())
     }
 }
