@@ -11,7 +11,7 @@ use crate::{
     insn::{Insn, Mem, gpr, seg},
     observe::{Access, Cx, Direction, Observer, Target},
     paging::{Intent, Translation},
-    ram::{HostPage, PAGE},
+    ram::{HostPage, PAGE, Ram},
     stop::{Exec, Stop, vector},
     tlb,
 };
@@ -719,21 +719,25 @@ impl Cpu {
         let writable = found.writable && !rom;
         let watched = self.watch.data != 0 && self.watches_page(linear);
         if !self.uncached {
-            self.tlb.insert(
-                mmu,
-                linear,
-                found.gpa,
-                host,
-                tlb::Access {
-                    fast_read: !watched,
-                    fast_write: writable && !watched && cx.ram.open(found.gpa),
-                    global: found.global,
-                    writable,
-                },
-            );
+            let access = self.tlb_access(cx.ram, linear, found.gpa, found.global, writable);
+            self.tlb.insert(mmu, linear, found.gpa, host, access);
         }
         let host = if rom && intent == Intent::Write { None } else { host };
         self.reach(Place { gpa: found.gpa, host }, watched)
+    }
+
+    /// What the translation of a page allows, as the TLB holds it.
+    pub(crate) fn tlb_access(
+        &self,
+        ram: &Ram,
+        linear: u64,
+        gpa: u64,
+        global: bool,
+        writable: bool,
+    ) -> tlb::Access {
+        let watched = self.watch.data != 0 && self.watches_page(linear);
+        let fast_write = writable && !watched && ram.open(gpa);
+        tlb::Access { fast_read: !watched, fast_write, global, writable }
     }
 
     /// Walks the page tables, and reports the walk to an observer that is told addresses.

@@ -305,7 +305,7 @@ pub struct Translations<O> {
     cost: usize,
     budget: usize,
     /// The cycles of instructions, which are lowered into the blocks.
-    pub(crate) cycle_costs: CycleCosts,
+    pub cycle_costs: CycleCosts,
     /// From RIP to block, for all processors.
     jumps: JumpCache,
     /// Serial number of the last block.

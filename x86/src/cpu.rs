@@ -141,6 +141,7 @@ pub struct Cpu {
 
 /// What holds back interrupts for one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Shadow {
     /// Nothing.
     None,

@@ -3,6 +3,7 @@
 
 /// A segment register with its hidden part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Segment {
     /// Selector.
     pub selector: u16,
@@ -81,6 +82,7 @@ impl Segment {
 
 /// GDTR or IDTR.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DescriptorTable {
     /// Linear base address.
     pub base: u64,

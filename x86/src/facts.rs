@@ -16,6 +16,7 @@ pub enum Branch {
 
 /// Which instructions used the registers that x87 and MMX share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum FpKind {
     /// An x87 instruction other than FWAIT, a control instruction as well; also the state after
     /// reset.
@@ -27,6 +28,7 @@ pub enum FpKind {
 
 /// Counts of data accesses. Units: occurrences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Accesses {
     /// Reads.
     pub loads: u64,

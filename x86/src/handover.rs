@@ -11,6 +11,7 @@ use crate::{
 
 /// The debug registers (AMD64 APM volume 2, section 13.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DebugRegisters {
     /// DR0-DR3: linear addresses of the breakpoints.
     pub addresses: [u64; 4],

@@ -16,6 +16,7 @@ const LONGEST: usize = 15;
 
 /// RDMSR or WRMSR that raised #GP for the register or its value, and not for the privilege.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RefusedMsr {
     /// ECX.
     pub index: u32,
@@ -25,6 +26,7 @@ pub struct RefusedMsr {
 
 /// What became of an exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Delivery {
     /// Its handler was entered.
     Delivered,
@@ -36,6 +38,7 @@ pub enum Delivery {
 
 /// An exception, when it was raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Raised {
     /// Vector and error code.
     pub exception: Exception,
@@ -60,6 +63,7 @@ pub struct Raised {
 
 /// The last CPUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Cpuid {
     /// EAX.
     pub function: u32,
@@ -68,7 +72,8 @@ pub struct Cpuid {
 }
 
 /// What a processor did last. Survives reset and INIT, since it is the run's and not the processor's.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct History {
     /// A ring, the oldest at `next` once it is full.
     raised: Vec<Raised>,

@@ -75,6 +75,7 @@ pub mod run;
 mod segment;
 pub mod simd;
 pub mod softfloat;
+pub mod state;
 pub mod stop;
 mod task;
 pub mod timing;

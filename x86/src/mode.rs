@@ -10,6 +10,7 @@ use crate::{
 
 /// Code size of the running segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum CodeSize {
     /// Real, virtual-8086 or 16-bit protected mode.
     Bits16,

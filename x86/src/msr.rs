@@ -13,6 +13,7 @@ use crate::{
 /// The registers of the core that are not part of another one's state: in the table those with
 /// `Place::Own`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[allow(missing_docs, reason = "the names of the manual")]
 pub struct CoreMsrs {
     pub star: u64,

@@ -151,6 +151,7 @@ impl std::fmt::Debug for Stop {
 
 /// An exception: vector and, for those that push one, the error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Exception {
     /// 0-31.
     pub vector: u8,

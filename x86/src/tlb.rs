@@ -12,7 +12,9 @@ use std::{
     },
 };
 
+use crate::access::OF_DEVICE;
 use crate::ram::{HostPage, PAGE, Ram};
+use crate::state::HeldTranslation;
 
 /// The bits of an epoch below the number of its processor.
 const EPOCH_BITS: u32 = 40;
@@ -187,6 +189,33 @@ impl Tlb {
     pub(crate) fn insert_code(&mut self, mmu: usize, linear: u64, gpa: u64, global: bool) {
         Arc::make_mut(&mut self.code[mmu & 1])[code_slot(linear)] =
             CodeEntry { page: linear & !(PAGE - 1), gpa: gpa & !(PAGE - 1), global };
+    }
+
+    /// All that it holds, data and then code, supervisor and then user.
+    pub(crate) fn held(&self) -> impl Iterator<Item = HeldTranslation> {
+        let data = self.data.iter().enumerate().flat_map(|(mmu, side)| {
+            side.iter().filter(|entry| entry.read != NO_PAGE).map(move |entry| HeldTranslation {
+                linear: entry.read & !SLOW,
+                physical: entry.gpa(),
+                global: entry.target & GLOBAL != 0,
+                writable: entry.writable(),
+                user: mmu == USER,
+                code: false,
+                device: entry.host == HostPage::NONE,
+            })
+        });
+        let code = self.code.iter().enumerate().flat_map(|(mmu, side)| {
+            side.iter().filter(|entry| entry.page != NO_PAGE).map(move |entry| HeldTranslation {
+                linear: entry.page,
+                physical: entry.gpa & !OF_DEVICE,
+                global: entry.global,
+                writable: false,
+                user: mmu == USER,
+                code: true,
+                device: entry.gpa & OF_DEVICE != 0,
+            })
+        });
+        data.chain(code)
     }
 
     /// Drops everything.

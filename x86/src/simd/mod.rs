@@ -23,6 +23,7 @@ pub(crate) use lower::lower;
 
 /// The SSE registers of one logical processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Simd {
     /// XMM0-XMM15; bit 0 of lane 0 is bit 0. Zero after reset.
     pub xmm: [u128; 16],

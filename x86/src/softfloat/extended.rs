@@ -17,6 +17,7 @@ const WRAP: i32 = 24576;
 /// A double extended precision encoding: sign, 15-bit biased exponent, and a 64-bit significand
 /// with an explicit integer bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct F80 {
     /// Sign (bit 15) and biased exponent (bits 14:0).
     pub sign_exp: u16,

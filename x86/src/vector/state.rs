@@ -28,6 +28,7 @@ pub type Zmm = [u32; 16];
 /// The registers of the vector unit of one hardware thread but for VXCSR, which is MXCSR
 /// ([`crate::simd::Simd::mxcsr`]). All zero after reset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Vector {
     /// ZMM0-ZMM31.
     pub zmm: [Zmm; 32],

@@ -65,6 +65,7 @@ const CONTROL_ONES: u16 = 0x0040;
 /// `Default` is the state after reset (AMD64 APM volume 2, table 14-1): control word 0040h and all
 /// registers positive zero. [`Fpu::init`] is that of FNINIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Fpu {
     /// The physical registers: ST(i) is `st[(top + i) % 8]`. MMX register i is the significand of
     /// `st[i]`.
