@@ -201,15 +201,26 @@ impl<T> PerRun<T> {
 /// Of all; and which one is in place.
 impl<T: State> State for PerProcessor<T> {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        self.visit_with(visitor, T::visit);
+    }
+}
+
+impl<T> PerProcessor<T> {
+    /// Saves all, or loads them, as [`State::visit`] does; `visit` does so with one of them.
+    pub fn visit_with<V: Visitor>(
+        &mut self,
+        visitor: &mut V,
+        mut visit: impl FnMut(&mut T, &mut V),
+    ) {
         visitor.name("PerProcessor.number");
         let mut number = self.number;
         visitor.index(&mut number, self.count());
         self.choose(self.first_of(number));
         let Self { shift: _, number: _, running, others } = self;
-        running.visit(visitor);
+        visit(running, visitor);
         // Where each of them is follows from which one is in place.
         for other in others {
-            other.visit(visitor);
+            visit(other, visitor);
         }
     }
 }

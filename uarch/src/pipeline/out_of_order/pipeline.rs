@@ -119,6 +119,12 @@ impl Pipeline {
         }
     }
 
+    /// What it is.
+    #[must_use]
+    pub fn core(&self) -> &'static Core {
+        self.core
+    }
+
     /// The cycle of the last retirement: how long the program has taken.
     #[must_use]
     pub fn now(&self) -> u64 {
