@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use pmu_model::{Personality, nearest};
 pub use x86_cpu::timing::CycleCosts;
 
@@ -19,7 +21,7 @@ use crate::platform::{Isa, Platform};
 pub const MAX_SCRIPT: u64 = 16 << 20;
 
 /// How the first processor comes to the payload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Boot {
     /// The VMM: the payload's first instruction is the machine's first.
     #[default]

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 /// Output that a later line may still wait for, in bytes.
 const REMEMBERED: usize = 64 << 10;
 /// The longest text that can be waited for, in bytes.
@@ -16,7 +18,7 @@ const LONGEST: usize = 4 << 10;
 ///
 /// `\n`, `\r`, `\t`, `\e`, `\0`, `\\`, `\"` and `\xHH` are escapes. Empty lines and lines that begin
 /// with `#` are skipped.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Script {
     steps: VecDeque<Step>,
     /// How many of them wait for output.
@@ -27,14 +29,14 @@ pub struct Script {
     unseen: Vec<u8>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Step {
     Type { when: When, text: Vec<u8> },
     Wait(Vec<u8>),
 }
 
 /// A time in cycles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum When {
     SincePowerOn(u64),
     AfterTheLast(u64),
@@ -77,6 +79,12 @@ impl Script {
         self.push(wait);
         self.push(Step::Type { when: When::AfterTheLast(0), text });
         Ok(())
+    }
+
+    /// Whether nothing is to be typed or waited for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
     }
 
     fn push(&mut self, step: Step) {

@@ -18,7 +18,7 @@ use x86_cpu::descriptor::{DescriptorTable, Segment};
 use x86_cpu::insn::seg;
 
 use crate::boot::entry::{self, Entry};
-use crate::boot::{self, layout};
+use crate::boot::{self, Payload, layout};
 use crate::config::{Boot, Config, Limits};
 use crate::console::Console;
 use crate::devices::acpi_pm::{PM_TIMER_HZ, TimerWidth};
@@ -36,11 +36,12 @@ use crate::memory::{Memory, Rom};
 use crate::platform::{MsrBank, Platform};
 use crate::progress::{Progress, Reached};
 use crate::roster::Roster;
+use crate::snapshot::Identity;
 use crate::stop::{Cause, Stop, Watch};
 use crate::trace::{Act, At, Reason, Subject, Tracer};
 use crate::truth::Truth;
 use crate::truth::record::Recorder;
-use crate::turns::{QUANTUM, Slice};
+use crate::turns::{CutOff, QUANTUM, Slice};
 
 /// How long, in virtual seconds, all processors may be halted with interrupts off. An NMI could
 /// still wake them; nothing sends one that late.
@@ -71,6 +72,8 @@ pub enum End {
     Signal(i32),
     /// Virtual time has come to its end.
     EndOfTime,
+    /// Where it was to pause ([`Machine::pause_at`]): it can go on.
+    Paused,
 }
 
 impl End {
@@ -89,6 +92,7 @@ impl End {
             Self::Quit => status::QUIT,
             Self::Signal(number) => status::QUIT.wrapping_add(number as u8),
             Self::EndOfTime => status::END_OF_TIME,
+            Self::Paused => status::POWER_OFF,
         }
     }
 
@@ -112,7 +116,7 @@ impl End {
     #[must_use]
     pub fn message(self) -> Option<String> {
         Some(match self {
-            Self::PowerOff | Self::Exit(_) | Self::Quit => return None,
+            Self::PowerOff | Self::Exit(_) | Self::Quit | Self::Paused => return None,
             Self::Reset => "the guest asked for a reset".into(),
             Self::Halted => "every processor is halted for good".into(),
             Self::TripleFault(id) => format!("triple fault on processor {id}"),
@@ -137,6 +141,7 @@ impl End {
             Self::Quit => "quit",
             Self::Signal(_) => "signal",
             Self::EndOfTime => "end-of-time",
+            Self::Paused => "paused",
         }
     }
 }
@@ -149,6 +154,27 @@ impl From<Cause> for End {
             Cause::Signal(number) => Self::Signal(number),
         }
     }
+}
+
+/// Where a machine is to pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Behind the first turn that ends at this virtual time, in cycles, or later: each processor has come so far.
+    Time(u64),
+    /// When so many instructions have retired, of all processors together. The software engine only.
+    Instructions(u64),
+    /// Behind the write of [`crate::devices::debug_exit::MARKER`] to port 80h.
+    Marker,
+}
+
+/// What comes between two slices.
+enum Ahead {
+    /// The next one ends at this time.
+    Slice(u64),
+    /// There was none yet: nothing happens before something is typed.
+    Waited,
+    /// The run's end.
+    End(End),
 }
 
 /// What differs from one implementation of local APICs to another.
@@ -174,30 +200,36 @@ pub struct Machine {
     pub(crate) soft: Soft,
     /// The KVM engine, if it runs the processors. Declared, and so dropped, before the memory that it
     /// maps.
-    kvm: Option<Kvm>,
+    pub(crate) kvm: Option<Kvm>,
     pub(crate) memory: Memory,
     pub(crate) vcpus: Vec<Vcpu>,
-    choice: Choice,
-    count: Count,
-    clock_hz: u64,
+    /// What kind of machine it is.
+    pub(crate) identity: Identity,
+    pub(crate) choice: Choice,
+    pub(crate) count: Count,
+    pub(crate) clock_hz: u64,
     /// Whose clock virtual time is, and when the models are told of execution; `None` without models.
-    timing: Option<(Timing, Warm)>,
+    pub(crate) timing: Option<(Timing, Warm)>,
     /// Where virtual time ends, and the run with it.
     pub(crate) end_of_time: u64,
-    signature: u32,
+    pub(crate) signature: u32,
     /// Where the next slice begins.
     pub(crate) now: u64,
-    script: Script,
+    pub(crate) script: Script,
     /// Console input for which the serial port has had no room yet.
-    typed: VecDeque<u8>,
+    pub(crate) typed: VecDeque<u8>,
     /// Since when no processor can be woken by an interrupt.
-    dead_since: Option<u64>,
+    pub(crate) dead_since: Option<u64>,
     /// Which processors execute something.
     pub(crate) roster: Roster,
     /// Virtual time up to which turns are short: see `turns.rs`.
     pub(crate) short_turns_until: u64,
+    /// Where the last run was cut off, if that was in the middle of a turn.
+    pub(crate) cut_off: Option<CutOff>,
+    /// Where it is to pause next.
+    pub(crate) pause: Option<Pause>,
     /// The line on the terminal that shows that it runs, if there is to be one.
-    progress: Option<Progress>,
+    pub(crate) progress: Option<Progress>,
 }
 
 impl Machine {
@@ -217,9 +249,15 @@ impl Machine {
         };
         let mut memory = Memory::new(&config.ram, rom)?;
         let (kvm, choice) = Kvm::choose(config, &platform, &mut memory)?;
-        let entry =
-            boot::load(memory.mapping(), &config.ram, &platform, config.cpus, &config.payload)?;
-        if entry.efer & efer::LME != 0 && !platform.features.long_mode {
+        let entry = match &config.payload {
+            Payload::Snapshot(_) => None,
+            payload => {
+                let (ram, cpus) = (&config.ram, config.cpus);
+                Some(boot::load(memory.mapping(), ram, &platform, cpus, payload)?)
+            }
+        };
+        let is_64_bit = entry.as_ref().is_some_and(|entry| entry.efer & efer::LME != 0);
+        if is_64_bit && !platform.features.long_mode {
             return Err(Error::Usage(format!(
                 "the payload is 64-bit code, which {} cannot run; see --isa distro",
                 platform.name
@@ -261,13 +299,14 @@ impl Machine {
         });
         let mut bank = MsrBank::new(&platform);
         bank.set_up_by_firmware(config.ram.low_end(), config.ram.high_end(), layout::HOLE);
-        match config.boot {
-            Boot::Direct => chipset.irq.set_virtual_wire(),
-            Boot::Firmware => {
+        match (config.boot, &entry) {
+            (Boot::Direct, _) => chipset.irq.set_virtual_wire(),
+            (Boot::Firmware, Some(entry)) => {
                 let msrs = bank.changed().collect();
-                boot::firmware::write(memory.mapping(), config, &entry, msrs)?;
+                boot::firmware::write(memory.mapping(), config, entry, msrs)?;
                 bank = MsrBank::new(&platform);
             }
+            (Boot::Firmware, None) => {}
         }
         let (signature, _) = platform.signature();
         let vcpu = |id: usize| {
@@ -279,10 +318,10 @@ impl Machine {
             Vcpu::new(id, cpu, config.count.pmu(config.personality), bank.clone())
         };
         let mut vcpus: Vec<_> = (0..usize::from(config.cpus)).map(vcpu).collect();
-        if let Some(first) = vcpus.first_mut()
+        if let (Some(first), Some(entry)) = (vcpus.first_mut(), &entry)
             && config.boot == Boot::Direct
         {
-            enter(&mut first.cpu, &entry);
+            enter(&mut first.cpu, entry);
         }
         let mut soft = Soft::new(config.ram.size(), config.cycle_costs);
         if let Some(part) = platform.models {
@@ -292,12 +331,13 @@ impl Machine {
         }
         let is_modelled = kvm.is_none() && platform.models.is_some();
         let timing = is_modelled.then_some((config.timing, config.warm));
-        Ok(Self {
+        let mut machine = Self {
             board: Board::new(chipset, platform, config.skid),
             soft,
             kvm,
             memory,
             vcpus,
+            identity: Identity::of(config),
             choice,
             count: config.count,
             clock_hz: config.clock_hz,
@@ -310,8 +350,23 @@ impl Machine {
             dead_since: None,
             roster: Roster::default(),
             short_turns_until: 0,
+            cut_off: None,
+            pause: None,
             progress: None,
-        })
+        };
+        if let Payload::Snapshot(snapshot) = &config.payload {
+            snapshot
+                .ram
+                .restore(&machine.memory)
+                .and_then(|()| machine.restore(&snapshot.state))
+                .map_err(|what| {
+                Error::Input(format!("the snapshot does not fit its own machine: {what}"))
+            })?;
+            if !config.script.is_empty() {
+                machine.script = config.script.clone();
+            }
+        }
+        Ok(machine)
     }
 
     /// Shows on the terminal that it runs, from now on.
@@ -415,6 +470,18 @@ impl Machine {
         self.soft.recorded().map(|recorder| recorder.finish(vcpus)).transpose()
     }
 
+    /// Has the next run end with [`End::Paused`] there, if it comes there. The run after that goes on as if there had
+    /// been no pause.
+    pub fn pause_at(&mut self, pause: Pause) {
+        self.board.chipset.watch_for_marker(pause == Pause::Marker);
+        self.pause = Some(pause);
+    }
+
+    /// Whether it is to pause at a time that has come.
+    pub(crate) fn is_pause_due(&self) -> bool {
+        matches!(self.pause, Some(Pause::Time(time)) if time <= self.now)
+    }
+
     /// Runs until the guest ends or is cut off.
     ///
     /// # Errors
@@ -438,20 +505,35 @@ impl Machine {
         self.soft.set_stop(stop);
         let end = match self.kvm.take() {
             Some(mut kvm) => {
+                self.cut_off = None;
                 let end = kvm.run(self, stop, console);
                 self.kvm = Some(kvm);
                 end?
             }
             None => {
-                let left = instructions.map(|limit| limit.saturating_sub(self.retired()));
-                self.look_at_all();
+                let pause = match self.pause {
+                    Some(Pause::Instructions(count)) => Some(count),
+                    _ => None,
+                };
+                let nearest = instructions.into_iter().chain(pause).min();
+                let left = nearest.map(|limit| limit.saturating_sub(self.retired()));
+                if self.cut_off.is_none() {
+                    self.look_at_all();
+                }
                 let end = self.run_soft(stop, left.unwrap_or(u64::MAX), console);
                 self.settle();
-                end?
+                match end? {
+                    // Where it is to end as well, it pauses first.
+                    End::Instructions if pause.is_some() && pause == nearest => End::Paused,
+                    end => end,
+                }
             }
         };
         self.print(console)?;
-        self.progress = None;
+        match end {
+            End::Paused => self.pause = None,
+            _ => self.progress = None,
+        }
         console.flush()?;
         Ok(end)
     }
@@ -460,38 +542,59 @@ impl Machine {
     fn run_soft(&mut self, stop: &Stop, mut left: u64, console: &mut Console) -> Result<End> {
         self.board.chipset.irq.delay(true);
         loop {
-            self.exchange(console)?;
-            if let Some(cause) = stop.cause() {
-                return Ok(cause.into());
-            }
-            let asleep = self.is_asleep();
-            if asleep || self.is_input_overdue() {
-                self.answer(console, true);
-            }
-            if self.is_dead(asleep) {
-                return Ok(End::Halted);
-            }
-            if self.is_at_end_of_time(self.now) {
-                return Ok(End::EndOfTime);
-            }
-            let horizon = self.horizon(asleep);
-            if horizon.is_none() && !self.can_be_typed_at(console) {
-                return Ok(End::Halted);
-            }
-            let until = match horizon {
-                _ if asleep && console.interactive() => {
-                    self.pace(console, horizon.unwrap_or(u64::MAX))
-                }
-                Some(until) => until,
-                None => {
-                    console.wait(INPUT_WAIT);
-                    continue;
-                }
+            let until = match &self.cut_off {
+                Some(cut_off) => cut_off.slice,
+                None => match self.next_slice(stop, console)? {
+                    Ahead::Slice(until) => until,
+                    Ahead::Waited => continue,
+                    Ahead::End(end) => return Ok(end),
+                },
             };
-            if let Slice::Ended(end) = self.slice(until, &mut left, false) {
-                return Ok(end);
+            match self.slice(until, &mut left, false) {
+                Slice::Ended(end) => return Ok(end),
+                Slice::Stopped => {
+                    if let Some(cause) = stop.cause() {
+                        return Ok(cause.into());
+                    }
+                }
+                Slice::Whole | Slice::Uncounted => {}
             }
         }
+    }
+
+    /// What comes between two slices, and when the next one ends.
+    fn next_slice(&mut self, stop: &Stop, console: &mut Console) -> Result<Ahead> {
+        self.exchange(console)?;
+        if let Some(cause) = stop.cause() {
+            return Ok(Ahead::End(cause.into()));
+        }
+        if stop.takes_pause() || self.is_pause_due() {
+            return Ok(Ahead::End(End::Paused));
+        }
+        let asleep = self.is_asleep();
+        if asleep || self.is_input_overdue() {
+            self.answer(console, true);
+        }
+        if self.is_dead(asleep) {
+            return Ok(Ahead::End(End::Halted));
+        }
+        if self.is_at_end_of_time(self.now) {
+            return Ok(Ahead::End(End::EndOfTime));
+        }
+        let horizon = self.horizon(asleep);
+        if horizon.is_none() && !self.can_be_typed_at(console) {
+            return Ok(Ahead::End(End::Halted));
+        }
+        Ok(match horizon {
+            _ if asleep && console.interactive() => {
+                Ahead::Slice(self.pace(console, horizon.unwrap_or(u64::MAX)))
+            }
+            Some(until) => Ahead::Slice(until),
+            None => {
+                console.wait(INPUT_WAIT);
+                Ahead::Waited
+            }
+        })
     }
 
     /// Where the next slice ends, all processors being asleep or not; `None` if they sleep for good.
@@ -651,10 +754,11 @@ impl Machine {
 
     /// The end that the chipset has asked for.
     pub(crate) fn take_event(&mut self) -> Option<End> {
-        self.board.chipset.take_events().first().map(|event| match *event {
+        self.board.chipset.take_event().map(|event| match event {
             ChipsetEvent::PowerOff => End::PowerOff,
             ChipsetEvent::Reset => End::Reset,
             ChipsetEvent::DebugExit(value) => End::Exit(value),
+            ChipsetEvent::Marker => End::Paused,
         })
     }
 

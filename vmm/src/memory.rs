@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use vm_memory::{Address, Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
-use x86_cpu::ram::{Ram, Region};
+use x86_cpu::ram::{PAGE, Ram, Region};
 
 use crate::boot::memory::{GuestRam, RamLayout};
 use crate::error::{Error, Result};
@@ -60,6 +60,14 @@ impl Memory {
     #[must_use]
     pub fn ram(&self) -> &Ram {
         &self.ram
+    }
+
+    /// The guest-physical addresses of all pages of RAM, ascending; not those of the ROM.
+    pub(crate) fn ram_pages(&self) -> impl Iterator<Item = u64> {
+        self.mapping.iter().flat_map(|region| {
+            let start = region.start_addr().raw_value();
+            (start..start + region.len()).step_by(PAGE as usize)
+        })
     }
 
     /// As the boot code writes it, while nothing runs.

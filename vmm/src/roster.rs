@@ -4,11 +4,13 @@
 //! needs no look before something stirs it: its local APIC ([`crate::irq::Interrupts::stirred`]), or an
 //! INIT or start-up signal. Time passes for it when it wakes, all at once.
 
+use serde::{Deserialize, Serialize};
+
 use crate::machine::Machine;
 use crate::processor_set::ProcessorSet;
 
 /// Who is awake, as of the last look.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub(crate) struct Roster {
     /// Those that execute something.
     awake: ProcessorSet,

@@ -79,6 +79,10 @@ struct Inner {
     request: OnceLock<(Cause, Instant)>,
     /// Signalled once it is requested, and from then on.
     event: EventFd,
+    /// SIGUSR1 asks for a pause, and not for the end.
+    pauses: AtomicBool,
+    /// A pause is asked for.
+    pause: AtomicBool,
     /// Since when [`Stop::computing`] is at work, and for how long it has been since the request before.
     computing: Mutex<(Option<Instant>, Duration)>,
 }
@@ -89,8 +93,24 @@ impl Stop {
     /// # Errors
     /// If the host refuses.
     pub fn new() -> Result<Self> {
-        let computing = Mutex::default();
-        Ok(Self(Arc::new(Inner { request: OnceLock::new(), event: event()?, computing })))
+        Ok(Self(Arc::new(Inner {
+            request: OnceLock::new(),
+            event: event()?,
+            pauses: AtomicBool::new(false),
+            pause: AtomicBool::new(false),
+            computing: Mutex::default(),
+        })))
+    }
+
+    /// From now on SIGUSR1 asks for a pause ([`Machine::pause_at`](crate::machine::Machine::pause_at)) and not for
+    /// the end.
+    pub fn pause_on_signal(&self) {
+        self.0.pauses.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a pause has been asked for since this was last called.
+    pub(crate) fn takes_pause(&self) -> bool {
+        self.0.pause.swap(false, Ordering::SeqCst)
     }
 
     /// Asks for the end; whether this is the first request. Later ones do not change the cause.
@@ -245,7 +265,9 @@ impl Shared {
                 return;
             }
             let signal = if self.process { SIGNAL.swap(0, Ordering::SeqCst) } else { 0 };
-            if signal != 0 && !stop.request(Cause::Signal(signal)) {
+            if signal == libc::SIGUSR1 && stop.0.pauses.load(Ordering::SeqCst) {
+                stop.0.pause.store(true, Ordering::SeqCst);
+            } else if signal != 0 && !stop.request(Cause::Signal(signal)) {
                 give_up(Cause::Signal(signal));
             }
             if self.deadline.is_some_and(|at| at <= Instant::now()) && !stop.is_requested() {

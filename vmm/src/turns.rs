@@ -22,6 +22,8 @@
 //!
 //! Nothing in this depends on the host.
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine::soft::Next;
 use crate::engine::{Limit, Outcome};
 use crate::machine::{End, Machine};
@@ -51,7 +53,8 @@ pub(crate) enum Slice {
     Ended(End),
 }
 
-/// The running turn.
+/// A turn of every processor, and how far it has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Turn {
     /// When it ends.
     until: u64,
@@ -59,6 +62,39 @@ struct Turn {
     short: bool,
     /// It ends early when the last counter is disabled.
     counted: bool,
+    /// Those that executed something when it began, of which the last has no one behind it; then, when the others'
+    /// part begins, all that have executed something by then.
+    awake: ProcessorSet,
+    /// Those of them whose part is yet to come.
+    rest: ProcessorSet,
+    /// Those that have executed something, those that are awake among them.
+    executing: ProcessorSet,
+    /// Of those that slept when it began, those from this number on may be stirred; `None` before their part.
+    stirred_from: Option<usize>,
+    /// Whose part is running.
+    part: Option<Part>,
+}
+
+/// The part of a turn of one that runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Part {
+    /// A processor. PAUSE ends its part if others have yet to run.
+    One { id: usize, at_pause: bool },
+    /// Threads of a core that take turns instruction by instruction.
+    Core { threads: ProcessorSet, at_pause: bool },
+    /// One that slept and was stirred, while the turn was to end at this time; and the threads of its core from where
+    /// these take turns instruction by instruction.
+    Stirred { id: usize, until: u64, threads: Option<ProcessorSet> },
+}
+
+/// Where a run was cut off in the middle of a slice, by the limit of instructions, a request to stop or a pause. The
+/// next one goes on there, as if there had been no cut.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CutOff {
+    /// `None` between two turns.
+    turn: Option<Turn>,
+    /// When the slice ends.
+    pub(crate) slice: u64,
 }
 
 impl Machine {
@@ -66,6 +102,11 @@ impl Machine {
     /// are taken. If it is `counted`, it ends early when the last counter is disabled.
     pub(crate) fn slice(&mut self, until: u64, left: &mut u64, counted: bool) -> Slice {
         while self.now < until {
+            if self.is_pause_due() {
+                let turn = self.cut_off.take().and_then(|cut_off| cut_off.turn);
+                self.cut_off = Some(CutOff { turn, slice: until });
+                return Slice::Ended(End::Paused);
+            }
             match self.turn(until, left, counted) {
                 Slice::Whole => {}
                 other => return other,
@@ -74,28 +115,17 @@ impl Machine {
         Slice::Whole
     }
 
-    /// A turn of every processor, until `until` or earlier.
+    /// A turn of every processor, until `until` or earlier, or what is left of the one that was cut off.
     fn turn(&mut self, until: u64, left: &mut u64, counted: bool) -> Slice {
-        let awake = self.rouse();
-        // What it does may wake anyone.
-        let device = self.next_event().unwrap_or(u64::MAX).max(self.now + 1);
-        let until = until.min(device);
-        let mut turn = Turn { until, short: self.now < self.short_turns_until, counted };
-        if awake.len() > 1 {
-            turn.until = turn.until.min(self.now.saturating_add(self.longest_turn(awake)));
-        }
-        if turn.short {
-            let latency = self.board.platform.ipi_latency;
-            turn.until = turn.until.min(self.now.saturating_add(latency));
-        }
-        let mut executing = awake;
-        let ended = match self.run_awake(&mut executing, &mut turn, left) {
-            None => self.run_stirred(executing, &mut turn, left),
-            ended => ended,
-        };
-        if let Some(ended) = ended {
-            if ended == Slice::Uncounted {
-                self.now = self.now.max(self.time().min(turn.until));
+        let cut_off = self.cut_off.take().and_then(|cut_off| cut_off.turn);
+        let mut turn = cut_off.unwrap_or_else(|| self.begin_turn(until, counted));
+        if let Some(ended) = self.run_parts(&mut turn, left) {
+            match ended {
+                Slice::Uncounted => self.now = self.now.max(self.time().min(turn.until)),
+                Slice::Stopped | Slice::Ended(End::Instructions | End::Paused) => {
+                    self.cut_off = Some(CutOff { turn: Some(turn), slice: until });
+                }
+                Slice::Whole | Slice::Ended(_) => {}
             }
             return ended;
         }
@@ -108,6 +138,85 @@ impl Machine {
         Slice::Whole
     }
 
+    fn begin_turn(&mut self, until: u64, counted: bool) -> Turn {
+        let awake = self.rouse();
+        // What it does may wake anyone.
+        let device = self.next_event().unwrap_or(u64::MAX).max(self.now + 1);
+        let mut until = until.min(device);
+        let short = self.now < self.short_turns_until;
+        if awake.len() > 1 {
+            until = until.min(self.now.saturating_add(self.longest_turn(awake)));
+        }
+        if short {
+            let latency = self.board.platform.ipi_latency;
+            until = until.min(self.now.saturating_add(latency));
+        }
+        Turn {
+            until,
+            short,
+            counted,
+            awake,
+            rest: awake,
+            executing: awake,
+            stirred_from: None,
+            part: None,
+        }
+    }
+
+    /// The parts of a turn, one after the other; `None` if the slice goes on.
+    fn run_parts(&mut self, turn: &mut Turn, left: &mut u64) -> Option<Slice> {
+        while let Some(mut part) = turn.part.take().or_else(|| self.next_part(turn)) {
+            let ended = match &mut part {
+                Part::One { id, at_pause } => self.run_one(*id, turn, *at_pause, left),
+                Part::Core { threads, at_pause } => {
+                    let ended = self.run_core(threads, turn, *at_pause, left);
+                    turn.executing = turn.executing.union(*threads);
+                    ended
+                }
+                Part::Stirred { id, until, threads } => {
+                    let ended = self.run_stirred(*id, threads, turn, left);
+                    self.roster.stir(*id);
+                    if ended.is_some() || turn.until < *until {
+                        // Those before it were ahead when the end came.
+                        self.have_slept(turn.awake, *id, *until);
+                    }
+                    ended
+                }
+            };
+            if ended.is_some() {
+                turn.part = Some(part);
+                return ended;
+            }
+        }
+        None
+    }
+
+    /// Whose part comes next: first those that are awake have theirs, then those that something stirs. The others
+    /// sleep until the turn's end.
+    fn next_part(&mut self, turn: &mut Turn) -> Option<Part> {
+        if let Some(id) = turn.rest.next(0) {
+            if !self.soft.interleaves() {
+                turn.rest.remove(id);
+                return Some(Part::One { id, at_pause: Some(id) != turn.awake.last() });
+            }
+            // Those that are woken in this turn join the others of their core.
+            let core = self.board.platform.core_of(id);
+            let woken = self.woken(core, turn.executing, turn);
+            let threads = turn.rest.intersection(core).union(woken);
+            turn.rest = turn.rest.without(core);
+            return Some(Part::Core { threads, at_pause: !turn.rest.is_empty() });
+        }
+        let from = turn.stirred_from.unwrap_or_else(|| {
+            turn.awake = turn.executing;
+            0
+        });
+        let id = self.next_stirred(turn.awake, from, turn.until, turn.counted)?;
+        turn.stirred_from = Some(id + 1);
+        self.vcpus[id].sleep_until(self.now);
+        turn.executing.insert(id);
+        Some(Part::Stirred { id, until: turn.until, threads: None })
+    }
+
     /// Longest turn, in cycles, while these execute something, and not one alone.
     fn longest_turn(&self, awake: ProcessorSet) -> u64 {
         // The threads of one core that go by its cycles need no turns for that.
@@ -117,35 +226,6 @@ impl Machine {
             true => SHARED_TURN,
             false => TURN,
         }
-    }
-
-    /// The part of a turn of those that execute something; `None` if the slice goes on. Where threads of a core take
-    /// turns instruction by instruction, those that are woken in this turn join them, and are `executing` as well.
-    fn run_awake(
-        &mut self,
-        executing: &mut ProcessorSet,
-        turn: &mut Turn,
-        left: &mut u64,
-    ) -> Option<Slice> {
-        let last = executing.last();
-        let mut rest = *executing;
-        while let Some(id) = rest.next(0) {
-            let ended = if self.soft.interleaves() {
-                let core = self.board.platform.core_of(id);
-                let mut threads = rest.intersection(core).union(self.woken(core, *executing, turn));
-                rest = rest.without(core);
-                let ended = self.run_core(&mut threads, turn, rest.last().is_some(), left);
-                *executing = executing.union(threads);
-                ended
-            } else {
-                rest.remove(id);
-                self.run_one(id, turn, Some(id) != last, left)
-            };
-            if ended.is_some() {
-                return ended;
-            }
-        }
-        None
     }
 
     /// The threads of a core that sleep, and that an interrupt reaches in this turn.
@@ -235,40 +315,26 @@ impl Machine {
         stirred
     }
 
-    /// The part of a turn of those that slept when it began; `None` if the slice goes on. They all sleep
-    /// until its end, but for those that something stirs.
+    /// The part of a turn of a processor that slept when it began, and of the threads of its core; `None` if the
+    /// slice goes on.
     fn run_stirred(
         &mut self,
-        awake: ProcessorSet,
+        id: usize,
+        threads: &mut Option<ProcessorSet>,
         turn: &mut Turn,
         left: &mut u64,
     ) -> Option<Slice> {
-        let mut from = 0;
-        let mut executing = awake;
-        while let Some(id) = self.next_stirred(awake, from, turn.until, turn.counted) {
-            let until = turn.until;
-            self.vcpus[id].sleep_until(self.now);
-            executing.insert(id);
-            let ended = match self.run_one(id, turn, false, left) {
-                None if self.soft.interleaves() => {
-                    let mut threads = executing.intersection(self.board.platform.core_of(id));
-                    let ended = self.run_core(&mut threads, turn, false, left);
-                    executing = executing.union(threads);
-                    ended
-                }
-                ended => ended,
-            };
-            self.roster.stir(id);
-            if ended.is_some() || turn.until < until {
-                // Those before it were ahead when the end came.
-                self.have_slept(awake, id, until);
-            }
-            if ended.is_some() {
+        if threads.is_none() {
+            let ended = self.run_one(id, turn, false, left);
+            if ended.is_some() || !self.soft.interleaves() {
                 return ended;
             }
-            from = id + 1;
         }
-        None
+        let core = self.board.platform.core_of(id);
+        let threads = threads.get_or_insert(turn.executing.intersection(core));
+        let ended = self.run_core(threads, turn, false, left);
+        turn.executing = turn.executing.union(*threads);
+        ended
     }
 
     /// Runs a processor until the turn's end, which may come nearer by that, or until another thread of its core
@@ -331,4 +397,4 @@ impl Machine {
 
 #[cfg(test)]
 #[path = "turns_tests.rs"]
-mod tests;
+pub(crate) mod tests;

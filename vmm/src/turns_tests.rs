@@ -12,16 +12,16 @@ use crate::boot::{self, Payload};
 use crate::config::Config;
 use crate::program::{DATA, LAPIC, LAPIC_ID, Program, TRAMPOLINE, TRAMPOLINE_BYTES};
 
-type Made = Result<(), IcedError>;
+pub(crate) type Made = Result<(), IcedError>;
 
 // Offsets in the local APIC's page; fields of its interrupt command register.
-const ICR: i32 = 0x300;
-const ICR_HIGH: i32 = 0x310;
+pub(crate) const ICR: i32 = 0x300;
+pub(crate) const ICR_HIGH: i32 = 0x310;
 const LVT_TIMER: i32 = 0x320;
 const LVTPC: i32 = 0x340;
-const INITIAL: i32 = 0x380;
+pub(crate) const INITIAL: i32 = 0x380;
 const EOI: i32 = 0xB0;
-const ASSERT: u32 = 1 << 14;
+pub(crate) const ASSERT: u32 = 1 << 14;
 const ALL_BUT_SELF: u32 = 3 << 18;
 const INIT: u32 = 5 << 8;
 const START_UP: u32 = 6 << 8 | 8;
@@ -29,16 +29,16 @@ const NMI: u32 = 4 << 8;
 
 const TIMER_VECTOR: u8 = 0x40;
 const PIT_VECTOR: u8 = 0x41;
-const IPI_VECTOR: u8 = 0x42;
+pub(crate) const IPI_VECTOR: u8 = 0x42;
 const PMI_VECTOR: u8 = 0x43;
 /// That of NMI, and these.
 const VECTORS: [u8; 5] = [2, TIMER_VECTOR, PIT_VECTOR, IPI_VECTOR, PMI_VECTOR];
 const IO_APIC: u32 = 0xFEC0_0000;
 
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, n: u32) -> u32 {
+    pub(crate) fn below(&mut self, n: u32) -> u32 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % u64::from(n)) as u32
@@ -46,7 +46,7 @@ impl Random {
 }
 
 /// Rounds of DEC and JNZ.
-fn spin(p: &mut Program, rounds: u32) -> Made {
+pub(crate) fn spin(p: &mut Program, rounds: u32) -> Made {
     p.mov(ecx, rounds)?;
     let next = p.here()?;
     p.dec(ecx)?;
@@ -156,14 +156,14 @@ fn handler(p: &mut Program, vector: u8, knc: bool) -> Made {
 }
 
 /// Each processor does a script of its own, again and again.
-fn guest(random: &mut Random, cpus: u32, knc: bool) -> Result<Vec<u8>, IcedError> {
+pub(crate) fn guest(random: &mut Random, cpus: u32, knc: bool) -> Result<Vec<u8>, IcedError> {
     let prepare = |p: &mut Program| if knc { p.write_msr(0x2F, 3) } else { Ok(()) };
     each_by_itself(cpus, knc, prepare, |p| script(p, random, cpus, knc))
 }
 
 /// Each thread of a core does a script of its own, again and again, and counts what depends on the others; what it
 /// reads of the counters and of the time it adds up.
-fn core_guest(random: &mut Random, cpus: u32) -> Result<Vec<u8>, IcedError> {
+pub(crate) fn core_guest(random: &mut Random, cpus: u32) -> Result<Vec<u8>, IcedError> {
     // Of 327357-001: reads that miss, flushes, the V pipe, address interlocks, front end, E stage, cycles.
     const EVENTS: [u32; 8] = [0x03, 0x15, 0x17, 0x1F, 0x2D, 0x2E, 0x2A, 0x16];
     let prepare = |p: &mut Program| {
@@ -180,7 +180,7 @@ fn core_guest(random: &mut Random, cpus: u32) -> Result<Vec<u8>, IcedError> {
 }
 
 /// A guest whose processors all prepare themselves, and then do each a script of its own for ever.
-fn each_by_itself(
+pub(crate) fn each_by_itself(
     cpus: u32,
     knc: bool,
     prepare: impl FnOnce(&mut Program) -> Made,
@@ -290,7 +290,7 @@ fn core_script(p: &mut Program, random: &mut Random, cpus: u32, event: u32) -> M
     Ok(())
 }
 
-fn machine(cpu: &str, cpus: u32, bytes: &[u8]) -> Machine {
+pub(crate) fn machine(cpu: &str, cpus: u32, bytes: &[u8]) -> Machine {
     let image = boot::Image { name: "generated".into(), bytes: bytes.into() };
     let payload = Payload::Flat { image, address: crate::program::LOAD_ADDRESS.into() };
     let ram = RamLayout::new(4 << 20, None).unwrap();

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 
 use super::error::{BootError, Result};
@@ -41,7 +43,7 @@ impl MapEntry {
 }
 
 /// How much RAM the machine has, and where it lies around the hole below 4 GiB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RamLayout {
     low: u64,
     high: u64,

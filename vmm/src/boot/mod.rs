@@ -30,6 +30,8 @@ pub use image::Image;
 pub use linux::LinuxEntry;
 use memory::{GuestRam, RamLayout};
 
+use crate::snapshot::Snapshot;
+
 /// What the guest runs.
 #[derive(Clone, Debug)]
 pub enum Payload {
@@ -42,6 +44,8 @@ pub enum Payload {
         /// Where the first byte goes, and runs.
         address: u64,
     },
+    /// Whatever ran when the snapshot was taken.
+    Snapshot(Snapshot),
 }
 
 impl Payload {
@@ -50,7 +54,17 @@ impl Payload {
     pub fn announcement(&self) -> Option<String> {
         match self {
             Self::Kernel(kernel) => flat::announcement(kernel),
-            Self::Flat { .. } => None,
+            Self::Flat { .. } | Self::Snapshot(_) => None,
+        }
+    }
+
+    /// Whether it is a kernel, or a snapshot of a machine that runs one.
+    #[must_use]
+    pub fn is_kernel(&self) -> bool {
+        match self {
+            Self::Kernel(_) => true,
+            Self::Flat { .. } => false,
+            Self::Snapshot(snapshot) => snapshot.identity.runs_a_kernel,
         }
     }
 }
@@ -113,6 +127,9 @@ pub fn load(
             image::Format::Elf64 => vmlinux::load(memory, ram, kernel),
             image::Format::Multiboot => multiboot::load(memory, ram, kernel),
         },
+        Payload::Snapshot(_) => {
+            Err(BootError::Unsupported("a snapshot is put back, and not booted".into()))
+        }
     }
 }
 

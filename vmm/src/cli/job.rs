@@ -4,12 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::invocation::Invocation;
-use super::machine::{MachineArgs, Stats, machine_config};
+use super::machine::{MachineArgs, Stats, machine_config, machine_of_snapshot};
 use crate::boot::Payload;
 use crate::boot::memory::RamLayout;
 use crate::config::Config;
 use crate::console::{Console, print_last};
 use crate::debug_dump::DebugDump;
+use crate::engine::EngineKind;
 use crate::error::{Error, Result, status};
 use crate::exec::Request;
 use crate::machine::{End, Machine};
@@ -39,6 +40,8 @@ pub(super) struct Job<'a> {
     pub(super) machine: &'a MachineArgs,
     pub(super) invocation: &'a Invocation,
     pub(super) report: Report<'a>,
+    /// The snapshot that it goes on from, if it does.
+    pub(super) load: Option<&'a Path>,
     /// If it runs a command: what is asked for.
     pub(super) exec: Option<&'a Request<'a>>,
     /// The exit status for an end.
@@ -70,10 +73,20 @@ fn run(
     watch: &Watch,
 ) -> Result<u8> {
     let Job { machine: args, exec, .. } = job;
-    let config = Config { pipes: exec.is_some(), ..machine_config(args, payload)? };
+    if args.save.is_some() && (exec.is_some() || EngineKind::from(args.engine) != EngineKind::Soft)
+    {
+        return Err(Error::Usage(
+            "--save: only of vpmu run and vpmu stat so far, and with --engine soft".into(),
+        ));
+    }
+    let config = match job.load {
+        Some(path) => machine_of_snapshot(args, path)?,
+        None => Config { pipes: exec.is_some(), ..machine_config(args, payload)? },
+    };
     // A file that cannot be written is better known before a long run than after it.
     let gets = exec.map_or(&[][..], |exec| exec.gets);
     let files = args.stats_file.iter().chain(&args.truth).chain(&args.debug_dump);
+    let files = files.chain(&args.save);
     let files = files.chain(args.trace.file());
     let traced = args.trace.asked(args, job.reports(), exec.is_some())?;
     for path in files.chain(gets.iter().map(|get| &get.host)) {
@@ -94,7 +107,7 @@ fn run(
     let progress = if args.quiet { None } else { Progress::on_terminal(console.is_on_terminal()) };
     machine.show_progress(progress);
     watch.begins();
-    let end = machine.run_until(stop, config.limits.instructions, &mut console);
+    let end = job.run_and_save(&mut machine, &config, stop, &mut console);
     drop(raw);
     let traced = machine.end_trace();
     let status = Ended { job, config, symbols, machine, console, end: end?, stop }.report()?;
@@ -112,6 +125,37 @@ impl Job<'_> {
         match (self.machine.stats, self.report) {
             (Some(chosen), _) | (None, Report::Statistics(chosen)) => chosen,
             (None, Report::Counted(_)) => Stats::None,
+        }
+    }
+
+    /// Runs the machine to its end, and writes the snapshots that are asked for on the way.
+    fn run_and_save(
+        &self,
+        machine: &mut Machine,
+        config: &Config,
+        stop: &Stop,
+        console: &mut Console,
+    ) -> Result<End> {
+        let MachineArgs { save, save_at, .. } = self.machine;
+        let Some(path) = save else {
+            return machine.run_until(stop, config.limits.instructions, console);
+        };
+        if let Some(point) = save_at {
+            machine.pause_at(point.pause(config.clock_hz));
+        }
+        stop.pause_on_signal();
+        let mut saved = false;
+        loop {
+            match machine.run_until(stop, config.limits.instructions, console)? {
+                End::Paused => machine.snapshot().write(path)?,
+                end => {
+                    if save_at.is_some() && !saved {
+                        say("the run did not come to --save-at: no snapshot was written", stop);
+                    }
+                    return Ok(end);
+                }
+            }
+            saved = true;
         }
     }
 

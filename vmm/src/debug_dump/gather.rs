@@ -13,7 +13,6 @@ use super::{
     Activity, Delivery, Exception, GaveUp, Instruction, Place, RefusedMsr, Registers, Stack,
     Undefined, VcpuDump,
 };
-use crate::boot::Payload;
 use crate::config::Config;
 use crate::engine::soft::Vcpu;
 use crate::machine::Machine;
@@ -160,7 +159,7 @@ impl Gathering<'_> {
             Isa::Strict => Isa::Distro.adds(self.config.platform),
             Isa::Distro => vec![],
         };
-        let is_kernel = matches!(self.config.payload, Payload::Kernel(_));
+        let is_kernel = self.config.payload.is_kernel();
         let gave_up = activity == Activity::Halted
             && !cpu.interrupts_enabled()
             && instructions_before <= SOON

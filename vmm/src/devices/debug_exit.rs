@@ -7,6 +7,10 @@ pub const DEBUG_EXIT: u16 = 0xF4;
 /// The power-on self test code, which operating systems write for a short delay.
 pub const POST_CODE: u16 = 0x80;
 
+/// What a guest writes to [`POST_CODE`], four bytes at once, where it wants to be put aside: "snap" in ASCII. Delays
+/// are a byte wide.
+pub const MARKER: u32 = u32::from_le_bytes(*b"snap");
+
 /// The exit status for `value` written to the debug exit port: `value * 2 + 1`, so that it is never
 /// that of success. 32 bits; the top bit of the value is lost.
 pub fn exit_status(value: u32) -> u32 {

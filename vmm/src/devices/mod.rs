@@ -77,6 +77,8 @@ pub enum ChipsetEvent {
     Reset,
     /// The debug exit port was written; this is the exit status.
     DebugExit(u32),
+    /// The guest has written the marker that somebody watches for.
+    Marker,
 }
 
 /// All devices, their interrupt controllers, and the bus that finds them by address.
@@ -103,6 +105,9 @@ pub struct Chipset {
     /// Standard input, output and error of a command in the guest.
     pub pipes: Option<Pipes>,
     events: Vec<ChipsetEvent>,
+    /// The host's wish, and nothing that a guest can see.
+    #[serde(skip)]
+    watches_for_marker: bool,
 }
 
 impl Chipset {
@@ -123,8 +128,17 @@ impl Chipset {
             test_device: config.test_device.then(TestDevice::new),
             pipes: config.pipes.then(Pipes::default),
             events: Vec::new(),
+            watches_for_marker: false,
             config,
         }
+    }
+
+    /// Whether another has the same devices, of as many processors.
+    pub(crate) fn is_of_the_kind_of(&self, other: &Self) -> bool {
+        self.config == other.config
+            && self.irq.is_of_the_kind_of(&other.irq)
+            && self.test_device.is_some() == other.test_device.is_some()
+            && self.pipes.is_some() == other.pipes.is_some()
     }
 
     /// Reset of the machine at virtual time `now`. The real-time clock and its memory live on, and
@@ -157,6 +171,16 @@ impl Chipset {
     /// Events since the last call, in order.
     pub fn take_events(&mut self) -> Vec<ChipsetEvent> {
         std::mem::take(&mut self.events)
+    }
+
+    /// The first of them.
+    pub fn take_event(&mut self) -> Option<ChipsetEvent> {
+        (!self.events.is_empty()).then(|| self.events.remove(0))
+    }
+
+    /// Whether there is an event when the guest writes [`debug_exit::MARKER`].
+    pub fn watch_for_marker(&mut self, watch: bool) {
+        self.watches_for_marker = watch;
     }
 
     /// Whether the guest has written anything to the serial port or the pipes that nobody has taken.
@@ -256,6 +280,11 @@ impl Chipset {
             return pipes.write(port, size, value, now);
         }
         self.advance(now);
+        if self.watches_for_marker
+            && (port, size, value) == (debug_exit::POST_CODE, 4, debug_exit::MARKER)
+        {
+            self.events.push(ChipsetEvent::Marker);
+        }
         match port {
             pci::ADDRESS if size == 4 => self.pci.set_address(value),
             // Only a whole word selects.

@@ -1,12 +1,12 @@
 //! What the guest's performance counters count by: the software engine, the host's PMU, or nothing.
 
 use pmu_model::{Personality, Pmu};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::soft::TIER;
 
 /// What the guest's performance counters count by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Count {
     /// The software engine: what the personality's processor would have counted.

@@ -135,17 +135,30 @@ impl Board {
         self.device_time
     }
 
+    /// The latest time that a device has seen.
+    pub(crate) fn latest_device_time(&self) -> u64 {
+        self.device_time
+    }
+
+    /// Puts back the devices, and the latest time that one has seen.
+    pub(crate) fn restore(&mut self, chipset: Chipset, device_time: u64) {
+        self.chipset = chipset;
+        self.device_time = device_time;
+    }
+
     /// Whether a device event is due before `until`, or has been since a device was last accessed.
     pub(crate) fn is_due(&self, until: u64) -> bool {
         let deadline = self.chipset.next_deadline();
         deadline.is_some_and(|deadline| deadline < until || deadline <= self.device_time)
     }
 
-    /// Delivers the device events that are due at `time`; says when the next one is.
+    /// Delivers the device events that are due at `time`; says when the next one is. Where none is due, this may be
+    /// asked any number of times, and no device sees the time.
     pub fn catch_up(&mut self, time: u64) -> u64 {
-        let now = self.device_time(time);
         let due = |chipset: &Chipset| chipset.next_deadline().unwrap_or(u64::MAX);
+        let now = self.device_time.max(time);
         if due(&self.chipset) <= now {
+            self.device_time = now;
             self.chipset.advance(now);
         }
         due(&self.chipset)

@@ -134,6 +134,11 @@ impl Interrupts {
         }
     }
 
+    /// Whether another has as many local APICs.
+    pub(crate) fn is_of_the_kind_of(&self, other: &Self) -> bool {
+        self.lapics.count() == other.lapics.count()
+    }
+
     /// Reset of the whole machine.
     pub fn reset(&mut self) {
         self.lapics.change_all(Lapic::reset);

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
+
 use x86_cpu::control_registers::cr4;
 use x86_cpu::features::Features;
 
@@ -9,7 +11,7 @@ use super::cpuid::{CpuidLeaf, leaf};
 use super::{EXTENDED_0, EXTENDED_1, EXTENDED_8, FUNCTION_1, Platform};
 
 /// Which instructions beside the part's own execute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Isa {
     /// None: what the part lacks raises #UD.
     #[default]

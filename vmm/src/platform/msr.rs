@@ -140,6 +140,22 @@ impl MsrBank {
         self.value(HWCR) & HWCR_FLUSH_FILTER_DISABLE == 0
     }
 
+    /// What the registers hold, by ascending index.
+    pub fn state(&self) -> &[u64] {
+        &self.values
+    }
+
+    /// Puts back what they held; false if these are not as many values as there are registers.
+    #[must_use]
+    pub fn restore(&mut self, values: &[u64]) -> bool {
+        let is_whole = values.len() == self.values.len();
+        if is_whole {
+            self.values.copy_from_slice(values);
+            self.writes += 1;
+        }
+        is_whole
+    }
+
     /// A number that changes with each write.
     pub fn writes(&self) -> u64 {
         self.writes

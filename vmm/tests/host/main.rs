@@ -14,6 +14,7 @@ mod harness;
 mod idle;
 mod limits;
 mod pages;
+mod snapshot;
 mod statistics;
 mod stopped;
 mod suite;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         ("idle", idle::TESTS),
         ("limits", limits::TESTS),
         ("pages", pages::TESTS),
+        ("snapshot", snapshot::TESTS),
         ("statistics", statistics::TESTS),
         ("stopped", stopped::TESTS),
         ("suite", suite::TESTS),

@@ -1,7 +1,7 @@
 //! Writing and reading the file, also files that somebody made to be read wrongly.
 
+use vpmu::framed::{FormatError, Problem};
 use vpmu::truth::Truth;
-use vpmu::truth::file::FormatError;
 
 use crate::harness::{Verdict, tests};
 use crate::{path, sample, sample_file, vpmu_truth};
@@ -93,7 +93,7 @@ fn every_length_but_the_whole_is_truncated() -> Verdict {
     let whole = sample::truth().to_bytes();
     for length in "vpmu-truth ".len()..whole.len() {
         let error = Truth::from_bytes(&whole[..length]).unwrap_err();
-        assert!(matches!(error, FormatError::Truncated { .. }), "{length}: {error}");
+        assert!(matches!(error.problem, Problem::Truncated { .. }), "{length}: {error}");
     }
     Ok(())
 }
@@ -152,7 +152,7 @@ fn a_length_takes_no_memory() -> Verdict {
     assert!(Truth::from_bytes(&with_body(&[0x9F; 1 << 20])).is_err());
     assert!(Truth::from_bytes(&with_body(&[0x81; 1 << 20])).is_err());
     let error = Truth::from_bytes(format!("vpmu-truth 2 {} 0\nx", u64::MAX).as_bytes());
-    assert!(matches!(error, Err(FormatError::Truncated { bytes: 1, .. })));
+    assert!(matches!(error, Err(FormatError { problem: Problem::Truncated { bytes: 1, .. }, .. })));
     Ok(())
 }
 
@@ -181,7 +181,9 @@ fn parts_that_do_not_agree_are_refused() -> Verdict {
     for (change, expected) in cases {
         let mut truth = sample::truth();
         change(&mut truth);
-        let Err(FormatError::Corrupt(what)) = Truth::from_bytes(&truth.to_bytes()) else {
+        let Err(FormatError { problem: Problem::Corrupt(what), .. }) =
+            Truth::from_bytes(&truth.to_bytes())
+        else {
             panic!("accepted: {expected}");
         };
         assert!(what.starts_with(expected), "{what}");

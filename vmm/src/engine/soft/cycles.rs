@@ -1,6 +1,8 @@
 //! What occurs in each cycle, for counters that compare it, where a pipeline keeps the time: several
 //! instructions may retire in one cycle, and one may take many.
 
+use serde::{Deserialize, Serialize};
+
 use pmu_model::{Pmis, Pmu, SignalCounts};
 use x86_cpu::observe::LastStep;
 
@@ -28,7 +30,7 @@ impl Compare for Pmu {
 /// A level, a state that lasts for cycles, is there once in each, from the first cycle that an instruction
 /// takes; what happens at an instant does so in the last ones, no more at once than the processor can
 /// report. What does not fit into the cycles of its own instruction is of the next ones.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub(super) struct Cycles {
     running: SignalCounts,
     /// There is a running cycle.

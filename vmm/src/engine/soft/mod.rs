@@ -22,6 +22,7 @@ mod cycles;
 mod model;
 mod outside;
 mod recorded;
+mod state;
 mod stretch;
 mod threads;
 mod timing;
@@ -42,6 +43,8 @@ use self::asking::Asking;
 use self::model::{Cache, Detail, Modelling};
 use self::outside::Outside;
 use self::recorded::Recorded;
+pub(crate) use self::state::SoftState;
+pub use self::state::VcpuState;
 pub(crate) use self::stretch::fact;
 pub(crate) use self::threads::Next;
 pub use self::timing::{Timing, Warm};
@@ -503,7 +506,14 @@ struct Deliver(Option<u8>);
 impl Act for Deliver {
     type Outcome = Taken;
 
-    fn act<O: Observer>(self, cpu: &mut Cpu, cx: &mut Cx<'_, O>, _: &mut Translations<O>) -> Taken {
+    fn act<O: Observer>(
+        self,
+        cpu: &mut Cpu,
+        cx: &mut Cx<'_, O>,
+        translations: &mut Translations<O>,
+    ) -> Taken {
+        // Whatever keeps the time now, another clock may have done so when it ran last.
+        cpu.cycle_costs = translations.cycle_costs;
         let result = match self.0 {
             Some(vector) => cpu.interrupt(cx, vector),
             None => cpu.nmi(cx),

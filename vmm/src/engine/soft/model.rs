@@ -29,6 +29,7 @@ mod in_order;
 mod multithreaded;
 mod out_of_order;
 mod pipeline;
+mod state;
 mod write_buffers;
 
 use self::multithreaded::Multithreaded;

@@ -1,5 +1,7 @@
 //! From facts to signals: what the CPU observed, as occurrences that the PMU counts.
 
+use serde::{Deserialize, Serialize};
+
 use pmu_model::{Signal, SignalCounts, SignalSet};
 use x86_cpu::class::Class;
 use x86_cpu::insn::seg;
@@ -7,7 +9,7 @@ use x86_cpu::observe::{DR0, DR1, DR2, DR3, Facts, Observed};
 
 /// The processor's state by which instructions are counted: that at the beginning of the first of
 /// them. A run ends where it changes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CountingContext {
     /// Current privilege level.
     pub(super) cpl: u8,

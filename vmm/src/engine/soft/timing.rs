@@ -1,7 +1,9 @@
 //! Whose clock virtual time is, and when the models are told of execution.
 
+use serde::{Deserialize, Serialize};
+
 /// Whose clock virtual time is while the software engine executes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Timing {
     /// The pipeline's while a counter, or the recorder, counts what depends on it: stalls, what is decoded
     /// and retired a cycle, how long buses are busy. Else it is flat.
@@ -30,7 +32,7 @@ impl Timing {
 }
 
 /// When the models of caches, TLBs and predictors are told of execution.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Warm {
     /// While a counter or the recorder counts what they tell.
     #[default]

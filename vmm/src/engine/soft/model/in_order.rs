@@ -14,6 +14,7 @@ mod tests;
 use uarch::branch::{Outcome as Prediction, Resolution};
 use uarch::occurrences::Occurrences;
 use uarch::pipeline::in_order::{Access, Execution, Outcome, Parameters, Pipeline, Precision};
+use uarch::state::{State, Visitor, list, optional};
 use uarch::system::{AccessCycles, DataAccess, Operation};
 use x86_cpu::cpu::Cpu;
 use x86_cpu::effects::Mode;
@@ -26,6 +27,8 @@ pub(super) use self::description::{Bytes, Descriptions};
 
 /// Accesses of an instruction that are kept though they take no time: only strings have more.
 const KEPT: usize = 32;
+/// Accesses that wait are kept whatever their number; so many may be loaded.
+const MOST_KEPT: usize = 1 << 20;
 
 /// The in-order pipeline of a processor.
 pub(super) struct InOrder {
@@ -232,5 +235,32 @@ pub(super) fn precision(cpu: &Cpu) -> Precision {
         0 => Precision::Single,
         2 => Precision::Double,
         _ => Precision::Extended,
+    }
+}
+
+/// What the running instruction is, is found anew where it goes on.
+impl State for InOrder {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let Self { pipeline, write_buffers: _, bytes, running, written, suspended } = self;
+        pipeline.visit(visitor);
+        running.visit(visitor);
+        written.visit(visitor);
+        suspended.visit(visitor);
+        if V::LOADS {
+            *bytes = None;
+        }
+    }
+}
+
+impl State for Running {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let Self { fetch, accesses, elements, waited, transfer } = self;
+        fetch.visit(visitor);
+        list(visitor, accesses, MOST_KEPT, || Access::hit(0, 1, Outcome::Hit));
+        elements.visit(visitor);
+        waited.visit(visitor);
+        optional(visitor, transfer, || {
+            (false, Prediction { resolution: Resolution::Predicted, penalty: 0 })
+        });
     }
 }

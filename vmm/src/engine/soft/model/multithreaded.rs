@@ -13,6 +13,7 @@ use uarch::branch::{Outcome as Prediction, Resolution};
 use uarch::pipeline::in_order::multithreaded::{
     Access, Core, Execution, Parameters, THREADS, Turn,
 };
+use uarch::state::{State, Visitor};
 use uarch::system::{AccessCycles, DataAccess, Operation, System};
 use x86_cpu::cpu::Cpu;
 use x86_cpu::effects::Mode;
@@ -405,6 +406,34 @@ impl Multithreaded {
                 }
                 _ => return true,
             }
+        }
+    }
+}
+
+impl State for Multithreaded {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let Self { core, threads, running, horizon, in_step, write_buffers: _ } = self;
+        core.visit(visitor);
+        threads.visit(visitor);
+        visitor.index(running, THREADS);
+        horizon.visit(visitor);
+        in_step.visit(visitor);
+    }
+}
+
+uarch::state! {
+    Thread {
+        saved: told, begun, issued, execution, elements, waited, writes, halted, suspended;
+        derived: bytes;
+        then: forget_bytes;
+    }
+}
+
+impl Thread {
+    /// They are found anew where the instruction goes on.
+    fn forget_bytes<V: Visitor>(&mut self, _: &mut V) {
+        if V::LOADS {
+            self.bytes = None;
         }
     }
 }

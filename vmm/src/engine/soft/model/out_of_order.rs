@@ -14,10 +14,12 @@ mod tests;
 use std::cell::OnceCell;
 
 use uarch::branch::{Outcome, Resolution};
+use uarch::cache::Kind;
 use uarch::occurrences::Occurrences;
 use uarch::pipeline::out_of_order::{
     Core, Execution, Instruction, Misprediction, Pipeline, RecentStores,
 };
+use uarch::state::{State, Visitor, list};
 use uarch::system::{AccessCycles, DataAccess, Operation};
 use x86_cpu::block::Code;
 use x86_cpu::cpu::Cpu;
@@ -32,6 +34,18 @@ use super::pipeline::Cache;
 /// Iterations of a repeated instruction that the pipeline is told together, so that time goes on while
 /// it runs.
 const ITERATIONS_AT_ONCE: u64 = 64;
+/// Accesses that may be loaded: an iteration has a few.
+const MOST_WAITING: usize = 1 << 10;
+/// What an access that is to be loaded goes into.
+const NOTHING: DataAccess = DataAccess {
+    linear: 0,
+    physical: 0,
+    second_page: None,
+    bytes: 1,
+    elements: 1,
+    operation: Operation::Load,
+    kind: Kind::Plain,
+};
 
 /// What the pipelines of a machine know of instructions before they execute.
 pub(super) struct Descriptions {
@@ -355,4 +369,42 @@ impl OutOfOrder {
 /// Cycles of one instruction: far fewer than there is room for.
 fn narrow(cycles: u64) -> u32 {
     u32::try_from(cycles).unwrap_or(u32::MAX)
+}
+
+impl State for OutOfOrder {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        let Self {
+            pipeline,
+            stores,
+            misaligned: _,
+            assists_special: _,
+            delivery,
+            running,
+            waiting,
+            stopped,
+            suspended,
+        } = self;
+        pipeline.visit(visitor);
+        stores.visit(visitor);
+        running.visit(visitor);
+        list(visitor, waiting, MOST_WAITING, || NOTHING);
+        // Any instruction will do where one is to be loaded.
+        let blank = || (Prepared::of(*delivery), 0);
+        let mut is_stopped = stopped.is_some();
+        is_stopped.visit(visitor);
+        if is_stopped {
+            let (prepared, elements) = stopped.get_or_insert_with(blank);
+            prepared.visit(visitor, pipeline.core());
+            elements.visit(visitor);
+        } else {
+            *stopped = None;
+        }
+        suspended.visit(visitor);
+    }
+}
+
+uarch::state! {
+    Running {
+        saved: execution, begun, loaded, high_byte, elements_of_iteration, elements, taken;
+    }
 }

@@ -3,6 +3,7 @@
 use uarch::branch::Outcome;
 use uarch::occurrences::Occurrences;
 use uarch::part;
+use uarch::state::{State, Visitor};
 use uarch::system::{AccessCycles, DataAccess, System};
 use x86_cpu::block::Code;
 use x86_cpu::cpu::Cpu;
@@ -303,5 +304,23 @@ impl Pipeline {
             Self::NotMade => {}
         }
         false
+    }
+}
+
+impl Pipeline {
+    /// Saves it or loads it, as [`State::visit`] does; one that was not made there is not made here either.
+    pub(super) fn visit<V: Visitor>(&mut self, visitor: &mut V, of: &part::Pipeline) {
+        let mut made = !matches!(self, Self::NotMade);
+        made.visit(visitor);
+        match made {
+            true => self.make(of),
+            false => *self = Self::NotMade,
+        }
+        match self {
+            Self::InOrder(pipeline) => pipeline.visit(visitor),
+            Self::OutOfOrder(pipeline) => pipeline.visit(visitor),
+            Self::Multithreaded(core) => core.visit(visitor),
+            Self::NotMade => {}
+        }
     }
 }

@@ -27,6 +27,10 @@ impl WriteBuffers {
     }
 }
 
+uarch::state! {
+    WriteBuffers { cycles: leave; }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@
 
 use uarch::pipeline::out_of_order::table::{Form, Row, Shape, Variant, Width};
 use uarch::pipeline::out_of_order::{Core, Instruction, Operands, registers};
+use uarch::state::{State, Visitor};
 use x86_cpu::block::Code;
 use x86_cpu::class::Class;
 use x86_cpu::effects::{Effects, FlagSet, Mode, Register, RegisterSet};
@@ -417,4 +418,21 @@ fn length_changes(insn: &Insn, mode: Mode) -> bool {
             O::Imul | O::Push => !fits_in_a_byte,
             _ => false,
         }
+}
+
+impl Prepared {
+    /// Of an instruction that does nothing special.
+    pub(super) fn of(instruction: Instruction) -> Self {
+        Self { instruction, locked: false, segment: 0, high_byte: false, elements_of_iteration: 0 }
+    }
+
+    /// Saves it or loads it, as [`State::visit`] does.
+    pub(super) fn visit<V: Visitor>(&mut self, visitor: &mut V, core: &Core) {
+        let Self { instruction, locked, segment, high_byte, elements_of_iteration } = self;
+        instruction.visit(visitor, core);
+        locked.visit(visitor);
+        segment.visit(visitor);
+        high_byte.visit(visitor);
+        elements_of_iteration.visit(visitor);
+    }
 }

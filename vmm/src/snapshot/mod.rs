@@ -1,0 +1,147 @@
+//! The state of a machine between two instructions, as one tree: to be put aside, put back, written to a file.
+//!
+//! [`State`] has what later execution depends on, whatever executes it, and [`Identity`] what kind of machine it is of.
+//! It is made by taking each structure apart to its last field, so that a field that is forgotten does not compile.
+//! Translated code, links between blocks and what else only makes execution faster are not in it. RAM is beside it, in
+//! pages ([`ram`]).
+
+pub mod file;
+mod identity;
+mod ram;
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::identity::Identity;
+use crate::devices::Chipset;
+use crate::engine::soft::{SoftState, Vcpu, VcpuState};
+use crate::input::Script;
+use crate::machine::Machine;
+use crate::roster::Roster;
+use crate::turns::CutOff;
+
+/// The state of a machine beside its RAM, between two instructions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    vcpus: Vec<VcpuState>,
+    chipset: Chipset,
+    /// The latest time that a device has seen, in cycles.
+    device_time: u64,
+    soft: SoftState,
+    /// Where the running slice began, in cycles.
+    now: u64,
+    script: Script,
+    typed: VecDeque<u8>,
+    dead_since: Option<u64>,
+    roster: Roster,
+    short_turns_until: u64,
+    cut_off: Option<CutOff>,
+}
+
+/// A machine as it was: its kind, its state and its RAM.
+#[derive(Clone)]
+pub struct Snapshot {
+    /// What kind of machine it is of.
+    pub identity: Identity,
+    pub(crate) state: Box<State>,
+    pub(crate) ram: ram::Pages,
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+impl Machine {
+    /// The state beside its RAM. On KVM, that of the processors as they last were here.
+    pub(crate) fn state(&mut self) -> Box<State> {
+        let Self {
+            board,
+            soft,
+            memory: _,
+            vcpus,
+            now,
+            script,
+            typed,
+            dead_since,
+            roster,
+            short_turns_until,
+            cut_off,
+            // What it is, and what runs it.
+            identity: _,
+            kvm: _,
+            choice: _,
+            count: _,
+            clock_hz: _,
+            timing: _,
+            pause: _,
+            end_of_time: _,
+            signature: _,
+            progress: _,
+        } = self;
+        Box::new(State {
+            vcpus: vcpus.iter().map(Vcpu::state).collect(),
+            chipset: board.chipset.clone(),
+            device_time: board.latest_device_time(),
+            soft: soft.state(vcpus),
+            now: *now,
+            script: script.clone(),
+            typed: typed.clone(),
+            dead_since: *dead_since,
+            roster: *roster,
+            short_turns_until: *short_turns_until,
+            cut_off: cut_off.clone(),
+        })
+    }
+
+    /// Puts back the state of a machine of the same identity. RAM is as it was then.
+    ///
+    /// # Errors
+    /// What no such machine can be in; what state it is in then is not said.
+    pub(crate) fn restore(&mut self, state: &State) -> Result<(), String> {
+        let State {
+            vcpus,
+            chipset,
+            device_time,
+            soft,
+            now,
+            script,
+            typed,
+            dead_since,
+            roster,
+            short_turns_until,
+            cut_off,
+        } = state;
+        if vcpus.len() != self.vcpus.len() || !self.board.chipset.is_of_the_kind_of(chipset) {
+            return Err("another number of processors, or other devices".into());
+        }
+        for (vcpu, state) in self.vcpus.iter_mut().zip(vcpus) {
+            vcpu.restore(state, self.memory.ram())?;
+        }
+        self.board.restore(chipset.clone(), *device_time);
+        self.soft.restore(soft, &self.vcpus)?;
+        self.now = *now;
+        self.script.clone_from(script);
+        self.typed.clone_from(typed);
+        self.dead_since = *dead_since;
+        self.roster = *roster;
+        self.short_turns_until = *short_turns_until;
+        self.cut_off.clone_from(cut_off);
+        Ok(())
+    }
+
+    /// The machine as it is between two instructions.
+    pub fn snapshot(&mut self) -> Snapshot {
+        Snapshot {
+            identity: self.identity.clone(),
+            state: self.state(),
+            ram: ram::Pages::of(&self.memory),
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! A machine that is cut off, put aside and put back goes on as if it had not been. The oracle is the run that was
+//! not cut: all of its state, to the last field, and its RAM.
+
+use iced_x86::IcedError;
+use iced_x86::code_asm::{
+    al, bl, dword_ptr, eax, ebx, ecx, edi, edx, esi, esp, mm0, mm1, qword_ptr, st0, st1,
+};
+use pmu_model::Personality;
+
+use super::*;
+use crate::boot::Payload;
+use crate::config::Config;
+use crate::console::Console;
+use crate::machine::End;
+use crate::program::{DATA, Program};
+use crate::stop::Stop;
+use crate::turns::tests::{
+    ASSERT, ICR, ICR_HIGH, INITIAL, IPI_VECTOR, Made, Random, core_guest, each_by_itself, guest,
+    machine, spin,
+};
+
+/// Until so many instructions have retired.
+fn run(machine: &mut Machine, instructions: u64) -> End {
+    let mut console = Console::to("nowhere".into(), Box::new(std::io::sink()));
+    machine.run_until(&Stop::new().unwrap(), Some(instructions), &mut console).unwrap()
+}
+
+/// A machine made of a snapshot file.
+fn loaded(bytes: &[u8]) -> Machine {
+    let snapshot = Snapshot::from_bytes(bytes).unwrap();
+    let identity = snapshot.identity.clone();
+    let config: Config = identity.config(Payload::Snapshot(snapshot)).unwrap();
+    Machine::new(&config).unwrap()
+}
+
+/// Where two machines differ.
+fn difference(one: &mut Machine, other: &mut Machine) -> Option<String> {
+    let [mut a, mut b] = [&mut *one, &mut *other].map(|machine| {
+        let mut state = serde_json::to_value(machine.state()).unwrap();
+        for vcpu in state["vcpus"].as_array_mut().unwrap() {
+            // What the last stretch began under depends on where it began, and counts while it matters.
+            vcpu["counted_under"] = serde_json::Value::Null;
+        }
+        // Who has been stirred waits there until somebody asks, and a run that begins does.
+        state["chipset"]["irq"]["lapics"]["stirred"] = serde_json::Value::Null;
+        state["roster"]["stirred"] = serde_json::Value::Null;
+        state
+    });
+    let mut path = Vec::new();
+    // Down to the first value that differs.
+    while a != b {
+        let keys: Vec<String> = match (&a, &b) {
+            (serde_json::Value::Object(a), serde_json::Value::Object(_)) => {
+                a.keys().cloned().collect()
+            }
+            (serde_json::Value::Array(a), serde_json::Value::Array(b)) if a.len() == b.len() => {
+                (0..a.len()).map(|n| n.to_string()).collect()
+            }
+            _ => return Some(format!("{}: {a} and {b}", path.join("."))),
+        };
+        let child = |value: &serde_json::Value, key: &str| match key.parse::<usize>() {
+            Ok(n) if value.is_array() => value[n].clone(),
+            _ => value[key].clone(),
+        };
+        let key = keys.into_iter().find(|key| child(&a, key) != child(&b, key)).unwrap();
+        (a, b) = (child(&a, &key), child(&b, &key));
+        path.push(key);
+    }
+    (one.snapshot().ram != other.snapshot().ram).then(|| "RAM".into())
+}
+
+/// Runs a guest to instruction `last` at once, in parts, and in parts with the machine made anew of a snapshot file
+/// between any two; all must be the same then.
+fn compare(name: &str, make: impl Fn() -> Machine, last: u64, random: &mut Random) {
+    let mut whole = make();
+    let end = run(&mut whole, last);
+    for reloads in [false, true] {
+        let mut cut = make();
+        let mut at = 0;
+        let found = loop {
+            at = (at + u64::from(1 + random.below((last / 5) as u32))).min(last);
+            let ended = run(&mut cut, at);
+            if ended != End::Instructions || at == last {
+                break ended;
+            }
+            if reloads {
+                cut = loaded(&cut.snapshot().to_bytes());
+            }
+        };
+        assert_eq!(found, end, "{name}, loaded: {reloads}");
+        let difference = difference(&mut whole, &mut cut);
+        assert_eq!(difference, None, "{name}, loaded: {reloads}");
+    }
+}
+
+#[test]
+fn processors_that_wake_each_other() {
+    for cpu in ["p6", "k8"] {
+        for cpus in [1, 2, 4] {
+            for seed in 300..312 {
+                let random = &mut Random(seed);
+                let bytes = guest(random, cpus, false).unwrap();
+                let last = 2000 + u64::from(random.below(20_000));
+                let name = format!("{cpu}, {cpus} processors, seed {seed}");
+                compare(&name, || machine(cpu, cpus, &bytes), last, random);
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_of_a_core() {
+    for cpus in 1..=4 {
+        for seed in 400..408 {
+            let random = &mut Random(seed);
+            let bytes = core_guest(random, cpus).unwrap();
+            let last = 500 + u64::from(random.below(8000));
+            let name = format!("{cpus} threads, seed {seed}");
+            compare(&name, || machine("knc", cpus, &bytes), last, random);
+        }
+    }
+}
+
+/// Programs a counter to some event of the part that interrupts soon, by the part's own registers.
+fn count(p: &mut Program, random: &mut Random, part: &Personality) -> Made {
+    let event = &part.events[random.below(part.events.len() as u32) as usize];
+    let code = u32::from(event.code);
+    let soon = u64::from(1 + random.below(3000)).wrapping_neg();
+    // CPL 0 and 3; at times edge, inversion and threshold.
+    let compared = if random.below(3) == 0 {
+        random.below(2) << 18 | random.below(2) << 23 | random.below(4) << 24
+    } else {
+        0
+    };
+    let select = u64::from(code | random.below(256) << 8 | 3 << 16 | 1 << 20 | 1 << 22);
+    let select = select | u64::from(compared);
+    match part.name {
+        "p55c" => {
+            let control = |event: u32| event & 0x3F | 3 << 6;
+            let cesr = control(code) | control(random.below(64)) << 16;
+            p.write_msr(0x12, random.below(1000).into())?;
+            p.write_msr(0x11, cesr.into())
+        }
+        "k7" | "k8" => {
+            let n = random.below(4);
+            p.write_msr(0xC001_0004 + n, soon & 0xFFFF_FFFF_FFFF)?;
+            p.write_msr(0xC001_0000 + n, select)
+        }
+        _ => {
+            let n = random.below(2);
+            p.write_msr(0xC1 + n, soon & 0xFFFF_FFFF)?;
+            p.write_msr(0x186 + n, select)
+        }
+    }
+}
+
+/// One of the things that models have to do with.
+fn work(p: &mut Program, random: &mut Random, cpus: u32, part: &Personality) -> Made {
+    let sum = DATA + 0x200;
+    match random.below(14) {
+        0 => spin(p, 1 + random.below(300))?,
+        // Loads and stores, some of lines that others have.
+        1 | 2 => {
+            let stride = [4, 8, 64, 68, 4096][random.below(5) as usize];
+            p.mov(ecx, 1 + random.below(60))?;
+            p.mov(esi, 0x20_0000 + random.below(0x1000))?;
+            let again = p.here()?;
+            p.mov(eax, dword_ptr(esi))?;
+            p.add(dword_ptr(esi + 0x8000), eax)?;
+            p.add(esi, stride)?;
+            p.dec(ecx)?;
+            p.jnz(again)?;
+        }
+        // Branches that nobody foresees.
+        3 | 4 => {
+            p.mov(ecx, 1 + random.below(80))?;
+            p.mov(ebx, 0x1234_5678 ^ random.below(1 << 30))?;
+            let again = p.here()?;
+            let mut over = p.create_label();
+            p.imul_3(ebx, ebx, 1_103_515_245)?;
+            p.add(ebx, 12_345)?;
+            p.test(ebx, 0x1_0000)?;
+            p.jz(over)?;
+            p.inc(edx)?;
+            p.place(&mut over)?;
+            p.dec(ecx)?;
+            p.jnz(again)?;
+        }
+        5 => {
+            p.mov(ecx, 1 + random.below(200))?;
+            p.mov(esi, 0x21_0000 + random.below(64))?;
+            p.mov(edi, 0x22_0000 + random.below(64))?;
+            // Without REP: a repeated instruction that is cut off is told to models in other parts.
+            let again = p.here()?;
+            if random.below(2) == 0 {
+                p.movsd()?;
+            } else {
+                p.stosb()?;
+            }
+            p.dec(ecx)?;
+            p.jnz(again)?;
+        }
+        6 => {
+            p.mov(eax, random.below(1000))?;
+            p.mov(edx, 0)?;
+            p.mov(ebx, 1 + random.below(100))?;
+            p.div(ebx)?;
+            p.imul_2(eax, ebx)?;
+            p.mov(bl, al)?;
+        }
+        7 => {
+            p.fninit()?;
+            p.fld1()?;
+            p.fld1()?;
+            p.fadd_2(st0, st1)?;
+            p.fdiv_2(st0, st1)?;
+            p.fstp(qword_ptr(sum + 16))?;
+        }
+        8 if part.name != "ppro" => {
+            p.movq(mm0, qword_ptr(DATA))?;
+            p.pmullw(mm1, mm0)?;
+            p.paddb(mm0, mm1)?;
+            p.movq(qword_ptr(sum + 24), mm0)?;
+            p.emms()?;
+        }
+        9 => {
+            p.rdtsc()?;
+            p.add(dword_ptr(sum), eax)?;
+            p.mov(ecx, random.below(2))?;
+            p.rdpmc()?;
+            p.lock().add(dword_ptr(sum + 8), eax)?;
+        }
+        10 => {
+            p.write_lapic(INITIAL, 1 + random.below(4000))?;
+            p.sti()?;
+            p.hlt()?;
+            p.cli()?;
+        }
+        11 => {
+            let mut function = p.create_label();
+            let mut over = p.create_label();
+            p.call(function)?;
+            p.call(function)?;
+            p.jmp(over)?;
+            p.place(&mut function)?;
+            p.push(eax)?;
+            p.mov(eax, dword_ptr(esp + 4))?;
+            p.pop(eax)?;
+            p.ret()?;
+            p.place(&mut over)?;
+        }
+        12 if cpus > 1 => {
+            p.write_lapic(ICR_HIGH, random.below(cpus) << 24)?;
+            p.write_lapic(ICR, ASSERT | u32::from(IPI_VECTOR))?;
+        }
+        _ => {
+            p.sti()?;
+            spin(p, 1 + random.below(50))?;
+            p.cli()?;
+        }
+    }
+    Ok(())
+}
+
+/// A guest that counts what the models of its part tell.
+fn counted_guest(random: &mut Random, cpus: u32, part: &Personality) -> Result<Vec<u8>, IcedError> {
+    each_by_itself(
+        cpus,
+        false,
+        |_| Ok(()),
+        |p| {
+            for _ in 0..12 {
+                if random.below(3) == 0 {
+                    count(p, random, part)?;
+                }
+                work(p, random, cpus, part)?;
+            }
+            Ok(())
+        },
+    )
+}
+
+/// All events of all parts but Knights Corner, one or several at a time, with all the models that they ask for.
+#[test]
+fn processors_whose_models_are_told() {
+    for part in Personality::ALL.iter().filter(|part| part.name != "knc") {
+        for cpus in [1, 2, 4] {
+            for seed in 500..504 {
+                let random = &mut Random(seed);
+                let bytes = counted_guest(random, cpus, part).unwrap();
+                let last = 2000 + u64::from(random.below(20_000));
+                let name = format!("{}, {cpus} processors, seed {seed}", part.name);
+                compare(&name, || machine(part.name, cpus, &bytes), last, random);
+            }
+        }
+    }
+}
