@@ -1,5 +1,5 @@
 //! The snapshot file: [`crate::framed`], its body compressed by zstd (RFC 8878): the length of the CBOR as 64 bits, the
-//! CBOR of the machine's identity and state, and its RAM ([`super::ram`]). All numbers are little-endian.
+//! CBOR of the machine's identity and state, and its RAM (`ram.rs`). All numbers are little-endian.
 
 use std::io::{self, Read, Write};
 use std::path::Path;

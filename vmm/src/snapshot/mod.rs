@@ -3,7 +3,7 @@
 //! [`State`] has what later execution depends on, whatever executes it, and [`Identity`] what kind of machine it is of.
 //! It is made by taking each structure apart to its last field, so that a field that is forgotten does not compile.
 //! Translated code, links between blocks and what else only makes execution faster are not in it. RAM is beside it, in
-//! pages ([`ram`]).
+//! pages (`ram.rs`).
 
 pub mod file;
 mod identity;
