@@ -907,6 +907,19 @@ mod tests {
         assert_eq!((counter(&machine, 0), counter(&machine, 1)), (6, 6));
     }
 
+    /// C2h counts branches: none of those before it was enabled, though another counter had what was executed watched
+    /// meanwhile, and nothing ended that. EB 00: JMP to the next instruction.
+    #[test]
+    fn what_happened_before_a_counter_was_enabled_is_not_counted() {
+        const JMP: &[u8] = &[0xEB, 0x00];
+        let (first, second) = (mov_ecx(SELECT_0), mov_ecx(SELECT_1));
+        let (retired, branches) = (mov_eax(RETIRED), mov_eax(0x0043_00C2));
+        let code =
+            [&first[..], XOR_EDX, &retired, WRMSR, JMP, JMP, &branches, &second, WRMSR, JMP, HLT];
+        let (machine, _) = run(&code, Limits::default());
+        assert_eq!(counter(&machine, 1), 1);
+    }
+
     /// 76h counts cycles not halted: none of the time after HLT, and each instruction is one.
     #[test]
     fn the_clock_of_the_counters_stops_in_halt() {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use pmu_model::{Demand, MsrAccess, Pmis, Pmu, RdpmcCaller, SignalCounts, Tier};
 use x86_cpu::bus::{After, Bus, CpuidResult, Place, RdpmcRequest, Refused, Uncounted};
-use x86_cpu::observe::LastStep;
+use x86_cpu::observe::{Facts, LastStep};
 use x86_cpu::timing::Budget;
 
 use super::cycles::{Compare, Cycles};
@@ -431,7 +431,13 @@ impl Bus for Outside<'_, '_> {
         let (time, retired) = (uncounted.time, uncounted.retired);
         let programmed = std::mem::take(&mut self.programmed);
         let is_over = self.last_step != LastStep::IsNotOver;
-        if *self.programs_still && is_over || programmed && retired == self.counted_instructions {
+        let programmed = programmed && retired == self.counted_instructions;
+        if programmed {
+            // What the programming before did not ask for is still there, and happened under that one.
+            let facts = &mut *uncounted.observed.facts;
+            *facts = Facts { inner: facts.inner, ..Facts::default() };
+        }
+        if *self.programs_still && is_over || programmed {
             // Models tell of an instruction when it retires, or issues. This one has been counted by the
             // programming that it began under, and what it is yet to do is not for the one that it leaves.
             uncounted.observed.modelled.fill(0);
