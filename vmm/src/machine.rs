@@ -531,7 +531,10 @@ impl Machine {
         };
         self.print(console)?;
         match end {
-            End::Paused => self.pause = None,
+            End::Paused => {
+                self.pause = None;
+                self.board.chipset.watch_for_marker(false);
+            }
             _ => self.progress = None,
         }
         console.flush()?;
