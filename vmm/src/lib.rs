@@ -7,6 +7,7 @@ pub mod console;
 pub mod debug_dump;
 pub mod demo;
 pub mod devices;
+pub mod end;
 pub mod engine;
 pub mod error;
 pub mod events;
