@@ -7,6 +7,7 @@ mod job;
 mod machine;
 mod pages;
 mod payload;
+mod snapshot;
 mod test;
 mod trace;
 
@@ -158,8 +159,8 @@ fn dispatch(command: Command, invocation: &Invocation) -> Result<u8> {
         Command::Run(args) => {
             let payload = |ram: &RamLayout| payload(&args, ram);
             let report = Report::Statistics(Stats::Table);
-            let (machine, status, load) = (&args.machine, args.status(), args.load.as_deref());
-            supervised(Job { machine, invocation, report, load, exec: None, status }, payload)
+            let (machine, status, snapshot) = (&args.machine, args.status(), Some(&args.snapshot));
+            supervised(Job { machine, invocation, report, snapshot, exec: None, status }, payload)
         }
         Command::Stat(args) => {
             let StatArgs { run, events, metrics, per_cpu, json } = &args;
@@ -168,8 +169,8 @@ fn dispatch(command: Command, invocation: &Invocation) -> Result<u8> {
             let asked = stat::Asked { events, metrics, per_cpu, json };
             let payload = |ram: &RamLayout| payload(run, ram);
             let report = Report::Counted(asked);
-            let (machine, status, load) = (&run.machine, run.status(), run.load.as_deref());
-            supervised(Job { machine, invocation, report, load, exec: None, status }, payload)
+            let (machine, status, snapshot) = (&run.machine, run.status(), Some(&run.snapshot));
+            supervised(Job { machine, invocation, report, snapshot, exec: None, status }, payload)
         }
         Command::List { json } => {
             print(&list::list(json)?)?;

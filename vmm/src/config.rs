@@ -1,5 +1,6 @@
 //! What a run is: the command line, checked.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +20,9 @@ use crate::platform::{Isa, Platform};
 
 /// Bytes of the longest script of `--input`: 16 MiB.
 pub const MAX_SCRIPT: u64 = 16 << 20;
+
+/// The clocks that a machine can have, in Hz.
+pub const CLOCKS: RangeInclusive<u64> = 1_000_000..=1_000_000_000_000;
 
 /// How the first processor comes to the payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -27,6 +27,11 @@ impl ProcessorSet {
         set
     }
 
+    /// Whether all of them are among `others`.
+    pub(crate) fn is_within(self, others: Self) -> bool {
+        self.without(others).is_empty()
+    }
+
     /// Adds a processor.
     ///
     /// # Panics

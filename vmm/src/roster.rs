@@ -21,6 +21,12 @@ pub(crate) struct Roster {
 }
 
 impl Roster {
+    /// Whether it is of these processors.
+    pub(crate) fn is_of(&self, all: ProcessorSet) -> bool {
+        let Self { awake, open, stirred } = *self;
+        awake.union(open).union(stirred).is_within(all)
+    }
+
     /// Has a processor looked at again.
     pub(crate) fn stir(&mut self, id: usize) {
         self.stirred.insert(id);

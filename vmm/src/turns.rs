@@ -97,6 +97,23 @@ pub(crate) struct CutOff {
     pub(crate) slice: u64,
 }
 
+impl CutOff {
+    /// Whether it is of these processors.
+    pub(crate) fn is_of(&self, all: ProcessorSet) -> bool {
+        self.turn.as_ref().is_none_or(|Turn { awake, rest, executing, part, .. }| {
+            awake.union(*rest).union(*executing).is_within(all)
+                && match part {
+                    None => true,
+                    Some(Part::One { id, .. }) => all.contains(*id),
+                    Some(Part::Core { threads, .. }) => threads.is_within(all),
+                    Some(Part::Stirred { id, threads, .. }) => {
+                        all.contains(*id) && threads.is_none_or(|threads| threads.is_within(all))
+                    }
+                }
+        })
+    }
+}
+
 impl Machine {
     /// Runs every processor until `until`; at most `left` instructions in all, of which those that retire
     /// are taken. If it is `counted`, it ends early when the last counter is disabled.

@@ -83,7 +83,7 @@ impl ExecArgs {
         let payload = |ram: &RamLayout| exec::payload(&request, ram);
         let report = Report::Statistics(Stats::None);
         let (exec, status) = (Some(&request), End::status_as_reported);
-        supervised(Job { machine, invocation, report, load: None, exec, status }, payload)
+        supervised(Job { machine, invocation, report, snapshot: None, exec, status }, payload)
     }
 }
 

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::invocation::Invocation;
-use super::machine::{MachineArgs, Stats, machine_config, machine_of_snapshot};
+use super::machine::{MachineArgs, Stats, machine_config};
+use super::snapshot::{SnapshotArgs, machine_of_snapshot};
 use crate::boot::Payload;
 use crate::boot::memory::RamLayout;
 use crate::config::Config;
 use crate::console::{Console, print_last};
 use crate::debug_dump::DebugDump;
-use crate::engine::EngineKind;
 use crate::error::{Error, Result, status};
 use crate::exec::Request;
 use crate::machine::{End, Machine};
@@ -40,8 +40,8 @@ pub(super) struct Job<'a> {
     pub(super) machine: &'a MachineArgs,
     pub(super) invocation: &'a Invocation,
     pub(super) report: Report<'a>,
-    /// The snapshot that it goes on from, if it does.
-    pub(super) load: Option<&'a Path>,
+    /// What is read and written of snapshots, if that can be.
+    pub(super) snapshot: Option<&'a SnapshotArgs>,
     /// If it runs a command: what is asked for.
     pub(super) exec: Option<&'a Request<'a>>,
     /// The exit status for an end.
@@ -73,20 +73,16 @@ fn run(
     watch: &Watch,
 ) -> Result<u8> {
     let Job { machine: args, exec, .. } = job;
-    if args.save.is_some() && (exec.is_some() || EngineKind::from(args.engine) != EngineKind::Soft)
-    {
-        return Err(Error::Usage(
-            "--save: only of vpmu run and vpmu stat so far, and with --engine soft".into(),
-        ));
-    }
-    let config = match job.load {
+    let snapshot = job.snapshot;
+    snapshot.map_or(Ok(()), |snapshot| snapshot.check(args.engine.into()))?;
+    let config = match snapshot.and_then(|snapshot| snapshot.load.as_deref()) {
         Some(path) => machine_of_snapshot(args, path)?,
         None => Config { pipes: exec.is_some(), ..machine_config(args, payload)? },
     };
     // A file that cannot be written is better known before a long run than after it.
     let gets = exec.map_or(&[][..], |exec| exec.gets);
     let files = args.stats_file.iter().chain(&args.truth).chain(&args.debug_dump);
-    let files = files.chain(&args.save);
+    let files = files.chain(snapshot.and_then(|snapshot| snapshot.save.as_ref()));
     let files = files.chain(args.trace.file());
     let traced = args.trace.asked(args, job.reports(), exec.is_some())?;
     for path in files.chain(gets.iter().map(|get| &get.host)) {
@@ -136,8 +132,7 @@ impl Job<'_> {
         stop: &Stop,
         console: &mut Console,
     ) -> Result<End> {
-        let MachineArgs { save, save_at, .. } = self.machine;
-        let Some(path) = save else {
+        let Some(SnapshotArgs { save: Some(path), save_at, .. }) = self.snapshot else {
             return machine.run_until(stop, config.limits.instructions, console);
         };
         if let Some(point) = save_at {

@@ -1,7 +1,7 @@
 //! What the machine is: the options of every command that runs a guest.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
@@ -17,9 +17,7 @@ use crate::devices::rtc;
 use crate::engine::soft::{Timing, Warm};
 use crate::engine::{Count, EngineKind, IrqchipKind};
 use crate::error::Result;
-use crate::machine::Pause;
 use crate::platform::Isa;
-use crate::snapshot::Snapshot;
 use crate::truth::record::DEFAULT_EVENTS;
 
 /// What the machine is, for every payload.
@@ -106,13 +104,6 @@ pub(super) struct MachineArgs {
     /// what is printed if the run ends against the guest's wish.
     #[arg(long, value_name = "FILE")]
     pub(super) debug_dump: Option<PathBuf>,
-    /// Write a snapshot of the machine there when SIGUSR1 comes, or where --save-at says, and go on.
-    #[arg(long, value_name = "FILE")]
-    pub(super) save: Option<PathBuf>,
-    /// Write the snapshot once, at this virtual time (1.5s, 20ms), behind so many instructions of all processors
-    /// (insn:N), or behind the marker that the guest writes to port 80h (marker).
-    #[arg(long, value_name = "WHEN", requires = "save", value_parser = save_point)]
-    pub(super) save_at: Option<SavePoint>,
     /// Stop after this many seconds of real time, from the start of the command.
     #[arg(long, value_name = "SECONDS")]
     pub(super) timeout: Option<u64>,
@@ -127,7 +118,7 @@ pub(super) struct MachineArgs {
     pub(super) skid: u64,
     /// Processor clock in Hz; the processor's own by default.
     #[arg(long, value_name = "HZ",
-          value_parser = clap::value_parser!(u64).range(1_000_000..=1_000_000_000_000))]
+          value_parser = clap::value_parser!(u64).range(config::CLOCKS))]
     pub(super) clock: Option<u64>,
     /// Seconds since 1970 that the real-time clock shows at power-on.
     #[arg(long, value_name = "UNIXSECONDS", default_value_t = rtc::DEFAULT_START,
@@ -140,64 +131,6 @@ impl MachineArgs {
     pub(super) fn is_console_on_stdio(&self) -> bool {
         self.serial.as_os_str() == "stdio"
     }
-}
-
-/// The value of `--save-at`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SavePoint {
-    /// Virtual time in nanoseconds.
-    Time(u64),
-    /// Instructions of all processors.
-    Instructions(u64),
-    /// The marker at port 80h.
-    Marker,
-}
-
-impl SavePoint {
-    /// The same for a machine with this clock.
-    pub(super) fn pause(self, clock_hz: u64) -> Pause {
-        match self {
-            Self::Time(nanoseconds) => {
-                let cycles = u128::from(nanoseconds) * u128::from(clock_hz) / 1_000_000_000;
-                Pause::Time(u64::try_from(cycles).unwrap_or(u64::MAX))
-            }
-            Self::Instructions(count) => Pause::Instructions(count),
-            Self::Marker => Pause::Marker,
-        }
-    }
-}
-
-fn save_point(text: &str) -> std::result::Result<SavePoint, String> {
-    const UNITS: [(&str, u64); 4] =
-        [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-    if text == "marker" {
-        return Ok(SavePoint::Marker);
-    }
-    if let Some(count) = text.strip_prefix("insn:") {
-        let count = count.parse().map_err(|_| "expected a number behind insn:")?;
-        return Ok(SavePoint::Instructions(count));
-    }
-    let found = UNITS.iter().find_map(|&(unit, scale)| Some((text.strip_suffix(unit)?, scale)));
-    found
-        .and_then(|(number, scale)| decimal(number, scale))
-        .map(SavePoint::Time)
-        .ok_or_else(|| "expected a virtual time as in 1.5s or 20ms, insn:N, or marker".into())
-}
-
-/// A decimal fraction times `scale`, a power of ten; what is behind that is cut off.
-fn decimal(text: &str, scale: u64) -> Option<u64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || !is_number(whole) || !is_number(fraction) {
-        return None;
-    }
-    let mut value = whole.parse::<u64>().ok()?.checked_mul(scale)?;
-    let mut place = scale;
-    for digit in fraction.bytes() {
-        place /= 10;
-        value = value.checked_add(u64::from(digit - b'0') * place)?;
-    }
-    Some(value)
 }
 
 /// The value of `--cpu`: any name, or `help`, which ends the command line with the list.
@@ -376,21 +309,8 @@ pub(super) enum Stats {
     None,
 }
 
-/// The machine that a snapshot is of, with what the command line may still say.
-pub(super) fn machine_of_snapshot(args: &MachineArgs, path: &Path) -> Result<Config> {
-    let snapshot = Snapshot::read(path)?;
-    let identity = snapshot.identity.clone();
-    let config = identity.config(Payload::Snapshot(snapshot))?;
-    Ok(Config {
-        script: config::script(args.input.as_ref(), &args.expect, config.clock_hz)?,
-        engine: args.engine.into(),
-        irqchip: args.irqchip.into(),
-        limits: limits(args),
-        ..config
-    })
-}
-
-fn limits(args: &MachineArgs) -> Limits {
+/// When a run is cut off.
+pub(super) fn limits(args: &MachineArgs) -> Limits {
     Limits { timeout: args.timeout.map(Duration::from_secs), instructions: args.max_instructions }
 }
 

@@ -5,30 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::{ArgGroup, Args, ValueEnum};
 
 use super::machine::MachineArgs;
+use super::snapshot::SnapshotArgs;
 use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Kernel, LinuxEntry, Module, Payload, Room};
 use crate::error::{Error, Result};
 use crate::machine::End;
 use crate::{config, demo};
-
-/// The options that a snapshot answers.
-const OF_THE_MACHINE: [&str; 15] = [
-    "cpu",
-    "isa",
-    "lvtpc_automask",
-    "boot",
-    "count",
-    "hypervisor_bit",
-    "no_cache",
-    "timing",
-    "warm",
-    "test_device",
-    "smp",
-    "mem",
-    "skid",
-    "clock",
-    "rtc",
-];
 
 #[derive(Args)]
 #[command(group(ArgGroup::new("payload").required(true).args(["kernel", "flat", "demo", "load"])))]
@@ -57,9 +39,8 @@ pub(super) struct RunArgs {
     /// A guest that is built in; `list` lists them.
     #[arg(long, value_name = "NAME")]
     pub(super) demo: Option<String>,
-    /// Go on from a snapshot that --save has written, on either engine. What the machine is comes from there.
-    #[arg(long, value_name = "FILE", conflicts_with_all = OF_THE_MACHINE)]
-    pub(super) load: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) snapshot: SnapshotArgs,
     /// Exit with the value that the guest writes to the debug-exit port itself, and not value * 2 + 1.
     #[arg(long)]
     pub(super) exit_raw: bool,

@@ -106,8 +106,11 @@ impl TestArgs {
         if machine.serial.as_os_str() != "stdio"
             || machine.stats.is_some()
             || files.iter().any(|file| file.is_some())
+            || machine.trace.trace.is_some()
+            || run.snapshot.is_asked_for()
         {
-            let text = "--serial, --stats, --stats-file, --truth and --debug-dump are for one run";
+            let text = "--serial, --stats, --stats-file, --truth, --trace, --debug-dump, --save and --load \
+                        are for one run";
             return Err(Error::Usage(text.into()));
         }
         Ok(run)

@@ -7,7 +7,7 @@ use crate::boot::memory::{RamLayout, host_memory};
 use crate::config::{self, Boot, Config, CycleCosts, Limits};
 use crate::engine::soft::{Timing, Warm};
 use crate::engine::{Count, EngineKind, IrqchipKind};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::input::Script;
 use crate::platform::Isa;
 
@@ -96,6 +96,9 @@ impl Identity {
     /// There is no such machine, or not on this host.
     pub fn config(&self, payload: Payload) -> Result<Config> {
         let (personality, platform) = config::personality(&self.cpu)?;
+        if !config::CLOCKS.contains(&self.clock_hz) {
+            return Err(Error::Input(format!("a snapshot of a clock of {} Hz", self.clock_hz)));
+        }
         Ok(Config {
             personality,
             platform,

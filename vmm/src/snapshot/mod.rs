@@ -18,6 +18,7 @@ use crate::devices::Chipset;
 use crate::engine::soft::{SoftState, Vcpu, VcpuState};
 use crate::input::Script;
 use crate::machine::Machine;
+use crate::processor_set::ProcessorSet;
 use crate::roster::Roster;
 use crate::turns::CutOff;
 
@@ -120,6 +121,13 @@ impl Machine {
         } = state;
         if vcpus.len() != self.vcpus.len() || !self.board.chipset.is_of_the_kind_of(chipset) {
             return Err("another number of processors, or other devices".into());
+        }
+        let all = ProcessorSet::first(vcpus.len());
+        if !roster.is_of(all)
+            || !soft.is_of(all)
+            || cut_off.as_ref().is_some_and(|at| !at.is_of(all))
+        {
+            return Err("processors that it does not have".into());
         }
         for (vcpu, state) in self.vcpus.iter_mut().zip(vcpus) {
             vcpu.restore(state, self.memory.ram())?;

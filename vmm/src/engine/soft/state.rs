@@ -118,6 +118,13 @@ pub(crate) struct SoftState {
     models: Vec<u8>,
 }
 
+impl SoftState {
+    /// Whether it is of these processors.
+    pub(crate) fn is_of(&self, all: ProcessorSet) -> bool {
+        self.halting.is_within(all)
+    }
+}
+
 impl Soft {
     /// The state between two instructions.
     pub(crate) fn state(&mut self, vcpus: &[Vcpu]) -> SoftState {
