@@ -26,7 +26,7 @@ pub enum End {
     Signal(i32),
     /// Virtual time has come to its end.
     EndOfTime,
-    /// Where it was to pause ([`Machine::pause_at`]): it can go on.
+    /// Where it was to pause ([`Machine::pause_at`](crate::machine::Machine::pause_at)): it can go on.
     Paused,
 }
 
