@@ -37,7 +37,7 @@ use crate::memory::{Memory, Rom};
 use crate::platform::{MsrBank, Platform};
 use crate::progress::{Progress, Reached};
 use crate::roster::Roster;
-use crate::snapshot::Identity;
+use crate::snapshot::{self, Identity};
 use crate::stop::{Stop, Watch};
 use crate::trace::{Act, At, Reason, Subject, Tracer};
 use crate::truth::Truth;
@@ -122,6 +122,8 @@ pub struct Machine {
     pub(crate) cut_off: Option<CutOff>,
     /// Where it is to pause next.
     pub(crate) pause: Option<Pause>,
+    /// What RAM was when it was last taken notice of what is written there.
+    pub(crate) base: snapshot::Base,
     /// The line on the terminal that shows that it runs, if there is to be one.
     pub(crate) progress: Option<Progress>,
 }
@@ -246,16 +248,13 @@ impl Machine {
             short_turns_until: 0,
             cut_off: None,
             pause: None,
+            base: snapshot::Base::default(),
             progress: None,
         };
         if let Payload::Snapshot(snapshot) = &config.payload {
-            snapshot
-                .ram
-                .restore(&machine.memory)
-                .and_then(|()| machine.restore(&snapshot.state))
-                .map_err(|what| {
-                Error::Input(format!("the snapshot does not fit its own machine: {what}"))
-            })?;
+            machine.fill(snapshot).and_then(|()| machine.restore(&snapshot.state)).map_err(
+                |what| Error::Input(format!("the snapshot does not fit its own machine: {what}")),
+            )?;
             if !config.script.is_empty() {
                 machine.script = config.script.clone();
             }

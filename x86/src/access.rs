@@ -11,9 +11,9 @@ use crate::{
     insn::{Insn, Mem, gpr, seg},
     observe::{Access, Cx, Direction, Observer, Target},
     paging::{Intent, Translation},
-    ram::{HostPage, PAGE, Ram},
+    ram::{HostPage, PAGE},
     stop::{Exec, Stop, vector},
-    tlb,
+    tlb::{self, Writes},
 };
 
 const SUPERVISOR: usize = 0;
@@ -710,7 +710,11 @@ impl Cpu {
         {
             let host = (entry.host != HostPage::NONE).then_some(entry.host);
             let watched = self.watch.data != 0 && self.watches_page(linear);
-            return self.reach(Place { gpa: entry.gpa() | linear & (PAGE - 1), host }, watched);
+            let gpa = entry.gpa();
+            if intent == Intent::Write && entry.asks() {
+                self.tlb.answer(mmu, linear, !watched && cx.ram.open(gpa));
+            }
+            return self.reach(Place { gpa: gpa | linear & (PAGE - 1), host }, watched);
         }
         let found = self.walk_for(cx, linear, mmu, intent)?;
         let host = if cx.bus.claims(found.gpa) { None } else { cx.ram.page(found.gpa) };
@@ -719,25 +723,14 @@ impl Cpu {
         let writable = found.writable && !rom;
         let watched = self.watch.data != 0 && self.watches_page(linear);
         if !self.uncached {
-            let access = self.tlb_access(cx.ram, linear, found.gpa, found.global, writable);
+            let fast = writable && !watched && cx.ram.open(found.gpa);
+            let writes = if fast { Writes::Fast } else { Writes::Slow };
+            let access =
+                tlb::Access { fast_read: !watched, writes, global: found.global, writable };
             self.tlb.insert(mmu, linear, found.gpa, host, access);
         }
         let host = if rom && intent == Intent::Write { None } else { host };
         self.reach(Place { gpa: found.gpa, host }, watched)
-    }
-
-    /// What the translation of a page allows, as the TLB holds it.
-    pub(crate) fn tlb_access(
-        &self,
-        ram: &Ram,
-        linear: u64,
-        gpa: u64,
-        global: bool,
-        writable: bool,
-    ) -> tlb::Access {
-        let watched = self.watch.data != 0 && self.watches_page(linear);
-        let fast_write = writable && !watched && ram.open(gpa);
-        tlb::Access { fast_read: !watched, fast_write, global, writable }
     }
 
     /// Walks the page tables, and reports the walk to an observer that is told addresses.
@@ -762,7 +755,7 @@ impl Cpu {
     }
 
     /// Whether a watched debug address lies in the page of `linear`.
-    fn watches_page(&self, linear: u64) -> bool {
+    pub(crate) fn watches_page(&self, linear: u64) -> bool {
         (0..4).any(|n| self.watch.data & 1 << n != 0 && page_of(self.dr[n]) == page_of(linear))
     }
 

@@ -26,6 +26,11 @@ impl PageLog {
         self.count.set(count + 1);
     }
 
+    /// Takes all pages for named, to every reader.
+    pub(crate) fn push_all(&self) {
+        self.count.set(self.count.get() + KEPT as u64 + 1);
+    }
+
     /// How many pages there have been.
     #[inline]
     pub(crate) fn count(&self) -> u64 {

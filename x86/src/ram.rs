@@ -103,6 +103,8 @@ struct Page {
     open: Cell<bool>,
     /// It is in [`Ram::with_code`].
     listed: Cell<bool>,
+    /// It is in [`Ram::written`].
+    written: Cell<bool>,
 }
 
 /// All of a machine's RAM.
@@ -114,11 +116,14 @@ pub struct Ram {
     pages: Vec<Page>,
     /// Pages whose translated code was overwritten: every cache of blocks drops theirs.
     pub(crate) overwritten: PageLog,
-    /// Open pages that gained translated code: every processor closes its fast path for writes to
-    /// them.
+    /// Open pages that gained translated code, or whose next write is to be seen: every processor closes
+    /// its fast path for writes to them.
     pub(crate) closed: PageLog,
     /// Numbers of all pages that hold translated code, and of some that did.
     with_code: RefCell<Vec<usize>>,
+    /// Numbers of the pages that have been written, or could have been on the fast path, since
+    /// [`Ram::take_written`] was last called.
+    written: RefCell<Vec<usize>>,
 }
 
 impl Ram {
@@ -140,6 +145,7 @@ impl Ram {
             overwritten: PageLog::default(),
             closed: PageLog::default(),
             with_code: RefCell::default(),
+            written: RefCell::default(),
         }
     }
 
@@ -226,6 +232,7 @@ impl Ram {
         let open = page.code.get() == 0;
         if open {
             page.open.set(true);
+            self.note_written(n);
         }
         open
     }
@@ -290,6 +297,7 @@ impl Ram {
     /// of blocks has to look at [`Self::overwritten`] before another block runs.
     pub(crate) fn note_write(&self, gpa: u64, len: u64) -> bool {
         let Some((_, n)) = self.find(gpa) else { return false };
+        self.note_written(n);
         let code = &self.pages[n].code;
         if code.get() & lines(gpa, len) == 0 {
             return false;
@@ -297,6 +305,25 @@ impl Ram {
         code.set(0);
         self.overwritten.push(gpa & !(PAGE - 1));
         true
+    }
+
+    fn note_written(&self, n: usize) {
+        if !self.pages[n].written.replace(true) {
+            self.written.borrow_mut().push(n);
+        }
+    }
+
+    /// Guest-physical addresses of the pages that the processors, or the owner by [`Self::write_bytes`], have written
+    /// since this was last called, and of some that they could have written; in no order.
+    pub fn take_written(&self) -> Vec<u64> {
+        // Whoever has the fast path to a page asks again before it writes there.
+        self.closed.push_all();
+        let numbers = self.written.take();
+        for &n in &numbers {
+            self.pages[n].written.set(false);
+            self.pages[n].open.set(false);
+        }
+        numbers.into_iter().filter_map(|n| self.address(n)).collect()
     }
 
     /// Copies bytes out, for the owner (loading, tests); false if any are not RAM.

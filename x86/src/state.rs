@@ -16,6 +16,7 @@ use crate::{
     ram::Ram,
     simd::Simd,
     stop::Leave,
+    tlb::{Access, Writes},
     vector::Vector,
     x87::Fpu,
 };
@@ -270,7 +271,10 @@ impl Cpu {
             return self.tlb.insert_code(mmu, linear, physical, global);
         }
         let host = if device { None } else { ram.page(physical) };
-        let access = self.tlb_access(ram, linear, physical, global, writable);
+        let watched = self.watch.data != 0 && self.watches_page(linear);
+        // Only the first write opens the page, so that a page is not taken for written before.
+        let writes = if writable && !watched { Writes::Ask } else { Writes::Slow };
+        let access = Access { fast_read: !watched, writes, global, writable };
         self.tlb.insert(mmu, linear, physical, host, access);
     }
 }

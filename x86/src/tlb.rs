@@ -36,6 +36,8 @@ const SLOW: u64 = 1 << 1;
 const GLOBAL: u64 = 1 << 0;
 /// In [`Entry::target`]: writes are allowed and the dirty bit is set.
 const WRITABLE: u64 = 1 << 1;
+/// In [`Entry::target`]: the next write asks whether those after it may take the fast path.
+const ASKS: u64 = 1 << 2;
 
 /// A translation for one privilege, in half a cache line.
 #[derive(Clone, Copy)]
@@ -48,7 +50,7 @@ pub(crate) struct Entry {
     pub(crate) write: u64,
     /// Its host memory.
     pub(crate) host: HostPage,
-    /// Its guest-physical address, with [`GLOBAL`] and [`WRITABLE`].
+    /// Its guest-physical address, with [`GLOBAL`], [`WRITABLE`] and [`ASKS`].
     target: u64,
 }
 
@@ -63,6 +65,12 @@ impl Entry {
     #[inline(always)]
     pub(crate) fn writable(&self) -> bool {
         self.target & WRITABLE != 0
+    }
+
+    /// The next write is to ask whether those after it may take the fast path: [`Tlb::answer`].
+    #[inline(always)]
+    pub(crate) fn asks(&self) -> bool {
+        self.target & ASKS != 0
     }
 
     /// Whether it is the translation of this linear page, be it for the slow path alone.
@@ -170,12 +178,22 @@ impl Tlb {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         Arc::make_mut(&mut self.data[mmu & 1])[slot(linear)] = Entry {
             read: page | flag(!(fast && access.fast_read), SLOW),
-            write: if fast && access.fast_write { page } else { NO_PAGE },
+            write: if fast && access.writes == Writes::Fast { page } else { NO_PAGE },
             host: host.unwrap_or(HostPage::NONE),
             target: gpa & !(PAGE - 1)
                 | flag(access.global, GLOBAL)
-                | flag(access.writable, WRITABLE),
+                | flag(access.writable, WRITABLE)
+                | flag(fast && access.writes == Writes::Ask, ASKS),
         };
+    }
+
+    /// Answers an entry that asks: from now on writes take the fast path or do not.
+    pub(crate) fn answer(&mut self, mmu: usize, linear: u64, fast: bool) {
+        let entry = &mut Arc::make_mut(&mut self.data[mmu & 1])[slot(linear)];
+        entry.target &= !ASKS;
+        if fast {
+            entry.write = linear & !(PAGE - 1);
+        }
     }
 
     /// The guest-physical page of code at `linear` and whether its mapping is global.
@@ -268,7 +286,7 @@ impl Tlb {
         }
     }
 
-    /// Closes the fast path of writes to the pages that have gained translated code.
+    /// Closes the fast path of writes to the pages that [`Ram::closed`] names.
     #[inline]
     pub(crate) fn notice_code(&mut self, ram: &Ram) {
         if ram.closed.count() != self.closed_seen {
@@ -287,8 +305,11 @@ impl Tlb {
                     }
                 }
             }
-            // Most of them are still free of code: the next access opens them again.
-            None => open.for_each(|entry| *entry = EMPTY),
+            // The translations stay: a guest that has changed an entry since may not see it yet.
+            None => open.for_each(|entry| {
+                entry.write = NO_PAGE;
+                entry.target |= ASKS;
+            }),
         }
         self.closed_seen = ram.closed.count();
     }
@@ -299,10 +320,21 @@ impl Tlb {
 pub(crate) struct Access {
     /// Reads may take the fast path.
     pub(crate) fast_read: bool,
-    /// Writes may take the fast path.
-    pub(crate) fast_write: bool,
+    /// Which path writes take, as far as that is up to the page.
+    pub(crate) writes: Writes,
     /// Survives a load of CR3.
     pub(crate) global: bool,
     /// Writes are allowed.
     pub(crate) writable: bool,
+}
+
+/// Which path writes to a page take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writes {
+    /// The fast one.
+    Fast,
+    /// The slow one.
+    Slow,
+    /// The slow one at first, which asks for the fast one for those that follow.
+    Ask,
 }

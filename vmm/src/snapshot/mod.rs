@@ -14,8 +14,10 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 pub use self::identity::Identity;
+pub(crate) use self::ram::Base;
 use crate::devices::Chipset;
 use crate::engine::soft::{SoftState, Vcpu, VcpuState};
+use crate::error::{Error, Result};
 use crate::input::Script;
 use crate::machine::Machine;
 use crate::processor_set::ProcessorSet;
@@ -82,6 +84,8 @@ impl Machine {
             clock_hz: _,
             timing: _,
             pause: _,
+            // Of RAM.
+            base: _,
             end_of_time: _,
             signature: _,
             progress: _,
@@ -105,7 +109,7 @@ impl Machine {
     ///
     /// # Errors
     /// What no such machine can be in; what state it is in then is not said.
-    pub(crate) fn restore(&mut self, state: &State) -> Result<(), String> {
+    pub(crate) fn restore(&mut self, state: &State) -> std::result::Result<(), String> {
         let State {
             vcpus,
             chipset,
@@ -144,12 +148,42 @@ impl Machine {
         Ok(())
     }
 
-    /// The machine as it is between two instructions.
+    /// The machine as it is between two instructions. As long as the last snapshot, or the one that it was reset to
+    /// last, is there, this takes memory and time for the pages of RAM that have been written since.
     pub fn snapshot(&mut self) -> Snapshot {
-        Snapshot {
-            identity: self.identity.clone(),
-            state: self.state(),
-            ram: ram::Pages::of(&self.memory),
+        let ram = match self.kvm {
+            None => ram::Pages::since(&self.base, &self.memory),
+            // What the host's processor writes is not seen.
+            Some(_) => ram::Pages::of(&self.memory),
+        };
+        self.base = ram.base();
+        Snapshot { identity: self.identity.clone(), state: self.state(), ram }
+    }
+
+    /// Makes RAM, which is all zeroes, what it was.
+    ///
+    /// # Errors
+    /// It is not all in RAM.
+    pub(crate) fn fill(&mut self, snapshot: &Snapshot) -> std::result::Result<(), String> {
+        snapshot.ram.restore(&self.memory)?;
+        self.base = snapshot.ram.base();
+        Ok(())
+    }
+
+    /// Makes it what it was, to go on from there as it did then. What is recorded or traced of it goes on.
+    ///
+    /// # Errors
+    /// The snapshot is of another kind of machine, or KVM has the processors.
+    pub fn reset_to(&mut self, snapshot: &Snapshot) -> Result<()> {
+        if self.kvm.is_some() {
+            return Err(Error::Usage("a machine is only reset with --engine soft".into()));
         }
+        if snapshot.identity != self.identity {
+            return Err(Error::Usage("the snapshot is of another kind of machine".into()));
+        }
+        snapshot.ram.reset(&self.base, &self.memory);
+        self.base = snapshot.ram.base();
+        let restored = self.restore(&snapshot.state);
+        restored.map_err(|what| Error::Input(format!("the snapshot does not fit: {what}")))
     }
 }

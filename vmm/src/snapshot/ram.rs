@@ -1,7 +1,11 @@
 //! The pages of RAM of a snapshot.
+//!
+//! Snapshots of the same machine share the pages that were not written between them, so that one more, or going back
+//! to one, costs what has been written.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use x86_cpu::ram::PAGE;
 
@@ -9,42 +13,86 @@ use crate::memory::Memory;
 
 const BYTES: usize = PAGE as usize;
 
-/// Pages that are not all zeroes: runs of them, each with the guest-physical address of its first page and the
-/// contents.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Pages(Arc<[Run]>);
+type Page = [u8; BYTES];
 
-#[derive(Clone, PartialEq, Eq)]
-struct Run {
-    address: u64,
-    bytes: Vec<u8>,
+/// Pages in a chunk, which snapshots share as a whole where nothing in it was written.
+const IN_CHUNK: usize = 512;
+
+/// All zeroes where there is none.
+type Chunk = [Option<Arc<Page>>; IN_CHUNK];
+
+/// By the number of the chunk; there are only zeroes where there is none.
+type Chunks = BTreeMap<u64, Arc<Chunk>>;
+
+/// All pages of RAM.
+#[derive(Clone)]
+pub(crate) struct Pages(Arc<Chunks>);
+
+impl PartialEq for Pages {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
 }
 
-/// The longest run, in bytes, so that none is moved about while it grows.
+impl Eq for Pages {}
+
+/// The pages that RAM was the same as when [`x86_cpu::ram::Ram::take_written`] was last called, as long as somebody has
+/// them.
+#[derive(Clone, Default)]
+pub(crate) struct Base(Weak<Chunks>);
+
+/// The longest run of pages in a file, in bytes: what a reader takes memory for at once.
 const LONGEST: usize = 1 << 20;
 
 impl Pages {
+    const ZEROES: &Page = &[0; BYTES];
+
     /// Those of a machine's RAM.
     pub(crate) fn of(memory: &Memory) -> Self {
-        let mut runs: Vec<Run> = Vec::new();
+        let mut pages = Self(Arc::default());
+        memory.ram_pages().for_each(|address| pages.copy(memory, address));
+        pages
+    }
+
+    /// Those of a machine's RAM, if `base` is what RAM was when it was last taken notice of what was written.
+    pub(super) fn since(base: &Base, memory: &Memory) -> Self {
+        let Some(base) = base.0.upgrade() else {
+            memory.ram().take_written();
+            return Self::of(memory);
+        };
+        let mut pages = Self(base);
+        memory.ram().take_written().into_iter().for_each(|address| pages.copy(memory, address));
+        pages
+    }
+
+    /// Has a page as it is now.
+    fn copy(&mut self, memory: &Memory, address: u64) {
+        let Some(host) = memory.ram().page(address).filter(|_| !memory.ram().is_rom(address))
+        else {
+            return;
+        };
         let mut page = [0; BYTES];
-        for address in memory.ram_pages() {
-            let Some(host) = memory.ram().page(address) else { continue };
-            host.read_slice(0, &mut page);
-            if page == [0; BYTES] {
-                continue;
-            }
-            match runs.last_mut() {
-                Some(run)
-                    if run.address + run.bytes.len() as u64 == address
-                        && run.bytes.len() < LONGEST =>
-                {
-                    run.bytes.extend_from_slice(&page);
-                }
-                _ => runs.push(Run { address, bytes: page.to_vec() }),
-            }
+        host.read_slice(0, &mut page);
+        if self.get(address) != &page {
+            self.set(address, page);
         }
-        Self(runs.into())
+    }
+
+    fn get(&self, address: u64) -> &Page {
+        let (chunk, n) = place(address);
+        self.0.get(&chunk).and_then(|chunk| chunk[n].as_deref()).unwrap_or(Self::ZEROES)
+    }
+
+    fn set(&mut self, address: u64, page: Page) {
+        let (chunk, n) = place(address);
+        let none = || Arc::new([const { None }; IN_CHUNK]);
+        let chunk = Arc::make_mut(&mut self.0).entry(chunk).or_insert_with(none);
+        Arc::make_mut(chunk)[n] = (&page != Self::ZEROES).then(|| Arc::new(page));
+    }
+
+    /// As what RAM is.
+    pub(super) fn base(&self) -> Base {
+        Base(Arc::downgrade(&self.0))
     }
 
     /// Makes RAM, which is all zeroes, what it was.
@@ -52,44 +100,132 @@ impl Pages {
     /// # Errors
     /// If it is not all in RAM.
     pub(crate) fn restore(&self, memory: &Memory) -> Result<(), String> {
-        for Run { address, bytes } in &*self.0 {
-            for (page, contents) in (*address..).step_by(BYTES).zip(bytes.chunks_exact(BYTES)) {
-                let host = memory.ram().page(page).filter(|_| !memory.ram().is_rom(page));
-                let host =
-                    host.ok_or_else(|| format!("a page at {page:#x}, where there is no RAM"))?;
-                host.write_slice(0, contents);
-            }
+        for (address, page) in self.iter() {
+            let host = memory.ram().page(address).filter(|_| !memory.ram().is_rom(address));
+            let host =
+                host.ok_or_else(|| format!("a page at {address:#x}, where there is no RAM"))?;
+            host.write_slice(0, page);
         }
+        memory.ram().take_written();
         Ok(())
     }
 
-    /// Writes them: each run's address and number of pages, in 64 bits each, and its pages; then a run of no pages.
+    /// Makes RAM what it was, with `base` as above.
+    pub(super) fn reset(&self, base: &Base, memory: &Memory) {
+        let ram = memory.ram();
+        match base.0.upgrade() {
+            Some(base) => {
+                ram.take_written().into_iter().for_each(|address| self.put(memory, address));
+                self.differences(&Self(base)).for_each(|address| self.put(memory, address));
+            }
+            None => memory.ram_pages().for_each(|address| self.put(memory, address)),
+        }
+        ram.take_written();
+    }
+
+    /// Makes a page of RAM what it was. Only the lines that differ are written: code in the others stays translated.
+    fn put(&self, memory: &Memory, address: u64) {
+        const LINE: usize = 64;
+        let ram = memory.ram();
+        let Some(host) = ram.page(address).filter(|_| !ram.is_rom(address)) else { return };
+        let (mut now, page) = ([0; BYTES], self.get(address));
+        host.read_slice(0, &mut now);
+        if now == *page {
+            return;
+        }
+        for (at, (now, line)) in
+            (address..).step_by(LINE).zip(now.chunks(LINE).zip(page.chunks(LINE)))
+        {
+            if now != line {
+                ram.write_bytes(at, line);
+            }
+        }
+    }
+
+    /// The addresses of the pages that are not one with those of another snapshot.
+    fn differences<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = u64> + 'a {
+        let numbers = (!Arc::ptr_eq(&self.0, &other.0)).then(|| {
+            self.0.keys().chain(other.0.keys().filter(|&number| !self.0.contains_key(number)))
+        });
+        numbers.into_iter().flatten().flat_map(move |&number| {
+            let (one, two) = (self.0.get(&number), other.0.get(&number));
+            let count = if is_one(one, two) { 0 } else { IN_CHUNK };
+            let page = |chunk: Option<&'a Arc<Chunk>>, n: usize| chunk.and_then(|c| c[n].as_ref());
+            (0..count)
+                .filter(move |&n| !is_one(page(one, n), page(two, n)))
+                .map(move |n| address(number, n))
+        })
+    }
+
+    /// Those that are not all zeroes, with their guest-physical addresses, ascending.
+    fn iter(&self) -> impl Iterator<Item = (u64, &Page)> {
+        self.0.iter().flat_map(|(&number, chunk)| {
+            let pages = chunk.iter().enumerate();
+            pages.filter_map(move |(n, page)| Some((address(number, n), &**page.as_ref()?)))
+        })
+    }
+
+    /// Writes them: runs of them, each with the guest-physical address of its first page and the number of pages, in 64
+    /// bits each, and the pages; then a run of no pages.
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        for Run { address, bytes } in &*self.0 {
-            out.write_all(&address.to_le_bytes())?;
-            out.write_all(&((bytes.len() / BYTES) as u64).to_le_bytes())?;
-            out.write_all(bytes)?;
+        let mut pages = self.iter().peekable();
+        let mut run: Vec<&Page> = Vec::new();
+        while let Some((address, page)) = pages.next() {
+            run.push(page);
+            let next = pages.peek().map(|&(next, _)| next);
+            if next == Some(address + PAGE) && run.len() < LONGEST / BYTES {
+                continue;
+            }
+            let first = address - (run.len() as u64 - 1) * PAGE;
+            out.write_all(&first.to_le_bytes())?;
+            out.write_all(&(run.len() as u64).to_le_bytes())?;
+            run.drain(..).try_for_each(|page| out.write_all(page))?;
         }
         out.write_all(&[0; 16])
     }
 
     /// Reads what [`Self::write`] has written.
     pub(super) fn read(input: &mut impl Read) -> io::Result<Self> {
-        let mut runs = Vec::new();
+        let mut all = Self(Arc::default());
         loop {
             let [mut address, mut pages] = [[0; 8]; 2];
             input.read_exact(&mut address)?;
             input.read_exact(&mut pages)?;
             let (address, pages) = (u64::from_le_bytes(address), u64::from_le_bytes(pages));
             if pages == 0 {
-                return Ok(Self(runs.into()));
+                return Ok(all);
             }
             if address % PAGE != 0 || pages > (LONGEST / BYTES) as u64 {
                 return Err(io::Error::other("a run of pages that is too long or not at a page"));
             }
-            let mut bytes = vec![0; pages as usize * BYTES];
-            input.read_exact(&mut bytes)?;
-            runs.push(Run { address, bytes });
+            if address.checked_add(pages * PAGE).is_none() {
+                return Err(io::Error::other("a run of pages beyond all addresses"));
+            }
+            for address in (address..).step_by(BYTES).take(pages as usize) {
+                let mut page = [0; BYTES];
+                input.read_exact(&mut page)?;
+                all.set(address, page);
+            }
         }
+    }
+}
+
+/// Where the page at an address is: its chunk, and which it is there.
+fn place(address: u64) -> (u64, usize) {
+    let number = address / PAGE;
+    (number / IN_CHUNK as u64, (number % IN_CHUNK as u64) as usize)
+}
+
+/// The reverse.
+fn address(chunk: u64, n: usize) -> u64 {
+    (chunk * IN_CHUNK as u64 + n as u64) * PAGE
+}
+
+/// Whether two snapshots share something.
+fn is_one<T>(one: Option<&Arc<T>>, two: Option<&Arc<T>>) -> bool {
+    match (one, two) {
+        (Some(one), Some(two)) => Arc::ptr_eq(one, two),
+        (None, None) => true,
+        _ => false,
     }
 }

@@ -3,7 +3,8 @@
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
-    al, bl, dword_ptr, eax, ebx, ecx, edi, edx, esi, esp, mm0, mm1, qword_ptr, st0, st1,
+    al, bl, byte_ptr, cr0, cr3, cr4, dword_ptr, eax, ebx, ecx, edi, edx, esi, esp, mm0, mm1,
+    qword_ptr, st0, st1,
 };
 use pmu_model::Personality;
 
@@ -66,22 +67,66 @@ fn difference(one: &mut Machine, other: &mut Machine) -> Option<String> {
         (a, b) = (child(&a, &key), child(&b, &key));
         path.push(key);
     }
-    (one.snapshot().ram != other.snapshot().ram).then(|| "RAM".into())
+    (ram::Pages::of(&one.memory) != ram::Pages::of(&other.memory)).then(|| "RAM".into())
+}
+
+/// What becomes of a machine at each cut.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum At {
+    /// It goes on.
+    Nothing,
+    /// It is made anew of a snapshot file.
+    Load,
+    /// It runs ahead, and is reset to a snapshot of the cut or of an earlier one, from where it comes here again.
+    Reset,
+}
+
+/// A machine and the snapshots that are kept of it.
+struct Cut {
+    machine: Machine,
+    kept: Vec<Snapshot>,
+}
+
+impl Cut {
+    fn new(machine: Machine) -> Self {
+        Self { machine, kept: Vec::new() }
+    }
+
+    /// Does what is to be done at a cut. The choices are those of the place alone.
+    fn cut(&mut self, here: u64, at: At) {
+        match at {
+            At::Nothing => {}
+            At::Load => self.machine = loaded(&self.machine.snapshot().to_bytes()),
+            At::Reset => {
+                let random = &mut Random(here);
+                self.kept.push(self.machine.snapshot());
+                for _ in 0..=random.below(2) {
+                    run(&mut self.machine, here + u64::from(1 + random.below(3000)));
+                    let n = random.below(self.kept.len() as u32) as usize;
+                    self.machine.reset_to(&self.kept[n]).unwrap();
+                    assert_eq!(self.machine.state(), self.kept[n].state);
+                    if random.below(4) == 0 && self.kept.len() > 1 {
+                        // What RAM was when it was last looked at is no longer there to compare with.
+                        self.kept.remove(n);
+                    }
+                    run(&mut self.machine, here);
+                }
+            }
+        }
+    }
 }
 
 /// The first instruction behind which a machine that is cut there differs from one that is not, and in what.
-fn first_difference(make: &impl Fn() -> Machine, cuts: &[u64], last: u64, reloads: bool) -> String {
+fn first_difference(make: &impl Fn() -> Machine, cuts: &[u64], last: u64, what: At) -> String {
     let differ = |at: u64| {
-        let (mut whole, mut cut) = (make(), make());
+        let (mut whole, mut cut) = (make(), Cut::new(make()));
         run(&mut whole, at);
         for &before in cuts.iter().filter(|&&before| before < at) {
-            run(&mut cut, before);
-            if reloads {
-                cut = loaded(&cut.snapshot().to_bytes());
-            }
+            run(&mut cut.machine, before);
+            cut.cut(before, what);
         }
-        run(&mut cut, at);
-        difference(&mut whole, &mut cut)
+        run(&mut cut.machine, at);
+        difference(&mut whole, &mut cut.machine)
     };
     let (mut same, mut differs) = (0, last);
     while differs - same > 1 {
@@ -94,29 +139,27 @@ fn first_difference(make: &impl Fn() -> Machine, cuts: &[u64], last: u64, reload
     format!("behind instruction {differs}: {:?}", differ(differs))
 }
 
-/// Runs a guest to instruction `last` at once, in parts, and in parts with the machine made anew of a snapshot file
-/// between any two; all must be the same then.
+/// Runs a guest to instruction `last` at once, and in parts with each of [`At`] between any two; all must be the same
+/// then.
 fn compare(name: &str, make: impl Fn() -> Machine, last: u64, random: &mut Random) {
     let mut whole = make();
     let end = run(&mut whole, last);
-    for reloads in [false, true] {
-        let mut cut = make();
+    for what in [At::Nothing, At::Load, At::Reset] {
+        let mut cut = Cut::new(make());
         let (mut at, mut cuts) = (0, Vec::new());
         let found = loop {
             at = (at + u64::from(1 + random.below((last / 5) as u32))).min(last);
-            let ended = run(&mut cut, at);
+            let ended = run(&mut cut.machine, at);
             if ended != End::Instructions || at == last {
                 break ended;
             }
             cuts.push(at);
-            if reloads {
-                cut = loaded(&cut.snapshot().to_bytes());
-            }
+            cut.cut(at, what);
         };
-        assert_eq!(found, end, "{name}, loaded: {reloads}");
-        if let Some(difference) = difference(&mut whole, &mut cut) {
-            let first = first_difference(&make, &cuts, last, reloads);
-            panic!("{name}, loaded: {reloads}, cut at {cuts:?}: {difference}; at first {first}");
+        assert_eq!(found, end, "{name}, {what:?}");
+        if let Some(difference) = difference(&mut whole, &mut cut.machine) {
+            let first = first_difference(&make, &cuts, last, what);
+            panic!("{name}, {what:?} at {cuts:?}: {difference}; at first {first}");
         }
     }
 }
@@ -185,7 +228,7 @@ fn count(p: &mut Program, random: &mut Random, part: &Personality) -> Made {
 /// One of the things that models have to do with.
 fn work(p: &mut Program, random: &mut Random, cpus: u32, part: &Personality) -> Made {
     let sum = DATA + 0x200;
-    match random.below(14) {
+    match random.below(19) {
         0 => spin(p, 1 + random.below(300))?,
         // Loads and stores, some of lines that others have.
         1 | 2 => {
@@ -277,7 +320,42 @@ fn work(p: &mut Program, random: &mut Random, cpus: u32, part: &Personality) -> 
             p.ret()?;
             p.place(&mut over)?;
         }
-        12 if cpus > 1 => {
+        // Through pages whose entries change, mostly without the processor being told.
+        12 | 13 => {
+            let page = random.below(PAGES);
+            let linear = WINDOW + page * 4096 + random.below(0x400) * 4;
+            p.mov(eax, dword_ptr(linear))?;
+            p.add(dword_ptr(linear ^ 0x800), eax)?;
+            p.xor(dword_ptr(TABLE + 4 * random.below(PAGES)), 0x1_0000)?;
+            match random.below(6) {
+                0 => {
+                    p.mov(eax, cr3)?;
+                    p.mov(cr3, eax)?;
+                }
+                1 => p.invlpg(byte_ptr(linear))?,
+                _ => {}
+            }
+        }
+        // Code that changes the number that it moves.
+        14 | 15 => {
+            let mut over = p.create_label();
+            p.mov(ecx, 1 + random.below(4))?;
+            let again = p.here()?;
+            p.call(over)?;
+            p.mov(edx, random.below(1000))?;
+            p.add(dword_ptr(sum + 4), edx)?;
+            p.ret()?;
+            p.place(&mut over)?;
+            p.pop(esi)?;
+            p.call(esi)?;
+            p.add(dword_ptr(esi + 1), ecx)?;
+            if random.below(2) == 0 {
+                p.call(esi)?;
+            }
+            p.dec(ecx)?;
+            p.jnz(again)?;
+        }
+        16 if cpus > 1 => {
             p.write_lapic(ICR_HIGH, random.below(cpus) << 24)?;
             p.write_lapic(ICR, ASSERT | u32::from(IPI_VECTOR))?;
         }
@@ -290,22 +368,53 @@ fn work(p: &mut Program, random: &mut Random, cpus: u32, part: &Personality) -> 
     Ok(())
 }
 
+/// Where the page directory and a page table are, the linear addresses that it is for, and how many of its pages are
+/// used.
+const DIRECTORY: u32 = 0x30_0000;
+const TABLE: u32 = 0x30_1000;
+const WINDOW: u32 = 0x4000_0000;
+const PAGES: u32 = 16;
+
+/// Paging, of all addresses one to one by pages of 4 MiB, but for the window.
+fn page(p: &mut Program) -> Made {
+    p.xor(ecx, ecx)?;
+    let again = p.here()?;
+    p.mov(eax, ecx)?;
+    p.shl(eax, 22)?;
+    p.or(eax, 0x83)?;
+    p.mov(dword_ptr(ecx * 4 + DIRECTORY), eax)?;
+    p.inc(ecx)?;
+    p.cmp(ecx, 1024)?;
+    p.jb(again)?;
+    p.mov(dword_ptr(DIRECTORY + (WINDOW >> 22) * 4), TABLE | 3)?;
+    for n in 0..PAGES {
+        p.mov(dword_ptr(TABLE + 4 * n), (0x20_0000 + n * 0x1000) | 3)?;
+    }
+    p.mov(eax, DIRECTORY)?;
+    p.mov(cr3, eax)?;
+    p.mov(eax, cr4)?;
+    p.or(eax, 0x10)?;
+    p.mov(cr4, eax)?;
+    p.mov(eax, cr0)?;
+    p.or(eax, i32::MIN)?;
+    p.mov(cr0, eax)
+}
+
 /// A guest that counts what the models of its part tell.
-fn counted_guest(random: &mut Random, cpus: u32, part: &Personality) -> Result<Vec<u8>, IcedError> {
-    each_by_itself(
-        cpus,
-        false,
-        |_| Ok(()),
-        |p| {
-            for _ in 0..12 {
-                if random.below(3) == 0 {
-                    count(p, random, part)?;
-                }
-                work(p, random, cpus, part)?;
+fn counted_guest(
+    random: &mut Random,
+    cpus: u32,
+    part: &Personality,
+) -> std::result::Result<Vec<u8>, IcedError> {
+    each_by_itself(cpus, false, page, |p| {
+        for _ in 0..12 {
+            if random.below(3) == 0 {
+                count(p, random, part)?;
             }
-            Ok(())
-        },
-    )
+            work(p, random, cpus, part)?;
+        }
+        Ok(())
+    })
 }
 
 /// All events of all parts but Knights Corner, one or several at a time, with all the models that they ask for.
