@@ -10,6 +10,7 @@
 //! - `kvm`: what an exit costs on the KVM engine, beside a bare KVM_RUN loop. Needs /dev/kvm.
 //! - `long`: a guest of twenty billion instructions that counts a million in the middle, on the KVM
 //!   engine, and a shorter one on the software engine. Needs /dev/kvm.
+//! - `resets`: what it takes to go back to a snapshot in memory.
 //! - `scripts`: the fuzz target of the PMU.
 //! - `against OLD [NEW]`: two builds of `vpmu` in turns, this tree's where NEW is left out.
 //!
@@ -29,6 +30,7 @@ mod loops_32;
 mod machine;
 mod models;
 mod qemu;
+mod resets;
 mod scripts;
 mod soft;
 mod threads;
@@ -61,10 +63,11 @@ fn main() -> ExitCode {
             "threads" => threads::compare(),
             "kvm" => kvm_exits::exits(),
             "long" => long_count::compare(),
+            "resets" => resets::table(),
             "scripts" => scripts::speed(),
             "against" => against(&mut wanted),
             _ => Err(format!(
-                "{what}: not one of loops, registers, boot, models, threads, kvm, long, scripts, against"
+                "{what}: not one of loops, registers, boot, models, threads, kvm, long, resets, scripts, against"
             )
             .into()),
         };
