@@ -81,7 +81,8 @@ fn write_host<T: Word>(host: HostPage, offset: usize, value: T) {
 impl Cpu {
     /// Time at the start of an instruction of the running block.
     #[inline]
-    pub(crate) fn now(&self, insn: &Insn) -> u64 {
+    #[must_use]
+    pub fn now(&self, insn: &Insn) -> u64 {
         self.time + u64::from(insn.before)
     }
 

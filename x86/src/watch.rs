@@ -85,6 +85,9 @@ pub trait Watch {
     }
     /// An instruction was fetched, which retires or stops after finished iterations.
     fn fetched(&mut self, _fetch: &Fetch) {}
+    /// In a block that was entered quietly, what is told next happened with the instruction that begins at this time.
+    #[inline(always)]
+    fn at(&mut self, _time: u64) {}
     /// Memory, a device or a port was accessed.
     fn accessed(&mut self, _cpu: &Cpu, _ram: &Ram, _access: &Access, _kind: AccessKind) {}
     /// The processor walked the page tables, because its software TLB had no entry. The TLB of a
@@ -361,6 +364,7 @@ impl<W: Watch> Watching<W> {
     #[inline(always)]
     fn report_of(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn) {
         let class = block.class(usize::from(insn.index));
+        self.watch.at(cpu.now(insn));
         if self.state & SINGLE != 0 {
             let Self { watch, single, .. } = self;
             watch.accessed(cpu, ram, single, kind(insn, single.direction, class));
@@ -713,6 +717,7 @@ impl<W: Watch> Observer for Watching<W> {
         self.counting.commit();
         self.report_fetch(insn);
         self.state |= FETCHED;
+        self.watch.at(cpu.now(insn));
         self.report(cpu, ram, |access| kind(insn, access.direction, Class::NONE));
         self.watch.iterated(insn);
         self.spent = self.watch.is_spent();

@@ -359,6 +359,14 @@ impl Model {
         if self.runs_pipelines { self.pipelines.running().time() } else { cpu.time + self.ahead }
     }
 
+    /// What is told next happens at this virtual time, unless a pipeline says when.
+    #[inline(always)]
+    fn set_time(&mut self, time: u64) {
+        if !self.runs_pipelines {
+            self.system.set_time(self.running, time + self.ahead);
+        }
+    }
+
     /// CR0.CD may have changed.
     fn notice_cache_disable(&mut self, cpu: &Cpu) {
         let processor = &mut self.processors[self.running];
@@ -506,8 +514,14 @@ impl Watch for Box<Model> {
         if self.is_fetched {
             return false;
         }
+        self.set_time(cpu.now(insn));
         self.fetch(cpu, ram, &fetch());
         true
+    }
+
+    #[inline(always)]
+    fn at(&mut self, time: u64) {
+        self.set_time(time);
     }
 
     #[inline(always)]
