@@ -14,7 +14,7 @@ use crate::{
     observe::{Cx, FpKind, Observer},
     simd::Simd,
     stop::{Exec, Leave, Stop},
-    timing::CycleCosts,
+    timing::{Budget, CycleCosts},
     tlb::Tlb,
     vector::{self, Vector},
     x87::Fpu,
@@ -89,9 +89,11 @@ pub struct Cpu {
     pub(crate) delayed_until: u64,
     /// The run ends no later than at this time.
     pub(crate) deadline: u64,
-    /// The bound on steps ([`crate::timing::Budget::steps`]) as a number of retired instructions: the
-    /// run ends when [`Cpu::retired`] reaches it. A step that retires no instruction lowers it by one.
+    /// The bounds on steps and instructions ([`crate::timing::Budget`]) as a number of retired instructions:
+    /// the run ends when [`Cpu::retired`] reaches it.
     pub(crate) retire_until: u64,
+    /// Steps beyond that. A step that retires no instruction is one of these, or lowers `retire_until` by one.
+    pub(crate) spare_steps: u64,
     /// What execution takes in cycles. A run sets it to the costs of its translations; an owner with
     /// caches of different costs sets it before it delivers an interrupt.
     pub cycle_costs: CycleCosts,
@@ -206,6 +208,7 @@ impl Cpu {
             delayed_until: 0,
             deadline: 0,
             retire_until: 0,
+            spare_steps: 0,
             cycle_costs: CycleCosts::FLAT,
             tlb: Tlb::new(),
             mmu: 0,
@@ -315,7 +318,17 @@ impl Cpu {
     /// Counts `n` steps that retired no instruction and took `cycles` together.
     pub(crate) fn step_without_retiring(&mut self, n: u64, cycles: u64) {
         self.time += cycles;
-        self.retire_until = self.retire_until.saturating_sub(n);
+        let spare = n.min(self.spare_steps);
+        self.spare_steps -= spare;
+        self.retire_until = self.retire_until.saturating_sub(n - spare);
+    }
+
+    /// Bounds the run, in which so many instructions have retired by then.
+    pub(crate) fn bound(&mut self, budget: Budget, retired: u64) {
+        let most = budget.steps.min(budget.instructions);
+        self.deadline = budget.until;
+        self.retire_until = retired.saturating_add(most);
+        self.spare_steps = budget.steps - most;
     }
 
     /// `n` iterations of a repeated instruction are finished, and there is another.

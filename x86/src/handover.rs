@@ -7,6 +7,7 @@ use crate::{
     cpu::{Cpu, Shadow},
     observe::{Cx, Observer},
     stop::{Exception, Exec, Leave, Stop},
+    timing::Budget,
 };
 
 /// The debug registers (AMD64 APM volume 2, section 13.1).
@@ -104,8 +105,7 @@ impl Cpu {
         translations: &mut Translations<O>,
     ) -> Attempt {
         let before = self.retired();
-        self.deadline = u64::MAX;
-        self.retire_until = before + 1;
+        self.bound(Budget { steps: 1, ..Budget::until(u64::MAX) }, before);
         self.cycle_costs = translations.cycle_costs;
         self.leave = Leave::default();
         self.overwrote = false;

@@ -49,8 +49,7 @@ impl Cpu {
         if self.halted {
             return Exit::Halt;
         }
-        self.deadline = budget.until;
-        self.retire_until = self.retired.saturating_add(budget.steps);
+        self.bound(budget, self.retired);
         self.cycle_costs = translations.cycle_costs;
         self.leave = Leave::default();
         self.overwrote = false;

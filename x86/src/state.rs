@@ -156,6 +156,7 @@ impl Cpu {
             // Of the running block, the running instruction or the run.
             deadline: _,
             retire_until: _,
+            spare_steps: _,
             leave: _,
             overwrote: _,
             alone: _,

@@ -38,18 +38,25 @@ pub struct Budget {
     /// instruction, so many loads), so that a bound on steps bounds occurrences: it lets a run end
     /// before the step that could overflow a counter.
     pub steps: u64,
+    /// The most instructions that retire. A repeated one is finished before this ends a run: only time and steps come
+    /// between two iterations.
+    pub instructions: u64,
 }
 
 impl Budget {
     /// Bounded by time alone.
     #[must_use]
     pub const fn until(until: u64) -> Self {
-        Self { until, steps: u64::MAX }
+        Self { until, steps: u64::MAX, instructions: u64::MAX }
     }
 
     /// Bounded by `self` and by `other`.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
-        Self { until: self.until.min(other.until), steps: self.steps.min(other.steps) }
+        Self {
+            until: self.until.min(other.until),
+            steps: self.steps.min(other.steps),
+            instructions: self.instructions.min(other.instructions),
+        }
     }
 }

@@ -261,15 +261,20 @@ fn work(p: &mut Program, random: &mut Random, cpus: u32, part: &Personality) -> 
             p.mov(ecx, 1 + random.below(200))?;
             p.mov(esi, 0x21_0000 + random.below(64))?;
             p.mov(edi, 0x22_0000 + random.below(64))?;
-            // Without REP: a repeated instruction that is cut off is told to models in other parts.
-            let again = p.here()?;
-            if random.below(2) == 0 {
-                p.movsd()?;
-            } else {
-                p.stosb()?;
+            match random.below(4) {
+                0 => p.rep().movsd()?,
+                1 => p.rep().stosb()?,
+                n => {
+                    let again = p.here()?;
+                    if n == 2 {
+                        p.movsd()?;
+                    } else {
+                        p.stosb()?;
+                    }
+                    p.dec(ecx)?;
+                    p.jnz(again)?;
+                }
             }
-            p.dec(ecx)?;
-            p.jnz(again)?;
         }
         6 => {
             p.mov(eax, random.below(1000))?;

@@ -53,9 +53,8 @@ impl Cpu {
         match after {
             After::GoOn => {}
             After::Within(budget) => {
-                self.deadline = budget.until;
                 // The instruction is a block of its own, and retires.
-                self.retire_until = (self.retired + 1).saturating_add(budget.steps);
+                self.bound(budget, self.retired + 1);
             }
             After::Leave => self.leave.ask(),
             After::DevicesMoved => {

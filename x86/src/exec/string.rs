@@ -332,6 +332,7 @@ impl Cpu {
     fn iterations_left(&self, insn: &Insn) -> u64 {
         let cycles = self.deadline.saturating_sub(self.now(insn));
         let steps = self.retire_until.saturating_sub(self.retired_before(insn));
+        let steps = steps.saturating_add(self.spare_steps);
         match u64::from(self.cycle_costs.iteration) {
             0 => steps,
             each => steps.min(cycles.div_ceil(each)),

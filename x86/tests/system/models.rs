@@ -58,7 +58,8 @@ fn run(program: &[u8], misses: u64, steps: u64) -> (bool, Place) {
     let observer = Watching::new(Lines { budget: misses, ..Lines::default() });
     let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer };
     loop {
-        let exit = m.cpu.run(&mut context, &mut translations, Budget { until: u64::MAX, steps });
+        let exit =
+            m.cpu.run(&mut context, &mut translations, Budget { steps, ..Budget::until(u64::MAX) });
         let halted = exit == Exit::Halt;
         let count = context.observer.watch.misses[0];
         if halted || count >= misses {

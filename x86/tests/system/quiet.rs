@@ -317,7 +317,8 @@ fn run(
     let model = Model { log: Vec::new(), attention, accesses: 0, budget, found: 0, expected: 0 };
     let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer: Watching::new(model) };
     loop {
-        let exit = m.cpu.run(&mut context, &mut translations, Budget { until: u64::MAX, steps });
+        let exit =
+            m.cpu.run(&mut context, &mut translations, Budget { steps, ..Budget::until(u64::MAX) });
         assert_ne!(exit, Exit::Shutdown);
         let model = &mut context.observer.watch;
         let halted = exit == Exit::Halt;

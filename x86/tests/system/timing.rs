@@ -113,7 +113,7 @@ fn a_budget_ends_a_run_on_its_instruction() {
             let mut m = Machine::long();
             program(&mut m);
             let start = (m.cpu.retired(), m.cpu.time);
-            let budget = Budget { until: u64::MAX, steps: start.0 + steps };
+            let budget = Budget { steps: start.0 + steps, ..Budget::until(u64::MAX) };
             assert_eq!(run(&mut m, budget), Exit::Deadline);
             let reached = (m.cpu.retired() - start.0, m.cpu.time - start.1);
             assert_eq!(reached, (steps, ends[steps as usize - 1]), "{steps}");
@@ -152,7 +152,7 @@ fn a_repeated_instruction_is_paid_by_the_element() {
     let start = m.cpu.time;
     let mut translations = Translations::<Plain>::new().with_cycle_costs(PRICED);
     let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer: Plain };
-    let budget = Budget { until: u64::MAX, steps: 6 };
+    let budget = Budget { steps: 6, ..Budget::until(u64::MAX) };
     assert_eq!(m.cpu.run(&mut context, &mut translations, budget), Exit::Deadline);
     assert_eq!((m.cpu.gpr(RCX), m.cpu.time - start), (6, 2 + 4 * 5));
 }
@@ -169,7 +169,7 @@ fn a_delivery_takes_what_the_costs_say() {
         let start = (m.cpu.retired(), m.cpu.time);
         let mut translations = Translations::<Plain>::new().with_cycle_costs(PRICED);
         let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer: Plain };
-        let budget = Budget { until: u64::MAX, steps: 1 };
+        let budget = Budget { steps: 1, ..Budget::until(u64::MAX) };
         assert_eq!(m.cpu.run(&mut context, &mut translations, budget), Exit::Deadline);
         assert_eq!((m.cpu.retired() - start.0, m.cpu.time - start.1), (retired, cycles));
     }

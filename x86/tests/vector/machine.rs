@@ -217,7 +217,7 @@ impl Machine {
         let observer = Counting::default();
         let mut cx = Cx { bus: &mut self.outside, ram: &self.memory.ram, observer };
         self.cpu.halted = false;
-        let budget = Budget { until: u64::MAX, steps: 1000 };
+        let budget = Budget { steps: 1000, ..Budget::until(u64::MAX) };
         let exit = self.cpu.run(&mut cx, &mut self.translations, budget);
         assert_eq!((exit, self.cpu.rip), (Exit::Halt, halt + 1));
         self.cpu.halted = false;
@@ -243,7 +243,7 @@ impl Machine {
             });
             return (self.store(), fault);
         }
-        let budget = Budget { until: u64::MAX, steps: 1 };
+        let budget = Budget { steps: 1, ..Budget::until(u64::MAX) };
         self.cpu.run(&mut cx, &mut self.translations, budget);
         let mut r = self.store();
         if !(HANDLERS..HANDLERS + 0x200).contains(&r.rip) {

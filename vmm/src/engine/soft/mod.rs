@@ -319,16 +319,18 @@ impl Soft {
                 vcpu.sleep_until(until);
                 continue;
             }
-            let mut left = stop_at.saturating_sub(vcpu.cpu.retired());
-            if left == 0 {
+            let instructions = stop_at.saturating_sub(vcpu.cpu.retired());
+            if instructions == 0 {
                 return Outcome::InstructionLimit;
             }
+            // Not so far from wherever this run began, which may be where another was cut off.
+            let stride = until.min((vcpu.cpu.time / STRIDE + 1).saturating_mul(STRIDE));
+            let mut budget = Budget { instructions, ..Budget::until(stride) };
             if interleaves && self.goes_in_step(vcpu, siblings) {
-                left = 1;
+                budget.steps = 1;
             }
-            let stride = until.min(vcpu.cpu.time + STRIDE);
             vcpu.cpu.leaves_at_pause = limit.at_pause;
-            let exit = self.step(Running { vcpu, siblings, board, ram }, stride, left);
+            let exit = self.step(Running { vcpu, siblings, board, ram }, budget);
             let sent = board.chipset.irq.depart(vcpu.cpu.time, board.platform.ipi_latency);
             match exit {
                 Exit::Shutdown => return Outcome::Shutdown,
@@ -348,15 +350,14 @@ impl Soft {
         Outcome::Complete
     }
 
-    /// Runs instructions until `until`, until one of the reasons in [`Exit`], or until a counter may
-    /// have overflowed; at most `left` of them.
-    fn step(&mut self, running: Running<'_, '_>, until: u64, left: u64) -> Exit {
+    /// Runs instructions within `limit`, until one of the reasons in [`Exit`], or until a counter may have
+    /// overflowed.
+    fn step(&mut self, running: Running<'_, '_>, mut limit: Budget) -> Exit {
         let vcpu = &mut *running.vcpu;
         let pending = running.board.chipset.irq.pending(vcpu.id);
         let time = vcpu.cpu.time;
-        let mut limit = Budget { until, steps: left };
         if let Some(&at) = vcpu.late.front() {
-            limit.steps = limit.steps.min(at.saturating_sub(vcpu.cpu.retired()));
+            limit.instructions = limit.instructions.min(at.saturating_sub(vcpu.cpu.retired()));
         }
         if pending.any() && vcpu.cpu.interrupt_shadow() {
             limit.steps = limit.steps.min(1);
@@ -632,7 +633,7 @@ fn observed<O: Observer, T>(
         last_step: LastStep::EndsTheCycles,
         cycles: &mut vcpu.cycles,
         limit: limit.until,
-        retire_limit: vcpu.cpu.retired().saturating_add(limit.steps),
+        retire_limit: vcpu.cpu.retired().saturating_add(limit.steps.min(limit.instructions)),
         counts: &mut vcpu.counts,
         late: &mut vcpu.late,
         context: demand.counting.then_some(context),

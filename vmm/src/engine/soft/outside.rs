@@ -98,8 +98,8 @@ impl Outside<'_, '_> {
         {
             After::Leave
         } else if self.context.is_some() {
-            let steps = self.retire_limit.saturating_sub(self.counted_instructions);
-            let limit = Budget { until: self.limit, steps };
+            let instructions = self.retire_limit.saturating_sub(self.counted_instructions);
+            let limit = Budget { instructions, ..Budget::until(self.limit) };
             After::Within(limit.min(headroom(self.pmu, &self.demand, ends)))
         } else {
             After::GoOn

@@ -188,7 +188,7 @@ impl Vcpu {
 pub(super) fn headroom(pmu: &Pmu, demand: &Demand, time: u64) -> Budget {
     let mut budget = Budget::until(u64::MAX);
     if demand.per_cycle {
-        budget = Budget { until: time.saturating_add(1), steps: 1 };
+        budget = Budget { steps: 1, ..Budget::until(time.saturating_add(1)) };
     }
     let foreseeable = pmu.personality().live.of(Tier::InstructionSet);
     for (signal, headroom) in pmu.headrooms() {
