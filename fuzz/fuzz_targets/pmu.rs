@@ -2,13 +2,19 @@
 
 #![cfg_attr(fuzzing, no_main)]
 
+use fuzz::driver::Target;
+
+fn play(bytes: &[u8]) {
+    Target::named("pmu").expect("the target").play_or_panic(bytes);
+}
+
 #[cfg(fuzzing)]
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::pmu::target(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| play(bytes));
 
 #[cfg(not(fuzzing))]
 fn main() -> std::io::Result<()> {
     for file in std::env::args_os().skip(1) {
-        fuzz::pmu::target(&std::fs::read(file)?);
+        play(&std::fs::read(file)?);
     }
     Ok(())
 }

@@ -1,65 +1,108 @@
 //! The small driver: replays inputs from files and generates them, on a stable compiler.
 
 use std::fs;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
-/// How the driver is used.
-pub const USAGE: &str = "usage: fuzz pmu FILE|DIRECTORY...\n       fuzz pmu --runs N --seed S";
+use crate::random::Random;
+use crate::{instructions, pmu};
 
-/// A target: what it does with the bytes of one input. How many operations it played, or why it failed.
-pub type Play = fn(&[u8]) -> Result<usize, String>;
-
-/// The target of a name.
-pub fn target(name: &str) -> Option<Play> {
-    (name == "pmu").then_some(|bytes| {
-        crate::pmu::play(bytes).map_err(|difference| crate::pmu::words(bytes, &difference))
-    })
+/// What the bytes of an input are to the product, and what has to hold.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds against what, in a line.
+    pub about: &'static str,
+    /// Plays an input: how many operations it had, or what does not hold.
+    pub play: fn(&[u8]) -> Result<usize, String>,
+    /// An input in words.
+    pub words: fn(&[u8]) -> String,
+    /// A generated input.
+    pub input: fn(&mut Random) -> Vec<u8>,
 }
 
-/// Does what the arguments behind the target's name say; what is to be printed.
-///
-/// # Errors
-/// Wrong arguments, a file that cannot be read, or the first input that fails, in words.
-pub fn run(play: Play, arguments: &[String]) -> Result<String, String> {
-    let mut words = arguments.iter().map(String::as_str);
-    let (mut runs, mut seed, mut paths) = (None, 1, Vec::new());
-    while let Some(word) = words.next() {
-        match word {
-            "--runs" => runs = Some(number(words.next())?),
-            "--seed" => seed = number(words.next())?,
-            _ if word.starts_with('-') => return Err(USAGE.to_owned()),
-            path => paths.push(PathBuf::from(path)),
+/// All targets.
+pub const TARGETS: [Target; 2] = [
+    Target {
+        name: "pmu",
+        about: "operations on a PMU, against a second model written from the manuals",
+        play: |bytes| pmu::play(bytes).map_err(|difference| difference.to_string()),
+        words: pmu::words,
+        input: pmu::input,
+    },
+    Target {
+        name: "instructions",
+        about: "code in every mode, stepped, translated, uncached, counted and modelled",
+        play: instructions::play,
+        words: instructions::words,
+        input: instructions::input,
+    },
+];
+
+impl Target {
+    /// The target of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        TARGETS.into_iter().find(|target| target.name == name)
+    }
+
+    /// Plays an input. That the product panics is a failure as well.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn play(&self, bytes: &[u8]) -> Result<usize, String> {
+        panic::catch_unwind(AssertUnwindSafe(|| (self.play)(bytes))).unwrap_or_else(|panic| {
+            let message = panic.downcast_ref::<String>().map(String::as_str);
+            let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(format!("panicked: {}", message.unwrap_or("without a word")))
+        })
+    }
+
+    /// As libFuzzer wants it.
+    ///
+    /// # Panics
+    /// If something does not hold, with the input in words.
+    pub fn play_or_panic(&self, bytes: &[u8]) {
+        if let Err(failure) = (self.play)(bytes) {
+            panic!("{}", self.report(bytes, &failure));
         }
     }
-    match (runs, paths.is_empty()) {
-        (Some(runs), true) => generate(play, runs, seed),
-        (None, false) => replay(play, &paths),
-        _ => Err(USAGE.to_owned()),
+
+    /// An input in words, and what does not hold.
+    #[must_use]
+    pub fn report(&self, bytes: &[u8], failure: &str) -> String {
+        let words = (self.words)(bytes);
+        format!("{}\n{failure}", words.trim_end())
+    }
+
+    /// Plays the files, and those in the directories, in the order of their names: how many there are, and how many
+    /// operations they have.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or the first that fails.
+    pub fn replay(&self, paths: &[PathBuf]) -> Result<(usize, usize), String> {
+        let (mut files, mut operations) = (Vec::new(), 0);
+        for path in paths {
+            files_of(path, &mut files).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        for file in &files {
+            let name = file.display();
+            let bytes = fs::read(file).map_err(|error| format!("{name}: {error}"))?;
+            let played = self.play(&bytes);
+            operations +=
+                played.map_err(|failure| format!("{name}: {}", self.report(&bytes, &failure)))?;
+        }
+        Ok((files.len(), operations))
     }
 }
 
-fn number(word: Option<&str>) -> Result<u64, String> {
-    word.and_then(|word| word.parse().ok()).ok_or_else(|| USAGE.to_owned())
-}
-
-/// Plays the files, and those in the directories, in the order of their names.
-///
-/// # Errors
-/// A file that cannot be read, or the first that fails.
-pub fn replay(play: Play, paths: &[PathBuf]) -> Result<String, String> {
-    let (mut files, mut operations) = (Vec::new(), 0);
-    for path in paths {
-        files_of(path, &mut files).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    for file in &files {
-        let name = file.display();
-        let bytes = fs::read(file).map_err(|error| format!("{name}: {error}"))?;
-        operations += play(&bytes).map_err(|failure| format!("{name}: {failure}"))?;
-    }
-    Ok(format!("{} inputs, {operations} operations", files.len()))
-}
-
-fn files_of(path: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+/// The files of a directory and those below, by name; or the file.
+pub(crate) fn files_of(path: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     if !path.is_dir() {
         files.push(path.to_owned());
         return Ok(());
@@ -72,57 +115,141 @@ fn files_of(path: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     found.iter().try_for_each(|path| files_of(path, files))
 }
 
-/// Plays `runs` generated inputs.
-///
-/// # Errors
-/// The first that fails, with its bytes in hexadecimal.
-pub fn generate(play: Play, runs: u64, seed: u64) -> Result<String, String> {
-    let (mut generator, mut operations) = (Generator::new(seed), 0);
-    for run in 0..runs {
-        let bytes = generator.input();
-        operations += play(bytes).map_err(|failure| {
-            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("input {run} of seed {seed}, {hex}:\n{failure}")
-        })?;
-    }
-    Ok(format!("{runs} inputs, {operations} operations"))
+/// How long inputs are generated.
+#[derive(Clone, Copy, Debug)]
+pub struct Campaign {
+    /// So many inputs, each job the same share of them.
+    pub runs: u64,
+    /// No longer than this.
+    pub time: Option<Duration>,
+    /// Where the inputs of the first job begin; the next one has the next seed.
+    pub seed: u64,
+    /// Threads.
+    pub jobs: u64,
 }
 
-/// Inputs without end: bytes of a xorshift generator, of which the same seed gives the same.
-pub struct Generator {
-    state: u64,
-    input: Vec<u8>,
+/// An input that fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Find {
+    /// The input.
+    pub bytes: Vec<u8>,
+    /// What does not hold.
+    pub failure: String,
+    /// The seed of its job, and which of its inputs it is.
+    pub origin: (u64, u64),
 }
 
-impl Generator {
-    /// The generator of a seed.
-    pub fn new(seed: u64) -> Generator {
-        // The generator stands still at zero, which no seed may give.
-        let state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        Generator { state, input: Vec::new() }
+/// What a campaign played.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Played {
+    /// Inputs.
+    pub inputs: u64,
+    /// Their operations.
+    pub operations: u64,
+}
+
+/// What the threads of a campaign share.
+#[derive(Default)]
+struct Shared {
+    inputs: AtomicU64,
+    operations: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Target {
+    /// Plays generated inputs until one fails. `progress` is told every second how many there have been.
+    ///
+    /// # Errors
+    /// The input that fails; of several jobs, of the first that found one.
+    pub fn campaign(
+        &self,
+        campaign: Campaign,
+        mut progress: impl FnMut(Played, Duration),
+    ) -> Result<Played, Box<Find>> {
+        let (shared, begun) = (Shared::default(), Instant::now());
+        let (finds, found) = mpsc::channel();
+        let outcome = thread::scope(|scope| {
+            for job in 0..campaign.jobs.max(1) {
+                let (shared, finds) = (&shared, finds.clone());
+                scope.spawn(move || {
+                    if let Some(find) = self.job(campaign, job, begun, shared) {
+                        shared.stop.store(true, Ordering::Relaxed);
+                        // Nobody listens any more where another job has found something.
+                        let _ = finds.send(find);
+                    }
+                });
+            }
+            drop(finds);
+            loop {
+                match found.recv_timeout(Duration::from_secs(1)) {
+                    Ok(find) => break Err(Box::new(find)),
+                    Err(mpsc::RecvTimeoutError::Disconnected) => break Ok(()),
+                    Err(mpsc::RecvTimeoutError::Timeout) => {
+                        progress(shared.played(), begun.elapsed());
+                    }
+                }
+            }
+        });
+        outcome.map(|()| shared.played())
     }
 
-    fn next(&mut self) -> u64 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        self.state
+    /// The inputs of one job.
+    fn job(&self, campaign: Campaign, job: u64, begun: Instant, shared: &Shared) -> Option<Find> {
+        let jobs = campaign.jobs.max(1);
+        let runs = campaign.runs / jobs + u64::from(job < campaign.runs % jobs);
+        let seed = campaign.seed.wrapping_add(job);
+        let mut random = Random::new(seed);
+        for run in 0..runs {
+            let late = campaign.time.is_some_and(|time| begun.elapsed() >= time);
+            if late || shared.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let bytes = (self.input)(&mut random);
+            match self.play(&bytes) {
+                Ok(operations) => {
+                    shared.operations.fetch_add(operations as u64, Ordering::Relaxed);
+                }
+                Err(failure) => return Some(Find { bytes, failure, origin: (seed, run) }),
+            }
+            shared.inputs.fetch_add(1, Ordering::Relaxed);
+        }
+        None
     }
 
-    /// The next input: 200 bytes, some 50 operations. Little happens while no counter runs, so that every
-    /// second input begins with two that do, at all privilege levels and with INT.
-    pub fn input(&mut self) -> &[u8] {
-        self.input.clear();
-        for _ in 0..25 {
-            let bytes = self.next().to_le_bytes();
-            self.input.extend(bytes);
+    /// A shorter input that fails as well, with fewer bytes that are not zero.
+    #[must_use]
+    pub fn minimised(&self, bytes: &[u8]) -> Vec<u8> {
+        let fails = |bytes: &[u8]| self.play(bytes).is_err();
+        let mut least = bytes.to_vec();
+        let mut piece = least.len().next_power_of_two();
+        while piece > 0 {
+            let mut at = 0;
+            while at < least.len() {
+                let end = (at + piece).min(least.len());
+                let shorter = [&least[..at], &least[end..]].concat();
+                if fails(&shorter) {
+                    least = shorter;
+                } else {
+                    at = end;
+                }
+            }
+            piece /= 2;
         }
-        if self.input[1] & 1 == 1 {
-            let (first, second) = (self.input[2], self.input[3]);
-            // Selects, and Knights Corner's global enable bits: see `Script`.
-            let begin = [6, 0, first, 0x13, 0, 0, 6, 1, second, 0x13, 0, 0, 3, 7, 0x13];
-            self.input[1..=begin.len()].copy_from_slice(&begin);
+        for at in 0..least.len() {
+            let was = std::mem::take(&mut least[at]);
+            if was != 0 && !fails(&least) {
+                least[at] = was;
+            }
         }
-        &self.input
+        least
+    }
+}
+
+impl Shared {
+    fn played(&self) -> Played {
+        Played {
+            inputs: self.inputs.load(Ordering::Relaxed),
+            operations: self.operations.load(Ordering::Relaxed),
+        }
     }
 }

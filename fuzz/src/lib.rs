@@ -4,9 +4,14 @@
 //! input. The targets are here; `fuzz_targets/` has them in the form of cargo-fuzz, and the program `fuzz`
 //! replays files and generates inputs on a stable compiler. See `README.md`.
 
+pub mod cli;
+mod door;
 pub mod driver;
 mod fact;
+mod find;
+pub mod instructions;
 pub mod pmu;
+pub mod random;
 pub mod reference;
 pub mod script;
 

@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 
 use pmu_model::{GpFault, MsrAccess, Personality, Pmis, Pmu, RdpmcCaller, SignalCounts, SignalSet};
 
+use crate::random::Random;
 use crate::reference::counting::{Batch, For, Interrupts};
 use crate::reference::registers::Part;
 use crate::reference::{Outcome, Reader, Reference};
@@ -19,18 +20,14 @@ pub struct Difference {
     pub check: String,
 }
 
-/// Who reads the counters after each operation: privileged code.
-const KERNEL: Reader = Reader { cpl: 0, pce: false, real_mode: false, code_16bit: false };
-
-/// The fuzz target.
-///
-/// # Panics
-/// If the product is not what the reference is, with the operations in words.
-pub fn target(bytes: &[u8]) {
-    if let Err(difference) = play(bytes) {
-        panic!("{}", words(bytes, &difference));
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "behind operation {}: {}", self.operations, self.check)
     }
 }
+
+/// Who reads the counters after each operation: privileged code.
+const KERNEL: Reader = Reader { cpl: 0, pce: false, real_mode: false, code_16bit: false };
 
 /// Plays a script; how many operations it has.
 ///
@@ -48,14 +45,27 @@ pub fn play(bytes: &[u8]) -> Result<usize, Difference> {
     Ok(operations)
 }
 
-/// The script up to a difference, an operation a line, and the difference.
-pub fn words(bytes: &[u8], difference: &Difference) -> String {
+/// The operations of a script, one a line.
+pub fn words(bytes: &[u8]) -> String {
     let script = Script::new(bytes);
     let mut words = format!("{}\n", script.part().name());
-    for (number, operation) in (1..=difference.operations).zip(script) {
+    for (number, operation) in (1..).zip(script) {
         writeln!(words, "{number:4}  {operation}").expect("a string takes everything");
     }
-    words + &difference.check
+    words
+}
+
+/// A generated input: 200 bytes, some 50 operations. Little happens while no counter runs, so that every second input
+/// begins with two that do, at all privilege levels and with INT.
+pub fn input(random: &mut Random) -> Vec<u8> {
+    let mut input: Vec<u8> = (0..25).flat_map(|_| random.bytes()).collect();
+    if input[1] & 1 == 1 {
+        let (first, second) = (input[2], input[3]);
+        // Selects, and Knights Corner's global enable bits: see `Script`.
+        let begin = [6, 0, first, 0x13, 0, 0, 6, 1, second, 0x13, 0, 0, 3, 7, 0x13];
+        input[1..=begin.len()].copy_from_slice(&begin);
+    }
+    input
 }
 
 /// The product and the reference.

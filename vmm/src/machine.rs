@@ -284,6 +284,11 @@ impl Machine {
         self.memory.ram().read_bytes(address, out)
     }
 
+    /// Writes to RAM at a guest-physical address between two runs; false if any of it is not RAM.
+    pub fn write_physical(&mut self, address: u64, bytes: &[u8]) -> bool {
+        self.memory.ram().write_bytes(address, bytes)
+    }
+
     /// Cycles in a second of virtual time.
     #[must_use]
     pub fn clock_hz(&self) -> u64 {

@@ -5,6 +5,7 @@
 //! Translated code, links between blocks and what else only makes execution faster are not in it. RAM is beside it, in
 //! pages (`ram.rs`).
 
+mod difference;
 pub mod file;
 mod identity;
 mod ram;

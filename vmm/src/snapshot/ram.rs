@@ -157,6 +157,14 @@ impl Pages {
         })
     }
 
+    /// The address of the first byte that differs.
+    pub(super) fn first_difference(&self, other: &Self) -> Option<u64> {
+        let pages = self.differences(other).filter(|&at| self.get(at) != other.get(at));
+        let first = pages.min()?;
+        let offset = (0..).zip(self.get(first).iter().zip(other.get(first)));
+        offset.into_iter().find(|(_, (a, b))| a != b).map(|(n, _)| first + n)
+    }
+
     /// Those that are not all zeroes, with their guest-physical addresses, ascending.
     fn iter(&self) -> impl Iterator<Item = (u64, &Page)> {
         self.0.iter().flat_map(|(&number, chunk)| {

@@ -31,6 +31,13 @@ pub struct VcpuState {
     cycles: Option<Box<Cycles>>,
 }
 
+impl VcpuState {
+    /// As of a processor that holds no translation.
+    pub(crate) fn forget_translations(&mut self) {
+        self.cpu.translations.clear();
+    }
+}
+
 impl Vcpu {
     /// Its state between two instructions.
     pub(crate) fn state(&self) -> VcpuState {
