@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use fuzz::driver::{Generator, target};
+use fuzz::driver::Target;
+use fuzz::random::Random;
 
 use crate::{RUNS, Result, clock};
 
@@ -12,13 +13,13 @@ const INPUTS: u64 = 100_000;
 
 /// Scripts of 50 operations a second on one core.
 pub(crate) fn speed() -> Result<()> {
-    let play = target("pmu").ok_or("no target pmu")?;
+    let target = Target::named("pmu").ok_or("no target pmu")?;
     let (mut best, mut operations) = (Duration::MAX, 0);
     for _ in 0..RUNS {
-        let (mut generator, start) = (Generator::new(1), clock::own()?);
+        let (mut random, start) = (Random::new(1), clock::own()?);
         operations = 0;
         for _ in 0..INPUTS {
-            operations += play(generator.input())?;
+            operations += (target.play)(&(target.input)(&mut random))?;
         }
         best = best.min(clock::own()?.saturating_sub(start));
     }

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use fuzz::driver::{self, Play};
+use fuzz::driver::{Campaign, Target};
+use fuzz::random::Random;
 use fuzz::reference::Reference;
 use fuzz::reference::registers::{Kind, Part};
 use fuzz::script::{Operation, Script};
 
-fn play() -> Play {
-    driver::target("pmu").expect("the target")
+fn target() -> Target {
+    Target::named("pmu").expect("the target")
 }
 
 fn corpus() -> PathBuf {
@@ -23,20 +24,24 @@ fn inputs() -> Vec<Vec<u8>> {
 
 #[test]
 fn the_corpus_passes() {
-    driver::replay(play(), &[corpus()]).unwrap_or_else(|failure| panic!("{failure}"));
+    target().replay(&[corpus()]).unwrap_or_else(|failure| panic!("{failure}"));
 }
 
 #[test]
 fn generated_inputs_pass() {
-    driver::generate(play(), 100_000, 1).unwrap_or_else(|failure| panic!("{failure}"));
+    let campaign = Campaign { runs: 100_000, time: None, seed: 1, jobs: 1 };
+    let played = target().campaign(campaign, |_, _| {});
+    let played =
+        played.unwrap_or_else(|find| panic!("{}", target().report(&find.bytes, &find.failure)));
+    assert_eq!(played.inputs, 100_000);
 }
 
 /// Every byte string is an input: none at all, and all of one byte.
 #[test]
 fn any_bytes_are_an_input() {
-    assert_eq!(play()(&[]), Ok(0));
+    assert_eq!(target().play(&[]), Ok(0));
     for byte in 0..=0xFF {
-        play()(&[byte; 500]).unwrap_or_else(|failure| panic!("{failure}"));
+        target().play(&[byte; 500]).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }
 
@@ -97,7 +102,7 @@ fn wraps(input: &[u8]) -> usize {
 /// The same seed gives the same inputs, another one gives others.
 #[test]
 fn a_seed_gives_its_inputs() {
-    let input = |seed| driver::Generator::new(seed).input().to_vec();
+    let input = |seed| (target().input)(&mut Random::new(seed));
     assert_eq!(input(7), input(7));
     assert_ne!(input(7), input(8));
     assert_eq!(input(7).len(), 200);
@@ -118,8 +123,7 @@ fn operations_in_words() {
         "INIT",
     ];
     assert_eq!(words, expected);
-    let difference = fuzz::pmu::Difference { operations: 2, check: "then it differs".to_owned() };
-    let report = fuzz::pmu::words(&input, &difference);
+    let report = target().report(&input[..10], "then it differs");
     let expected = "k8\n   1  WRMSR C0010000h := 5300C0h\n   2  WRMSR C0010004h := FFFFFFFFFFFFFFFFh\n\
                     then it differs";
     assert_eq!(report, expected);
