@@ -1,6 +1,7 @@
 //! The command line.
 
 mod exec;
+mod fuzz;
 mod help;
 mod invocation;
 mod job;
@@ -17,6 +18,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::exec::{ExecArgs, FetchArgs};
+use self::fuzz::{FuzzArgs, ReplayArgs};
 use self::help::{answer, examples, examples_and_statuses};
 use self::invocation::Invocation;
 use self::job::{Job, Report, supervised};
@@ -87,6 +89,12 @@ enum Command {
     /// Get a kernel, busybox, perf and LIKWID of Debian for `exec`.
     #[command(after_help = examples("fetch"))]
     Fetch(FetchArgs),
+    /// Fuzz vpmu with generated inputs, or make a find shorter.
+    #[command(after_help = examples("fuzz"))]
+    Fuzz(FuzzArgs),
+    /// Play the finds of `fuzz` again, and say in words what they do and what does not hold.
+    #[command(after_help = examples("replay"))]
+    Replay(ReplayArgs),
 }
 
 #[derive(Args)]
@@ -211,6 +219,8 @@ fn dispatch(command: Command, invocation: &Invocation) -> Result<u8> {
         }
         Command::Exec(args) => args.run(invocation),
         Command::Fetch(args) => args.run(),
+        Command::Fuzz(args) => args.run(),
+        Command::Replay(args) => args.run(),
     }
 }
 

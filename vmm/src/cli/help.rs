@@ -57,6 +57,12 @@ const EXAMPLES: &[(&str, &str)] = &[
          vpmu exec --msr -- ./reads-msrs",
     ),
     ("fetch", "vpmu fetch\nvpmu fetch --suite trixie"),
+    (
+        "fuzz",
+        "vpmu fuzz pmu --runs 100000\nvpmu fuzz instructions --seconds 60 --jobs 2\n\
+         vpmu fuzz minimise finds/pmu-0123456789abcdef",
+    ),
+    ("replay", "vpmu replay finds/pmu-0123456789abcdef"),
 ];
 
 /// The examples of a command, for its help.
