@@ -526,6 +526,7 @@ impl Cpu {
     fn look<O: Observer>(&mut self, cx: &mut Cx<'_, O>, linear: u64, bytes: u64, write: bool) {
         if self.watch.data != 0 {
             self.data_match(cx, linear, bytes, write);
+            self.note_watched(linear, bytes, write);
             if self.debug_hits != 0 {
                 self.leave_soon();
             }
@@ -755,9 +756,10 @@ impl Cpu {
         if self.alone || place.host.is_some() && !watched { Ok(place) } else { Err(Stop::ALONE) }
     }
 
-    /// Whether a watched debug address lies in the page of `linear`.
+    /// Whether a watched debug address, or memory that is watched for the owner, lies in the page of `linear`.
     pub(crate) fn watches_page(&self, linear: u64) -> bool {
         (0..4).any(|n| self.watch.data & 1 << n != 0 && page_of(self.dr[n]) == page_of(linear))
+            || self.owner_watches_page(linear)
     }
 
     /// The guest-physical address of code at `linear`, with [`OF_DEVICE`] if a device answers there,

@@ -14,6 +14,7 @@ use crate::{
     observe::{Cx, FpKind, Observer},
     simd::Simd,
     stop::{Exec, Leave, Stop},
+    stops::Stops,
     timing::{Budget, CycleCosts},
     tlb::Tlb,
     vector::{self, Vector},
@@ -126,6 +127,8 @@ pub struct Cpu {
     /// Which breakpoints are watched for. While one is on instruction fetches, the run loop executes
     /// instruction by instruction; accesses to pages with one on data take the slow path.
     pub(crate) watch: Watch,
+    /// Where the owner has it stop, if anywhere.
+    pub(crate) stops: Option<Box<Stops>>,
     /// Debug conditions met by the running instruction, at their places in DR6.
     pub(crate) debug_hits: u64,
     /// Where the last branch went: 0 fell through, 1 to its static target (both index the links of its
@@ -158,7 +161,7 @@ pub enum Shadow {
 pub struct Watch {
     /// Bit n: DRn watches instruction fetches.
     pub code: u8,
-    /// Bit n: DRn watches data.
+    /// Bit n: DRn watches data. Bit 7: the owner does ([`crate::stops`]).
     pub data: u8,
     /// Count matches even of breakpoints that are not enabled.
     pub count_all: bool,
@@ -223,6 +226,7 @@ impl Cpu {
             nmi_blocked: false,
             halted: false,
             watch: Watch::default(),
+            stops: None,
             debug_hits: 0,
             slot: 2,
             history: Box::default(),

@@ -6,6 +6,7 @@ use crate::{
     flags,
     observe::{Cx, Observer},
     stop::{Stop, vector},
+    stops::OWNER,
 };
 
 /// DR6 bits that software can change: B0-B3, BD, BS, BT.
@@ -68,6 +69,7 @@ impl Cpu {
 
     /// Derives from DR0-DR3, DR7 and `count_all` which breakpoints are watched for.
     pub fn refresh_watch(&mut self) {
+        let owner = self.watch.data & OWNER;
         let mut watch = Watch { count_all: self.watch.count_all, ..Watch::default() };
         for n in 0..4 {
             if self.breakpoint_enabled(n) || watch.count_all {
@@ -77,10 +79,11 @@ impl Cpu {
                 }
             }
         }
-        if watch.data != 0 || self.watch.data != 0 {
+        if watch.data != 0 || self.watch.data & !OWNER != 0 {
             // Pages with a watched address must not be reached on the fast path.
             self.tlb.flush_all();
         }
+        watch.data |= owner;
         self.watch = watch;
     }
 
@@ -114,7 +117,7 @@ impl Cpu {
 
     /// Looks for breakpoints on a port access.
     pub(crate) fn port_match<O: Observer>(&mut self, cx: &mut Cx<'_, O>, port: u16, bytes: u64) {
-        if self.watch.data == 0 || self.cr4 & cr4::DE == 0 {
+        if self.watch.data & !OWNER == 0 || self.cr4 & cr4::DE == 0 {
             return;
         }
         for n in 0..4 {

@@ -28,6 +28,7 @@
 //! * `access.rs`, `tlb.rs`, `paging.rs`: linear memory, from effective address to host memory.
 //! * [`block`], `run.rs`: the cache of translated blocks and the loop that runs them.
 //! * `segment.rs`, `far.rs`, `gate.rs`, `task.rs`: protection.
+//! * [`stops`]: where a debugger outside of the guest stops it.
 //! * [`handover`], [`unwind`]: taking over from another engine in the middle of a guest.
 //! * [`effects`]: what an instruction does, for readers of lowered code. [`encoding`]: how it is encoded.
 //! * [`observe`]: what can be seen, as a generic parameter of all handlers.
@@ -77,6 +78,7 @@ pub mod simd;
 pub mod softfloat;
 pub mod state;
 pub mod stop;
+pub mod stops;
 mod task;
 pub mod timing;
 mod tlb;

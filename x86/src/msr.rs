@@ -152,6 +152,19 @@ impl CoreMsrs {
 }
 
 impl Cpu {
+    /// The value of a register of the core, by ECX of RDMSR; `None` if the core has no such register.
+    #[must_use]
+    pub fn core_msr(&self, index: u32) -> Option<u64> {
+        CoreMsr::find(index, &self.features).map(|register| register.read(self))
+    }
+
+    /// Writes a register of the core, as WRMSR does; whether it takes the value, or `None` if the core has no such
+    /// register.
+    pub fn set_core_msr(&mut self, index: u32, value: u64) -> Option<bool> {
+        let register = CoreMsr::find(index, &self.features)?;
+        Some(register.write(self, value).is_ok())
+    }
+
     /// EFER: LMA cannot be written, LME not while paging is on; bits that the processor lacks must
     /// be zero.
     fn write_efer(&mut self, value: u64) -> Exec<()> {

@@ -55,9 +55,14 @@ impl Cpu {
         self.overwrote = false;
         self.paused = false;
         let mut alone = false;
+        let mut first = true;
         loop {
             if self.is_spent() {
                 return Exit::Deadline;
+            }
+            // Whether the first instruction is to be executed, the owner has asked before.
+            if !std::mem::take(&mut first) && (self.stops_here() || self.has_watch_hit()) {
+                return Exit::Leave;
             }
             if self.time < self.delayed_until {
                 self.pass(self.delayed_until.min(self.deadline) - self.time);
@@ -69,8 +74,13 @@ impl Cpu {
                 || self.watch.code != 0
                 || self.system_flags & (flags::TF | flags::RF) != 0
                 || self.shadow != Shadow::None;
-            let result =
-                if stepping { self.step(cx, translations) } else { self.chain(cx, translations) };
+            let result = if stepping {
+                self.step(cx, translations)
+            } else if self.stops.is_none() {
+                self.chain::<O, false>(cx, translations)
+            } else {
+                self.chain::<O, true>(cx, translations)
+            };
             self.alone = true;
             let result = match result {
                 Err(stop) if stop.exception().is_some() => {
@@ -178,8 +188,8 @@ impl Cpu {
         }
     }
 
-    /// Runs block after block.
-    fn chain<O: Observer>(
+    /// Runs block after block. `STOPS`: there are [`Cpu::stops`], and the first instruction is to be executed.
+    fn chain<O: Observer, const STOPS: bool>(
         &mut self,
         cx: &mut Cx<'_, O>,
         translations: &mut Translations<O>,
@@ -187,10 +197,16 @@ impl Cpu {
         let first = self.lookup(cx, translations)?;
         let mut block = translations.block(first);
         loop {
-            if !self.can_afford(block) || self.code_is_limited(block) {
+            if !self.can_afford(block)
+                || self.code_is_limited(block)
+                || STOPS && self.before_stop(block) < block.ops.len()
+            {
                 return self.execute_allowed(cx, block);
             }
             self.execute(cx, block)?;
+            if STOPS && self.has_watch_hit() {
+                return Ok(());
+            }
             let slot = match block.ending {
                 Ending::Branch => self.slot as usize,
                 Ending::Through => 0,
@@ -210,8 +226,8 @@ impl Cpu {
                 block = next;
                 continue;
             }
-            // Looking up the next block may fault, which must not happen beyond the budget.
-            if self.is_spent() {
+            // Looking up the next block may fault, which must not happen beyond the budget or a stop.
+            if self.is_spent() || STOPS && self.stops_here() {
                 return Ok(());
             }
             let from = block.id();
@@ -249,7 +265,7 @@ impl Cpu {
             && self.retired + block.ops.len() as u64 <= self.retire_until
     }
 
-    /// Executes as much of a block as the budget and the limit of CS allow, if anything.
+    /// Executes as much of a block as the budget, the limit of CS and the stops allow, if anything.
     #[cold]
     fn execute_allowed<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>) -> Exec<()> {
         if self.is_spent() {
@@ -257,7 +273,10 @@ impl Cpu {
         }
         let within =
             if self.code_is_limited(block) { self.within_limit(block)? } else { block.ops.len() };
-        self.execute_first(cx, block, within.min(self.affordable(block)))
+        match within.min(self.affordable(block)).min(self.before_stop(block)) {
+            0 => Ok(()),
+            count => self.execute_first(cx, block, count),
+        }
     }
 
     /// The further cycles of a branch that is taken. Most clocks have none: that is asked for, so that

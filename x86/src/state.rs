@@ -153,6 +153,7 @@ impl Cpu {
             interrupt_waits: _,
             leaves_at_pause: _,
             tells_place: _,
+            stops: _,
             // Of the running block, the running instruction or the run.
             deadline: _,
             retire_until: _,

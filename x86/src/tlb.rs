@@ -276,6 +276,30 @@ impl Tlb {
         self.epochs[1] += 1;
     }
 
+    /// Makes all accesses to some pages take the slow path, which are told by their linear addresses.
+    pub(crate) fn close(&mut self, is_closed: impl Fn(u64) -> bool) {
+        for entry in own(&mut self.data).flatten() {
+            if entry.read != NO_PAGE && is_closed(entry.read & !SLOW) {
+                entry.read |= SLOW;
+                entry.write = NO_PAGE;
+            }
+        }
+    }
+
+    /// Makes accesses to some pages take the slow path no longer, as far as it was [`Self::close`] that had them take it.
+    pub(crate) fn reopen(&mut self, is_open: impl Fn(u64) -> bool) {
+        let user_closed = self.user_closed;
+        for (mmu, side) in self.data.iter_mut().enumerate() {
+            for entry in Arc::get_mut(side).into_iter().flatten() {
+                let is_fast = entry.host != HostPage::NONE && !(mmu == USER && user_closed);
+                if entry.read != NO_PAGE && is_fast && is_open(entry.read & !SLOW) {
+                    entry.read &= !SLOW;
+                    entry.target |= if entry.writable() { ASKS } else { 0 };
+                }
+            }
+        }
+    }
+
     /// Makes all user accesses take the slow path, or no longer.
     pub(crate) fn close_user(&mut self, close: bool) {
         if self.user_closed != close {

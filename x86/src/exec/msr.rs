@@ -100,6 +100,7 @@ fn rdmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
     };
     let value = value.inspect_err(|_| cpu.history.refuse(number, None))?;
     set_edx_eax(cpu, value);
+    cpu.let_the_owner_stop();
     Ok(())
 }
 
@@ -107,6 +108,7 @@ fn wrmsr<O: Observer>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()
     let number = cpu.reg::<u32>(gpr::RCX);
     let value = u64::from(cpu.reg::<u32>(gpr::RDX)) << 32 | u64::from(cpu.reg::<u32>(gpr::RAX));
     require_cpl0(cpu, cx, Some(value))?;
+    cpu.let_the_owner_stop();
     if let Some(register) = CoreMsr::find(number, &cpu.features) {
         let written = register.write(cpu, value);
         return written.inspect_err(|_| cpu.history.refuse(number, Some(value)));

@@ -133,7 +133,8 @@ impl Fpu {
         self.status | (self.top as u16) << 11
     }
 
-    fn set_status_word(&mut self, status: u16) {
+    /// Sets the status word, TOP in bits 13:11 with it, as FLDENV does.
+    pub fn set_status_word(&mut self, status: u16) {
         self.status = status & !(7 << 11);
         self.top = (status >> 11 & 7) as u8;
         self.summarize();
@@ -174,7 +175,19 @@ impl Fpu {
         })
     }
 
-    fn set_tag_word(&mut self, tag: u16) {
+    /// ST(`i & 7`), in ten bytes from the lowest.
+    #[must_use]
+    pub fn register(&self, i: u8) -> [u8; 10] {
+        self.st[usize::from(self.top + (i & 7)) & 7].to_bytes()
+    }
+
+    /// Sets ST(`i & 7`); its tag stays.
+    pub fn set_register(&mut self, i: u8, bytes: [u8; 10]) {
+        self.st[usize::from(self.top + (i & 7)) & 7] = F80::from_bytes(bytes);
+    }
+
+    /// Sets which registers are empty, from the tag word in its full form.
+    pub fn set_tag_word(&mut self, tag: u16) {
         self.valid = (0..8).fold(0, |valid, n| valid | u8::from(tag >> (2 * n) & 3 != 3) << n);
     }
 
