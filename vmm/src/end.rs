@@ -28,6 +28,8 @@ pub enum End {
     EndOfTime,
     /// Where it was to pause ([`Machine::pause_at`](crate::machine::Machine::pause_at)): it can go on.
     Paused,
+    /// Where a debugger stops this processor ([`crate::gdb`]): it can go on.
+    Debugger(usize),
 }
 
 impl End {
@@ -46,7 +48,7 @@ impl End {
             Self::Quit => status::QUIT,
             Self::Signal(number) => status::QUIT.wrapping_add(number as u8),
             Self::EndOfTime => status::END_OF_TIME,
-            Self::Paused => status::POWER_OFF,
+            Self::Paused | Self::Debugger(_) => status::POWER_OFF,
         }
     }
 
@@ -70,7 +72,9 @@ impl End {
     #[must_use]
     pub fn message(self) -> Option<String> {
         Some(match self {
-            Self::PowerOff | Self::Exit(_) | Self::Quit | Self::Paused => return None,
+            Self::PowerOff | Self::Exit(_) | Self::Quit | Self::Paused | Self::Debugger(_) => {
+                return None;
+            }
             Self::Reset => "the guest asked for a reset".into(),
             Self::Halted => "every processor is halted for good".into(),
             Self::TripleFault(id) => format!("triple fault on processor {id}"),
@@ -96,6 +100,7 @@ impl End {
             Self::Signal(_) => "signal",
             Self::EndOfTime => "end-of-time",
             Self::Paused => "paused",
+            Self::Debugger(_) => "debugger",
         }
     }
 }

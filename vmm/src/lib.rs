@@ -15,6 +15,7 @@ pub mod exec;
 pub mod explain;
 pub mod file;
 pub mod framed;
+pub mod gdb;
 pub mod input;
 pub mod irq;
 pub mod list;

@@ -39,7 +39,7 @@ use crate::progress::{Progress, Reached};
 use crate::roster::Roster;
 use crate::snapshot::{self, Identity};
 use crate::stop::{Stop, Watch};
-use crate::trace::{Act, At, Reason, Subject, Tracer};
+use crate::trace::{Act, ActStops, At, Reason, Subject, Tracer};
 use crate::truth::Truth;
 use crate::truth::record::Recorder;
 use crate::turns::{CutOff, QUANTUM, Slice};
@@ -343,6 +343,34 @@ impl Machine {
         self.board.trace(0, at, Act::Engine { engine, reason: Reason::Begins });
     }
 
+    /// At which acts a debugger stops it.
+    pub(crate) fn act_stops(&mut self) -> &mut ActStops {
+        if self.board.tracer.is_none() {
+            // What overflowed before is nobody's concern any more.
+            self.vcpus.iter_mut().for_each(|vcpu| _ = vcpu.pmu.take_overflowed());
+            self.vcpus.iter_mut().for_each(|vcpu| vcpu.cpu.tells_place = true);
+        }
+        let subject = Subject {
+            personality: self.vcpus[0].pmu.personality(),
+            clock_hz: self.clock_hz,
+            vcpus: self.vcpus.len(),
+        };
+        let new = || Box::new(Tracer::without_output(subject));
+        &mut self.board.tracer.get_or_insert_with(new).stops
+    }
+
+    /// No debugger stops it at an act any more.
+    pub(crate) fn stop_at_no_act(&mut self) {
+        match &mut self.board.tracer {
+            Some(tracer) if tracer.writes() => tracer.stops = ActStops::default(),
+            Some(_) => {
+                self.board.tracer = None;
+                self.vcpus.iter_mut().for_each(|vcpu| vcpu.cpu.tells_place = false);
+            }
+            None => {}
+        }
+    }
+
     /// Ends the trace, if there is one: it is whole then.
     ///
     /// # Errors
@@ -433,6 +461,7 @@ impl Machine {
                 self.pause = None;
                 self.board.chipset.watch_for_marker(false);
             }
+            End::Debugger(_) => {}
             _ => self.progress = None,
         }
         console.flush()?;

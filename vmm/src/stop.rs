@@ -108,6 +108,11 @@ impl Stop {
         self.0.pauses.store(true, Ordering::SeqCst);
     }
 
+    /// Asks for a pause.
+    pub(crate) fn ask_for_pause(&self) {
+        self.0.pause.store(true, Ordering::SeqCst);
+    }
+
     /// Whether a pause has been asked for since this was last called.
     pub(crate) fn takes_pause(&self) -> bool {
         self.0.pause.swap(false, Ordering::SeqCst)

@@ -139,7 +139,8 @@ impl Machine {
         if let Some(ended) = self.run_parts(&mut turn, left) {
             match ended {
                 Slice::Uncounted => self.now = self.now.max(self.time().min(turn.until)),
-                Slice::Stopped | Slice::Ended(End::Instructions | End::Paused) => {
+                Slice::Stopped
+                | Slice::Ended(End::Instructions | End::Paused | End::Debugger(_)) => {
                     self.cut_off = Some(CutOff { turn: Some(turn), slice: until });
                 }
                 Slice::Whole | Slice::Ended(_) => {}
@@ -390,6 +391,7 @@ impl Machine {
                     }
                 }
                 Outcome::InstructionLimit => break Some(Slice::Ended(End::Instructions)),
+                Outcome::Debugger => break Some(Slice::Ended(End::Debugger(id))),
                 Outcome::Shutdown => break Some(Slice::Ended(End::TripleFault(id))),
                 Outcome::Uncounted if self.soft.is_counting() => counted = false,
                 Outcome::Uncounted => break Some(Slice::Uncounted),

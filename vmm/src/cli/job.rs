@@ -13,6 +13,7 @@ use crate::console::{Console, print_last};
 use crate::debug_dump::DebugDump;
 use crate::error::{Error, Result, status};
 use crate::exec::Request;
+use crate::gdb::Debugger;
 use crate::machine::{End, Machine};
 use crate::output::{say, say_all};
 use crate::progress::Progress;
@@ -88,6 +89,7 @@ fn run(
     for path in files.chain(gets.iter().map(|get| &get.host)) {
         check_writable(path)?;
     }
+    let debugger = args.gdb.as_ref().map(|address| Debugger::listen(address, stop)).transpose()?;
     let symbols = symbols::read_all(&args.symbols)?;
     let mut machine = Machine::new(&config)?;
     job.record(&mut machine, &config)?;
@@ -103,7 +105,12 @@ fn run(
     let progress = if args.quiet { None } else { Progress::on_terminal(console.is_on_terminal()) };
     machine.show_progress(progress);
     watch.begins();
-    let end = job.run_and_save(&mut machine, &config, stop, &mut console);
+    let end = match &debugger {
+        Some(debugger) => {
+            debugger.run(&mut machine, stop, config.limits.instructions, &mut console)
+        }
+        None => job.run_and_save(&mut machine, &config, stop, &mut console),
+    };
     drop(raw);
     let traced = machine.end_trace();
     let status = Ended { job, config, symbols, machine, console, end: end?, stop }.report()?;

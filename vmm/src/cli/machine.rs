@@ -17,6 +17,7 @@ use crate::devices::rtc;
 use crate::engine::soft::{Timing, Warm};
 use crate::engine::{Count, EngineKind, IrqchipKind};
 use crate::error::Result;
+use crate::gdb::Address;
 use crate::platform::Isa;
 use crate::truth::record::DEFAULT_EVENTS;
 
@@ -95,6 +96,10 @@ pub(super) struct MachineArgs {
     pub(super) truth_events: String,
     #[command(flatten)]
     pub(super) trace: TraceArgs,
+    /// Wait there for gdb before the first instruction, and let it have the machine: HOST:PORT, PORT or unix:PATH;
+    /// 127.0.0.1:1234 by default.
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = Address::DEFAULT)]
+    pub(super) gdb: Option<Address>,
     /// Names for the addresses in the truth and of where the run stopped: an ELF file, loaded at ADDRESS
     /// or, in the truth, found by its code, or a System.map, moved by ADDRESS. Kernels bring their own, and
     /// so do the files packed by `exec`.

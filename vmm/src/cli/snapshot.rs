@@ -37,7 +37,7 @@ pub(super) struct SnapshotArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_THE_MACHINE)]
     pub(super) load: Option<PathBuf>,
     /// Write a snapshot of the machine there when SIGUSR1 comes, or where --save-at says, and go on.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "gdb")]
     pub(super) save: Option<PathBuf>,
     /// Write the snapshot once, at this virtual time (1.5s, 20ms), behind so many instructions of all processors
     /// (insn:N), or behind the marker that the guest writes to port 80h (marker).

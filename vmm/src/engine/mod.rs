@@ -71,6 +71,8 @@ pub enum Outcome {
     HandsOver,
     /// The threads of a core take turns instruction by instruction from now on.
     Interleaves,
+    /// A debugger stops the processor here.
+    Debugger,
     /// The processor shut down: triple fault.
     Shutdown,
     /// The run is to end.
@@ -126,6 +128,11 @@ impl Board {
         if let Some(tracer) = &mut self.tracer {
             tracer.pmi(vcpu, at, outcome, &self.chipset.irq);
         }
+    }
+
+    /// Whether a debugger stops the machine at an act that has just been told of.
+    pub(crate) fn stops_at_act(&self) -> bool {
+        self.tracer.as_ref().is_some_and(|tracer| tracer.stops.is_hit())
     }
 
     /// The time for a device access of a processor that is at `time`.

@@ -13,6 +13,7 @@ mod json;
 mod perfetto;
 mod registers;
 mod sink;
+mod stops;
 mod text;
 mod words;
 
@@ -24,6 +25,7 @@ use pmu_model::Personality;
 pub use self::act::{Access, Act, Asserts, At, Code, Kind, LvtpcChange, Reason};
 pub(crate) use self::registers::{LapicAccess, MsrAccess};
 use self::sink::Sink;
+pub(crate) use self::stops::{ActHit, ActStops};
 use crate::error::Result;
 use crate::irq::Interrupts;
 use crate::irq::lapic::PmiOutcome;
@@ -100,20 +102,28 @@ trait Format: Send {
     fn end(&mut self, _out: &mut String, _subject: &Subject) {}
 }
 
-/// Writes the trace of a run.
+/// Is told of the acts of a run: writes its trace, and says where a debugger is to stop it.
 pub struct Tracer {
     subject: Subject,
+    /// `None` without a trace.
+    output: Option<Output>,
+    underway: Vec<Underway>,
+    /// At which acts to stop.
+    pub(crate) stops: ActStops,
+}
+
+/// Where the trace goes.
+struct Output {
     kinds: Vec<Kind>,
     format: Box<dyn Format>,
     sink: Sink,
     /// A buffer that is reused.
     line: String,
-    underway: Vec<Underway>,
 }
 
 /// Which interrupts of a local APIC are those of counters.
 #[derive(Clone, Default)]
-struct Underway {
+pub(crate) struct Underway {
     /// The NMI that is latched.
     nmi: bool,
     /// In IRR.
@@ -141,8 +151,34 @@ impl Tracer {
         let mut line = String::new();
         format.begin(&mut line, &subject);
         sink.write(&line);
+        let output = Output { kinds: asked.kinds.to_vec(), format, sink, line };
+        Ok(Self { output: Some(output), ..Self::without_output(subject) })
+    }
+
+    /// One that writes nothing.
+    pub(crate) fn without_output(subject: Subject) -> Self {
         let underway = vec![Underway::default(); subject.vcpus];
-        Ok(Self { subject, kinds: asked.kinds.to_vec(), format, sink, line, underway })
+        Self { subject, output: None, underway, stops: ActStops::default() }
+    }
+
+    /// Which interrupts are those of counters, by processor.
+    pub(crate) fn underway(&self) -> Vec<Underway> {
+        self.underway.clone()
+    }
+
+    /// None of them.
+    pub(crate) fn no_underway(&self) -> Vec<Underway> {
+        vec![Underway::default(); self.subject.vcpus]
+    }
+
+    /// Goes back to where these were.
+    pub(crate) fn set_underway(&mut self, underway: Vec<Underway>) {
+        self.underway = underway;
+    }
+
+    /// Whether it writes a trace.
+    pub(crate) fn writes(&self) -> bool {
+        self.output.is_some()
     }
 
     /// An act of a processor.
@@ -155,11 +191,14 @@ impl Tracer {
             }
             _ => {}
         }
-        if self.kinds.is_empty() || self.kinds.contains(&act.kind()) {
-            self.line.clear();
-            let record = Record { subject: &self.subject, vcpu, at: at.into(), act };
-            self.format.act(&mut self.line, &record);
-            self.sink.write(&self.line);
+        let record = Record { subject: &self.subject, vcpu, at: at.into(), act };
+        self.stops.notice(&record);
+        if let Some(Output { kinds, format, sink, line }) = &mut self.output
+            && (kinds.is_empty() || kinds.contains(&act.kind()))
+        {
+            line.clear();
+            format.act(line, &record);
+            sink.write(line);
         }
     }
 
@@ -217,11 +256,14 @@ impl Tracer {
     ///
     /// # Errors
     /// If the host has refused to write any of it.
-    pub fn finish(mut self) -> Result<()> {
-        self.line.clear();
-        self.format.end(&mut self.line, &self.subject);
-        self.sink.write(&self.line);
-        self.sink.finish()
+    pub fn finish(self) -> Result<()> {
+        let Some(Output { mut format, mut sink, mut line, .. }) = self.output else {
+            return Ok(());
+        };
+        line.clear();
+        format.end(&mut line, &self.subject);
+        sink.write(&line);
+        sink.finish()
     }
 }
 

@@ -72,6 +72,7 @@ impl MsrAccess {
         let lapic = board.chipset.irq.lapic(vcpu);
         let (enabled, entry) = (lapic.hardware_enabled(), lapic.lvtpc());
         let Some(tracer) = &mut board.tracer else { return };
+        tracer.stops.notice_msr(vcpu, &self);
         if let Some(act) = Act::msr(tracer.subject.personality, index, written, outcome) {
             tracer.report(vcpu, at, act);
         } else if index == APIC_BASE

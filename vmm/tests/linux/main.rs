@@ -8,6 +8,7 @@ mod boot;
 mod counted_loop;
 mod events;
 mod exec;
+mod gdb;
 mod guest;
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         ("counted_loop", counted_loop::TESTS),
         ("events", events::TESTS),
         ("exec", exec::TESTS),
+        ("gdb", gdb::TESTS),
         ("jit", jit::TESTS),
         ("knights_corner", knights_corner::TESTS),
         ("likwid", likwid::TESTS),

@@ -146,6 +146,11 @@ impl Soft {
         });
     }
 
+    /// Whether anything is recorded.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.recording.is_some()
+    }
+
     /// Ends the recording and gives back the recorder; `None` if nothing was recorded.
     pub fn recorded(&mut self) -> Option<Recorder> {
         let recording = self.recording.take()?;
@@ -282,6 +287,9 @@ impl Soft {
             if self.stop.as_ref().is_some_and(Stop::is_requested) {
                 return Outcome::Stopped;
             }
+            if vcpu.cpu.has_watch_hit() || board.stops_at_act() {
+                return Outcome::Debugger;
+            }
             let deadline = board.catch_up(vcpu.cpu.time);
             for outcome in board.chipset.irq.arrive(vcpu.id, vcpu.cpu.time) {
                 board.trace_pmi(vcpu.id, vcpu.cpu.place(), outcome);
@@ -322,6 +330,9 @@ impl Soft {
             let instructions = stop_at.saturating_sub(vcpu.cpu.retired());
             if instructions == 0 {
                 return Outcome::InstructionLimit;
+            }
+            if vcpu.cpu.stops_here() || board.stops_at_act() {
+                return Outcome::Debugger;
             }
             // Not so far from wherever this run began, which may be where another was cut off.
             let stride = until.min((vcpu.cpu.time / STRIDE + 1).saturating_mul(STRIDE));
