@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
 
 use iced_x86::code_asm::{
@@ -114,10 +115,10 @@ pub fn play(bytes: &[u8]) -> Result<usize, String> {
         let mut first: Option<Outcome> = None;
         for way in Way::ALL {
             let key = (part.name, mode, way);
-            if !doors.contains_key(&key) {
-                doors.insert(key, door(part.name, mode, way)?);
-            }
-            let Some(door) = doors.get_mut(&key) else { continue };
+            let door = match doors.entry(key) {
+                Entry::Occupied(there) => there.into_mut(),
+                Entry::Vacant(place) => place.insert(door(part.name, mode, way)?),
+            };
             let steps: &[bool] = if way == Way::Blocks { &[false, true] } else { &[false] };
             for &stepped in steps {
                 let outcome = execute(door, mode, code, stepped)?;

@@ -12,7 +12,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -21,11 +21,11 @@ impl Random {
 
     /// One of `0..n`.
     pub fn below(&mut self, n: usize) -> usize {
-        ((self.next() >> 33) % n.max(1) as u64) as usize
+        ((self.number() >> 33) % n.max(1) as u64) as usize
     }
 
     /// The next eight bytes.
     pub fn bytes(&mut self) -> [u8; 8] {
-        self.next().to_le_bytes()
+        self.number().to_le_bytes()
     }
 }
