@@ -16,6 +16,7 @@ use x86_cpu::control_registers::efer;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::descriptor::{DescriptorTable, Segment};
 use x86_cpu::insn::seg;
+use x86_cpu::stops::Stops;
 
 use crate::boot::entry::{self, Entry};
 use crate::boot::{self, Payload, layout};
@@ -59,6 +60,8 @@ pub enum Pause {
     Instructions(u64),
     /// Behind the write of [`crate::devices::debug_exit::MARKER`] to port 80h.
     Marker,
+    /// Behind RDMSR or WRMSR of this register, which is none of the processor core, such as EFER.
+    Msr(u32),
 }
 
 /// What comes between two slices.
@@ -359,6 +362,11 @@ impl Machine {
         &mut self.board.tracer.get_or_insert_with(new).stops
     }
 
+    /// Has all processors stop there. With none at all, acts stop nobody.
+    fn set_stops(&mut self, stops: Option<&Stops>) {
+        self.vcpus.iter_mut().for_each(|vcpu| vcpu.cpu.set_stops(stops.cloned()));
+    }
+
     /// No debugger stops it at an act any more.
     pub(crate) fn stop_at_no_act(&mut self) {
         match &mut self.board.tracer {
@@ -400,6 +408,10 @@ impl Machine {
     /// been no pause.
     pub fn pause_at(&mut self, pause: Pause) {
         self.board.chipset.watch_for_marker(pause == Pause::Marker);
+        if let Pause::Msr(index) = pause {
+            self.act_stops().registers.insert(index, false);
+            self.set_stops(Some(&Stops::default()));
+        }
         self.pause = Some(pause);
     }
 
@@ -451,6 +463,11 @@ impl Machine {
                 match end? {
                     // Where it is to end as well, it pauses first.
                     End::Instructions if pause.is_some() && pause == nearest => End::Paused,
+                    End::Debugger(_) if matches!(self.pause, Some(Pause::Msr(_))) => {
+                        self.stop_at_no_act();
+                        self.set_stops(None);
+                        End::Paused
+                    }
                     end => end,
                 }
             }

@@ -40,7 +40,8 @@ pub(super) struct SnapshotArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "gdb")]
     pub(super) save: Option<PathBuf>,
     /// Write the snapshot once, at this virtual time (1.5s, 20ms), behind so many instructions of all processors
-    /// (insn:N), or behind the marker that the guest writes to port 80h (marker).
+    /// (insn:N), behind the first RDMSR or WRMSR of a register (msr:C0010000), or behind the marker that the guest
+    /// writes to port 80h (marker).
     #[arg(long, value_name = "WHEN", requires = "save", value_parser = save_point)]
     pub(super) save_at: Option<SavePoint>,
 }
@@ -86,6 +87,8 @@ pub(super) enum SavePoint {
     Instructions(u64),
     /// The marker at port 80h.
     Marker,
+    /// The first access to a model-specific register.
+    Msr(u32),
 }
 
 impl SavePoint {
@@ -98,6 +101,7 @@ impl SavePoint {
             }
             Self::Instructions(count) => Pause::Instructions(count),
             Self::Marker => Pause::Marker,
+            Self::Msr(index) => Pause::Msr(index),
         }
     }
 }
@@ -112,11 +116,17 @@ fn save_point(text: &str) -> std::result::Result<SavePoint, String> {
         let count = count.parse().map_err(|_| "expected a number behind insn:")?;
         return Ok(SavePoint::Instructions(count));
     }
+    if let Some(index) = text.strip_prefix("msr:") {
+        let digits = index.strip_prefix("0x").unwrap_or(index);
+        let index = u32::from_str_radix(digits, 16);
+        return index
+            .map(SavePoint::Msr)
+            .map_err(|_| "expected the number of a register in hexadecimal behind msr:".into());
+    }
     let found = UNITS.iter().find_map(|&(unit, scale)| Some((text.strip_suffix(unit)?, scale)));
-    found
-        .and_then(|(number, scale)| decimal(number, scale))
-        .map(SavePoint::Time)
-        .ok_or_else(|| "expected a virtual time as in 1.5s or 20ms, insn:N, or marker".into())
+    found.and_then(|(number, scale)| decimal(number, scale)).map(SavePoint::Time).ok_or_else(|| {
+        "expected a virtual time as in 1.5s or 20ms, insn:N, msr:INDEX, or marker".into()
+    })
 }
 
 /// A decimal fraction times `scale`, a power of ten; what is behind that is cut off.

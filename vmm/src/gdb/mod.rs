@@ -5,7 +5,7 @@
 //! stopped, it executes and counts what it does without a debugger. What gdb writes to registers and memory
 //! is another matter.
 //!
-//! Processors are threads. They share one time line on which they take turns ([`crate::turns`]), so that one
+//! Processors are threads. They share one time line on which they take turns (`turns.rs`), so that one
 //! cannot run while the others stand still without changing who does what when. A step of a thread therefore
 //! runs the machine until the thread is about to execute its next instruction.
 //!

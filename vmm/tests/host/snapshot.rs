@@ -6,6 +6,7 @@ use super::*;
 tests!(
     a_run_goes_on_from_a_file,
     a_marker_is_found,
+    an_access_to_a_register_is_found,
     a_signal_saves_and_the_run_goes_on,
     what_is_no_snapshot_is_one_line,
 );
@@ -93,6 +94,23 @@ fn a_marker_is_found() -> Verdict {
     let run = finish(&mut vpmu("snapshot-marker", ALPHABET, 0x7C00, &options));
     assert_eq!(printed(&run), (WHOLE.into(), Some(11)));
     assert_eq!(printed(&load(&path)), (WHOLE[1..].into(), Some(11)));
+    std::fs::remove_file(path).expect("the snapshot");
+    Ok(())
+}
+
+/// RDMSR of PerfCtr0 behind 'A': what is printed later is 'B'.
+fn an_access_to_a_register_is_found() -> Verdict {
+    let path = file("msr");
+    let options =
+        [&SOFT[..], &["--cpu", "k8", "--save", &path, "--save-at", "msr:C0010004"]].concat();
+    // In real mode: OUT of 'A' to 3F8h; MOV ECX, C0010004h; RDMSR; OUT of 'B'; OUT of 5 to F4h.
+    let code = &[
+        0xBA, 0xF8, 0x03, 0xB0, b'A', 0xEE, 0x66, 0xB9, 0x04, 0x00, 0x01, 0xC0, 0x0F, 0x32, 0xBA,
+        0xF8, 0x03, 0xB0, b'B', 0xEE, 0xB0, 5, 0xE6, 0xF4,
+    ];
+    let run = finish(&mut vpmu("snapshot-msr", code, 0x7C00, &options));
+    assert_eq!(printed(&run), ("AB".into(), Some(11)));
+    assert_eq!(printed(&load(&path)), ("B".into(), Some(11)));
     std::fs::remove_file(path).expect("the snapshot");
     Ok(())
 }
