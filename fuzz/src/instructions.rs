@@ -102,8 +102,11 @@ fn parts(bytes: &[u8]) -> (&'static Personality, Mode, &[u8]) {
 
 thread_local! {
     /// The machines that have been needed.
-    static DOORS: RefCell<BTreeMap<(&'static str, Mode, Way), Door>> = RefCell::default();
+    static DOORS: RefCell<Doors> = RefCell::default();
 }
+
+/// Machines, by processor, mode and way.
+type Doors = BTreeMap<(&'static str, Mode, Way), Door>;
 
 /// Plays an input: how many instructions it executed.
 ///
@@ -111,29 +114,39 @@ thread_local! {
 /// What differs, or is not of the architecture.
 pub fn play(bytes: &[u8]) -> Result<usize, String> {
     let (part, mode, code) = parts(bytes);
-    DOORS.with_borrow_mut(|doors| {
-        let mut first: Option<Outcome> = None;
-        for way in Way::ALL {
-            let key = (part.name, mode, way);
-            let door = match doors.entry(key) {
-                Entry::Occupied(there) => there.into_mut(),
-                Entry::Vacant(place) => place.insert(door(part.name, mode, way)?),
+    // A machine that panics is not used again: they are put back behind that.
+    let mut doors = DOORS.take();
+    let played = play_in_all_ways(&mut doors, part, mode, code);
+    DOORS.set(doors);
+    played
+}
+
+fn play_in_all_ways(
+    doors: &mut Doors,
+    part: &'static Personality,
+    mode: Mode,
+    code: &[u8],
+) -> Result<usize, String> {
+    let mut first: Option<Outcome> = None;
+    for way in Way::ALL {
+        let door = match doors.entry((part.name, mode, way)) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(place) => place.insert(door(part.name, mode, way)?),
+        };
+        let steps: &[bool] = if way == Way::Blocks { &[false, true] } else { &[false] };
+        for &stepped in steps {
+            let outcome = execute(door, mode, code, stepped)?;
+            let Some(first) = &first else {
+                first = Some(outcome);
+                continue;
             };
-            let steps: &[bool] = if way == Way::Blocks { &[false, true] } else { &[false] };
-            for &stepped in steps {
-                let outcome = execute(door, mode, code, stepped)?;
-                let Some(first) = &first else {
-                    first = Some(outcome);
-                    continue;
-                };
-                if let Some(difference) = first.difference(&outcome) {
-                    let name = if stepped { "stepped".into() } else { format!("{way:?}") };
-                    return Err(format!("in blocks and {name}: {difference}"));
-                }
+            if let Some(difference) = first.difference(&outcome) {
+                let name = if stepped { "stepped".into() } else { format!("{way:?}") };
+                return Err(format!("in blocks and {name}: {difference}"));
             }
         }
-        Ok(first.map_or(0, |first| first.instructions as usize))
-    })
+    }
+    Ok(first.map_or(0, |first| first.instructions as usize))
 }
 
 /// How an input ended.
@@ -238,16 +251,17 @@ fn door(cpu: &'static str, mode: Mode, way: Way) -> Result<Door, String> {
     let program = program(cpu, mode).map_err(|e| e.to_string())?;
     let adapt = |config: Config| Config {
         no_cache: way == Way::Uncached,
-        warm: if way == Way::Modelled && config.platform.models.is_some() {
-            Warm::Always
-        } else {
-            Warm::Counting
-        },
+        warm: if way == Way::Modelled { Warm::Always } else { Warm::Counting },
         timing: Timing::Flat,
         count: if way == Way::Counted { Count::Exact } else { Count::Off },
         ..config
     };
-    Door::new(cpu, &program, adapt, &tables(mode))
+    let mut door = Door::new(cpu, &program, adapt, &tables(mode))?;
+    // A way that nothing is counted in would find nothing.
+    if door.machine().vcpus()[0].has_counters_enabled() != (way == Way::Counted) {
+        return Err(format!("{cpu}, {way:?}: what is to be counted is not, or the reverse"));
+    }
+    Ok(door)
 }
 
 /// What brings the processor to its mode, and from the door to the code.
@@ -274,8 +288,9 @@ fn program(cpu: &str, mode: Mode) -> Result<Image, iced_x86::IcedError> {
     if mode != Mode::Long {
         p.lidt(fword_ptr(POINTERS + 8))?;
     }
-    let (register, value) = retired_by_users(cpu);
-    p.write_msr(register, value)?;
+    for &(register, value) in retired_by_users(cpu) {
+        p.write_msr(register, value)?;
+    }
     if mode == Mode::Long {
         let (pml4, pdpt, directory) = (TABLES, TABLES + 0x1000, TABLES + 0x2000);
         p.mov(dword_ptr(pml4), pdpt | 7)?;
@@ -362,17 +377,17 @@ fn far_jump(to: u32, selector: u16) -> [u8; 7] {
 }
 
 /// Has a counter count retired instructions at CPL 3, where the code hardly ever is: a counter that is read says the same
-/// whether anything is counted or not. The register and its value.
-fn retired_by_users(cpu: &str) -> (u32, u64) {
+/// whether anything is counted or not. Registers and their values.
+fn retired_by_users(cpu: &str) -> &'static [(u32, u64)] {
     match cpu {
         // CESR, CTR0: 16h, INSTRUCTIONS_EXECUTED (SDM volume 3, "Pentium Processor Performance-Monitoring Events").
-        "p55c" => (0x11, 0x16 | 2 << 6),
+        "p55c" => &[(0x11, 0x16 | 2 << 6)],
         // PerfEvtSel0 at C001_0000h: C0h, RETIRED_INSTRUCTIONS (AMD 22007, appendix D).
-        "k7" | "k8" => (0xC001_0000, 0xC0 | 1 << 16 | 1 << 22),
-        // PerfEvtSel0 at 28h: 16h, INSTRUCTIONS_EXECUTED; reset enables both counters in GLOBAL_CTRL.
-        "knc" => (0x28, 0x16 | 1 << 16 | 1 << 22),
+        "k7" | "k8" => &[(0xC001_0000, 0xC0 | 1 << 16 | 1 << 22)],
+        // IA32_PERF_GLOBAL_CTRL, 0 at reset, lets both counters count; PerfEvtSel0: 16h, INSTRUCTIONS_EXECUTED.
+        "knc" => &[(0x2F, 3), (0x28, 0x16 | 1 << 16 | 1 << 22)],
         // PerfEvtSel0 at 186h: C0h, INST_RETIRED.
-        _ => (0x186, 0xC0 | 1 << 16 | 1 << 22),
+        _ => &[(0x186, 0xC0 | 1 << 16 | 1 << 22)],
     }
 }
 
