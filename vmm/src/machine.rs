@@ -362,6 +362,14 @@ impl Machine {
         &mut self.board.tracer.get_or_insert_with(new).stops
     }
 
+    /// It does not pause at a register any more, if it was to.
+    fn stop_at_no_register(&mut self) {
+        if matches!(self.pause, Some(Pause::Msr(_))) {
+            self.stop_at_no_act();
+            self.set_stops(None);
+        }
+    }
+
     /// Has all processors stop there. With none at all, acts stop nobody.
     fn set_stops(&mut self, stops: Option<&Stops>) {
         self.vcpus.iter_mut().for_each(|vcpu| vcpu.cpu.set_stops(stops.cloned()));
@@ -408,6 +416,7 @@ impl Machine {
     /// been no pause.
     pub fn pause_at(&mut self, pause: Pause) {
         self.board.chipset.watch_for_marker(pause == Pause::Marker);
+        self.stop_at_no_register();
         if let Pause::Msr(index) = pause {
             self.act_stops().registers.insert(index, false);
             self.set_stops(Some(&Stops::default()));
@@ -464,8 +473,7 @@ impl Machine {
                     // Where it is to end as well, it pauses first.
                     End::Instructions if pause.is_some() && pause == nearest => End::Paused,
                     End::Debugger(_) if matches!(self.pause, Some(Pause::Msr(_))) => {
-                        self.stop_at_no_act();
-                        self.set_stops(None);
+                        self.stop_at_no_register();
                         End::Paused
                     }
                     end => end,

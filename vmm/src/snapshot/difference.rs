@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Snapshot, State};
+use super::Snapshot;
 
 impl Snapshot {
     /// The first place where the machines differ, with both values; `None` if they go on alike. The translations that
@@ -16,12 +16,13 @@ impl Snapshot {
         });
         match one == two {
             true => self.ram_difference(other).map(|at| format!("RAM at {at:#x}")),
-            false => between(&one, &two),
+            false => {
+                let [one, two] = [one, two].map(serde_json::to_value);
+                between(&one.unwrap_or_default(), &two.unwrap_or_default())
+            }
         }
     }
-}
 
-impl Snapshot {
     /// The guest-physical address of the first byte of RAM that differs.
     #[must_use]
     pub fn ram_difference(&self, other: &Self) -> Option<u64> {
@@ -30,10 +31,8 @@ impl Snapshot {
 }
 
 /// The path to the first field that differs, and what is there.
-pub(super) fn between(one: &State, two: &State) -> Option<String> {
-    let value = |state| serde_json::to_value(state).unwrap_or_default();
-    let (one, two) = (value(one), value(two));
-    let (mut one, mut two, mut path) = (&one, &two, String::new());
+pub(super) fn between(mut one: &Value, mut two: &Value) -> Option<String> {
+    let mut path = String::new();
     let mut differs = one != two;
     while differs {
         let deeper = match (one, two) {

@@ -36,7 +36,7 @@ fn loaded(bytes: &[u8]) -> Machine {
 
 /// Where two machines differ.
 fn difference(one: &mut Machine, other: &mut Machine) -> Option<String> {
-    let [mut a, mut b] = [&mut *one, &mut *other].map(|machine| {
+    let [a, b] = [&mut *one, &mut *other].map(|machine| {
         let mut state = serde_json::to_value(machine.state()).unwrap();
         for vcpu in state["vcpus"].as_array_mut().unwrap() {
             // What the last stretch began under depends on where it began, and counts while it matters.
@@ -47,25 +47,8 @@ fn difference(one: &mut Machine, other: &mut Machine) -> Option<String> {
         state["roster"]["stirred"] = serde_json::Value::Null;
         state
     });
-    let mut path = Vec::new();
-    // Down to the first value that differs.
-    while a != b {
-        let keys: Vec<String> = match (&a, &b) {
-            (serde_json::Value::Object(a), serde_json::Value::Object(_)) => {
-                a.keys().cloned().collect()
-            }
-            (serde_json::Value::Array(a), serde_json::Value::Array(b)) if a.len() == b.len() => {
-                (0..a.len()).map(|n| n.to_string()).collect()
-            }
-            _ => return Some(format!("{}: {a} and {b}", path.join("."))),
-        };
-        let child = |value: &serde_json::Value, key: &str| match key.parse::<usize>() {
-            Ok(n) if value.is_array() => value[n].clone(),
-            _ => value[key].clone(),
-        };
-        let key = keys.into_iter().find(|key| child(&a, key) != child(&b, key)).unwrap();
-        (a, b) = (child(&a, &key), child(&b, &key));
-        path.push(key);
+    if let Some(difference) = difference::between(&a, &b) {
+        return Some(difference);
     }
     (ram::Pages::of(&one.memory) != ram::Pages::of(&other.memory)).then(|| "RAM".into())
 }
