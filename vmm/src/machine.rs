@@ -412,8 +412,8 @@ impl Machine {
         self.soft.recorded().map(|recorder| recorder.finish(vcpus)).transpose()
     }
 
-    /// Has the next run on the software engine end with [`End::Paused`] there, if it comes there. The run after that goes on as if there had
-    /// been no pause.
+    /// Has the next run end with [`End::Paused`] there, if it comes there. On the software engine the run after that
+    /// goes on as if there had been no pause; KVM does not count instructions.
     pub fn pause_at(&mut self, pause: Pause) {
         self.board.chipset.watch_for_marker(pause == Pause::Marker);
         self.stop_at_no_register();
@@ -424,9 +424,24 @@ impl Machine {
         self.pause = Some(pause);
     }
 
+    /// The time at which it is to pause, in cycles, if that is what it is to do.
+    pub(crate) fn pause_time(&self) -> Option<u64> {
+        match self.pause {
+            Some(Pause::Time(time)) => Some(time),
+            _ => None,
+        }
+    }
+
     /// Whether it is to pause at a time that has come.
     pub(crate) fn is_pause_due(&self) -> bool {
-        matches!(self.pause, Some(Pause::Time(time)) if time <= self.now)
+        self.pause_time().is_some_and(|time| time <= self.now)
+    }
+
+    /// Interrupts from one processor to another arrive at once from now on, those on their way now.
+    pub(crate) fn arrive_all(&mut self) {
+        for (id, outcome) in self.board.chipset.irq.delay(false) {
+            self.board.trace_pmi(id, self.vcpus[id].cpu.place(), outcome);
+        }
     }
 
     /// Runs until the guest ends or is cut off.
@@ -455,6 +470,8 @@ impl Machine {
                 self.cut_off = None;
                 let end = kvm.run(self, stop, console);
                 self.kvm = Some(kvm);
+                // Where the software engine was in a turn matters to nobody who goes on on KVM.
+                self.cut_off = None;
                 end?
             }
             None => {
@@ -472,17 +489,18 @@ impl Machine {
                 match end? {
                     // Where it is to end as well, it pauses first.
                     End::Instructions if pause.is_some() && pause == nearest => End::Paused,
-                    End::Debugger(_) if matches!(self.pause, Some(Pause::Msr(_))) => {
-                        self.stop_at_no_register();
-                        End::Paused
-                    }
                     end => end,
                 }
             }
         };
+        let end = match end {
+            End::Debugger(_) if matches!(self.pause, Some(Pause::Msr(_))) => End::Paused,
+            end => end,
+        };
         self.print(console)?;
         match end {
             End::Paused => {
+                self.stop_at_no_register();
                 self.pause = None;
                 self.board.chipset.watch_for_marker(false);
             }

@@ -55,10 +55,11 @@ impl SnapshotArgs {
     /// That what is asked for can be, on this engine.
     ///
     /// # Errors
-    /// A snapshot is to be written, and another engine is asked for.
+    /// A snapshot is to be written behind so many instructions, and KVM may be the engine.
     pub(super) fn check(&self, engine: EngineKind) -> Result<()> {
-        if self.save.is_some() && engine != EngineKind::Soft {
-            return Err(Error::Usage("--save: only with --engine soft so far".into()));
+        if matches!(self.save_at, Some(SavePoint::Instructions(_))) && engine != EngineKind::Soft {
+            let text = "KVM cannot count all instructions: --save-at insn:N needs --engine soft";
+            return Err(Error::Usage(text.into()));
         }
         Ok(())
     }

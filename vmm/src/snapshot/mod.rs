@@ -125,7 +125,8 @@ impl Machine {
             cut_off,
         } = state;
         if vcpus.len() != self.vcpus.len() || !self.board.chipset.is_of_the_kind_of(chipset) {
-            return Err("another number of processors, or other devices".into());
+            let what = "another number of processors, or other devices or local APICs (--irqchip)";
+            return Err(what.into());
         }
         let all = ProcessorSet::first(vcpus.len());
         if !roster.is_of(all)

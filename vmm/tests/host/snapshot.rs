@@ -6,8 +6,13 @@ use super::*;
 tests!(
     a_run_goes_on_from_a_file,
     a_marker_is_found,
+    a_marker_is_found_on_kvm,
     an_access_to_a_register_is_found,
+    an_access_to_a_register_is_found_on_kvm,
     a_signal_saves_and_the_run_goes_on,
+    a_signal_saves_on_kvm,
+    a_run_on_kvm_goes_on_from_any_time,
+    interrupt_controllers_stay_where_they_are,
     what_is_no_snapshot_is_one_line,
 );
 
@@ -50,6 +55,8 @@ const ALPHABET: &[u8] = &[
 ];
 const WHOLE: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const SOFT: [&str; 2] = ["--engine", "soft"];
+const KVM: [&str; 2] = ["--engine", "kvm"];
+const KVM_IN_KERNEL: [&str; 4] = ["--engine", "kvm", "--irqchip", "kernel"];
 
 /// A file for this process alone.
 fn file(name: &str) -> String {
@@ -57,9 +64,21 @@ fn file(name: &str) -> String {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).to_string_lossy().into_owned()
 }
 
+/// A name for what is done with these options: tests run at the same time.
+fn name(what: &str, options: &[&str]) -> String {
+    let values: Vec<_> =
+        options.iter().filter(|option| !option.starts_with('-')).copied().collect();
+    format!("{what}-{}", values.join("-"))
+}
+
 /// What goes on from a snapshot prints.
 fn load(path: &str) -> Output {
-    finish(Command::new(VPMU).args(["run", "--stats", "none", "--load", path]))
+    load_on(path, &[])
+}
+
+/// The same with more options.
+fn load_on(path: &str, options: &[&str]) -> Output {
+    finish(Command::new(VPMU).args(["run", "--stats", "none", "--load", path]).args(options))
 }
 
 fn printed(run: &Output) -> (String, Option<i32>) {
@@ -89,39 +108,115 @@ fn a_run_goes_on_from_a_file() -> Verdict {
 }
 
 fn a_marker_is_found() -> Verdict {
-    let path = file("marker");
-    let options = [&SOFT[..], &["--save", &path, "--save-at", "marker"]].concat();
-    let run = finish(&mut vpmu("snapshot-marker", ALPHABET, 0x7C00, &options));
-    assert_eq!(printed(&run), (WHOLE.into(), Some(11)));
-    assert_eq!(printed(&load(&path)), (WHOLE[1..].into(), Some(11)));
+    find_marker(&SOFT, &[&SOFT])
+}
+
+fn a_marker_is_found_on_kvm() -> Verdict {
+    kvm()?;
+    find_marker(&SOFT, &[&KVM])?;
+    find_marker(&KVM, &[&SOFT, &KVM])?;
+    find_marker(&KVM_IN_KERNEL, &[&KVM_IN_KERNEL])
+}
+
+/// Saves with these options, behind the first marker, and goes on with each of those.
+fn find_marker(saving: &[&str], loading: &[&[&str]]) -> Verdict {
+    // Of one test there may be several, one after the other.
+    let name = name(&format!("snapshot-marker-{}", loading.len()), saving);
+    let path = file(&name);
+    let options = [saving, &["--save", &path, "--save-at", "marker"]].concat();
+    let run = finish(&mut vpmu(&name, ALPHABET, 0x7C00, &options));
+    assert_eq!(printed(&run), (WHOLE.into(), Some(11)), "{saving:?}");
+    for options in loading {
+        let loaded = printed(&load_on(&path, options));
+        assert_eq!(loaded, (WHOLE[1..].into(), Some(11)), "{saving:?} {options:?}");
+    }
     std::fs::remove_file(path).expect("the snapshot");
     Ok(())
 }
 
-/// RDMSR of PerfCtr0 behind 'A': what is printed later is 'B'.
+/// At whatever time it is cut, the rest is what has not been printed. The host decides how far it comes in that time,
+/// so that both ends may be hit.
+fn a_run_on_kvm_goes_on_from_any_time() -> Verdict {
+    kvm()?;
+    let path = file("any-time");
+    for at in ["1us", "20us", "50us", "100us", "200us", "400us"] {
+        let options = [&KVM[..], &["--save", &path, "--save-at", at]].concat();
+        let run = finish(&mut vpmu("snapshot-any-time", ALPHABET, 0x7C00, &options));
+        assert_eq!(printed(&run), (WHOLE.into(), Some(11)), "{at}");
+        if !Path::new(&path).exists() {
+            // The guest was faster.
+            continue;
+        }
+        let (on_kvm, on_soft) = (printed(&load_on(&path, &KVM)), printed(&load(&path)));
+        assert_eq!(on_kvm, on_soft, "{at}");
+        assert!(WHOLE.ends_with(&on_soft.0) && on_soft.1 == Some(11), "{at}: {on_soft:?}");
+        std::fs::remove_file(&path).expect("the snapshot");
+    }
+    Ok(())
+}
+
+/// Those of the host's kernel are others than a processor's: one line says so.
+fn interrupt_controllers_stay_where_they_are() -> Verdict {
+    kvm()?;
+    let path = file("irqchip");
+    let options = [&KVM_IN_KERNEL[..], &["--save", &path, "--save-at", "marker"]].concat();
+    finish(&mut vpmu("snapshot-irqchip", ALPHABET, 0x7C00, &options));
+    let run = load(&path);
+    let text = String::from_utf8_lossy(&run.stderr);
+    assert_eq!((text.lines().count(), run.status.code()), (1, Some(4)), "{text}");
+    assert!(text.contains("local APICs (--irqchip)"), "{text}");
+    let counted = [&KVM[..], &["--save", &path, "--save-at", "insn:1"]].concat();
+    let run = finish(&mut vpmu("snapshot-irqchip", ALPHABET, 0x7C00, &counted));
+    let text = String::from_utf8_lossy(&run.stderr);
+    assert_eq!((text.lines().count(), run.status.code()), (1, Some(2)), "{text}");
+    assert!(text.contains("--save-at insn:N needs --engine soft"), "{text}");
+    std::fs::remove_file(path).expect("the snapshot");
+    Ok(())
+}
+
 fn an_access_to_a_register_is_found() -> Verdict {
-    let path = file("msr");
-    let options =
-        [&SOFT[..], &["--cpu", "k8", "--save", &path, "--save-at", "msr:C0010004"]].concat();
+    find_access(&SOFT)
+}
+
+fn an_access_to_a_register_is_found_on_kvm() -> Verdict {
+    kvm()?;
+    find_access(&KVM)
+}
+
+/// RDMSR of PerfCtr0 behind 'A': what is printed later is 'B'.
+fn find_access(saving: &[&str]) -> Verdict {
+    let name = name("snapshot-msr", saving);
+    let path = file(&name);
+    let options = [saving, &["--cpu", "k8", "--save", &path, "--save-at", "msr:C0010004"]].concat();
     // In real mode: OUT of 'A' to 3F8h; MOV ECX, C0010004h; RDMSR; OUT of 'B'; OUT of 5 to F4h.
     let code = &[
         0xBA, 0xF8, 0x03, 0xB0, b'A', 0xEE, 0x66, 0xB9, 0x04, 0x00, 0x01, 0xC0, 0x0F, 0x32, 0xBA,
         0xF8, 0x03, 0xB0, b'B', 0xEE, 0xB0, 5, 0xE6, 0xF4,
     ];
-    let run = finish(&mut vpmu("snapshot-msr", code, 0x7C00, &options));
+    let run = finish(&mut vpmu(&name, code, 0x7C00, &options));
     assert_eq!(printed(&run), ("AB".into(), Some(11)));
     assert_eq!(printed(&load(&path)), ("B".into(), Some(11)));
     std::fs::remove_file(path).expect("the snapshot");
     Ok(())
 }
 
-/// SIGUSR1 to a guest that idles; it is there in the file then, and idles on.
 fn a_signal_saves_and_the_run_goes_on() -> Verdict {
-    let path = file("signal");
-    let options = [&SOFT[..], &["--save", &path]].concat();
+    save_by_signal(&SOFT)
+}
+
+fn a_signal_saves_on_kvm() -> Verdict {
+    kvm()?;
+    save_by_signal(&KVM)
+}
+
+/// SIGUSR1 to a guest that idles; it is there in the file then, and idles on.
+fn save_by_signal(saving: &[&str]) -> Verdict {
+    let name = name("snapshot-signal", saving);
+    let path = file(&name);
+    let options = [saving, &["--save", &path]].concat();
     // OUT of 'A' to 3F8h, then a loop without end.
     let spin = &[0xBA, 0xF8, 0x03, 0xB0, b'A', 0xEE, 0xEB, 0xFE];
-    let mut command = vpmu("snapshot-signal", spin, 0x7C00, &options);
+    let mut command = vpmu(&name, spin, 0x7C00, &options);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("vpmu");
     let mut first = [0];
     std::io::Read::read_exact(child.stdout.as_mut().expect("a pipe"), &mut first).expect("A");

@@ -225,6 +225,8 @@ impl Kvm {
         console: &mut Console,
     ) -> Result<End> {
         kick::prepare()?;
+        // What a snapshot of the software engine has in transit has arrived.
+        machine.arrive_all();
         let main = EventFd::new(libc::EFD_NONBLOCK)
             .map_err(|e| Error::Host(format!("no event descriptor: {e}")))?;
         let to_main =
@@ -280,6 +282,9 @@ fn attend(shared: &Shared<'_>, stop: &Stop, console: &mut Console, main: &EventF
         } else {
             world.wake_all();
         }
+        if stop.takes_pause() || world.machine.is_pause_due() {
+            world.ask_for_pause();
+        }
         if world.end.is_some() {
             // It has been said already; this is not looked at.
             return Ok(End::Halted);
@@ -303,8 +308,10 @@ fn attend(shared: &Shared<'_>, stop: &Stop, console: &mut Console, main: &EventF
             continue;
         }
         let mut until = now.saturating_add(world.clock.cycles(PATIENCE));
-        if native && let Some(next) = next {
-            until = until.min(next);
+        if native {
+            let next =
+                next.into_iter().chain(world.machine.pause_time().filter(|&time| time > now));
+            until = next.fold(until, u64::min);
         }
         if printing {
             until = until.min(now.saturating_add(world.clock.cycles(PRINTING)));

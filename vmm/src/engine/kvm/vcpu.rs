@@ -140,6 +140,9 @@ impl<'s, 'm> Thread<'s, 'm> {
         if world.is_stopped_for(id) {
             return self.park(world);
         }
+        if world.is_to_pause() {
+            return self.pause(world);
+        }
         let held = self.loaded || self.fits(&world.machine.vcpus[id].cpu);
         let held = held && !world.machine.hides_memory();
         if world.machine.is_counting() {
@@ -153,7 +156,7 @@ impl<'s, 'm> Thread<'s, 'm> {
             return Ok(shared.wait(world, id));
         }
         world.update_devices();
-        if world.end.is_some() || world.vcpu_slots[id].initialised {
+        if world.end.is_some() || world.is_to_pause() || world.vcpu_slots[id].initialised {
             return Ok(world);
         }
         if in_kernel {
@@ -464,23 +467,46 @@ impl<'s, 'm> Thread<'s, 'm> {
         self.support.holds(cpu) && !trap::has_breakpoints(cpu)
     }
 
+    /// Stops all processors and has the software engine take over their state, that of interrupt
+    /// controllers, and the time.
+    fn take_all<'g>(&mut self, world: Guard<'g, 'm>) -> Result<Guard<'g, 'm>>
+    where
+        's: 'g,
+    {
+        let mut world = self.stop_the_world(world)?;
+        let World { machine, dirty_log, clock, .. } = &mut *world;
+        dirty_log.drop_stale(machine.memory.ram(), &mut machine.soft);
+        machine.now = clock.now();
+        machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(machine.now));
+        Ok(world)
+    }
+
+    /// Ends the run for a pause: all state is where a snapshot takes it from, and where the next run takes it from.
+    fn pause<'g>(&mut self, world: Guard<'g, 'm>) -> Result<Guard<'g, 'm>>
+    where
+        's: 'g,
+    {
+        let mut world = self.take_all(world)?;
+        world.finish(Ok(End::Paused));
+        Ok(world)
+    }
+
     /// A counter is enabled, or KVM cannot have what a processor has come to, or a local APIC hides
     /// memory: the software engine has all processors until that is over.
     fn count<'g>(&mut self, mut world: Guard<'g, 'm>, reason: Reason) -> Result<Guard<'g, 'm>>
     where
         's: 'g,
     {
-        world = self.stop_the_world(world)?;
+        world = self.take_all(world)?;
         self.trace_engine(&mut world, "soft", reason);
-        let World { machine, dirty_log, .. } = &mut *world;
-        dirty_log.drop_stale(machine.memory.ram(), &mut machine.soft);
-        let now = world.clock.now();
-        world.machine.now = now;
-        world.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(now));
         world.machine.board.chipset.irq.delay(true);
         world.machine.look_at_all();
         let mut unlimited = u64::MAX;
         while world.end.is_none() {
+            if world.is_to_pause() || world.machine.is_pause_due() {
+                world.finish(Ok(End::Paused));
+                continue;
+            }
             let machine = &mut *world.machine;
             if machine.is_at_end_of_time(machine.now) {
                 world.finish(Ok(End::EndOfTime));
@@ -516,10 +542,7 @@ impl<'s, 'm> Thread<'s, 'm> {
             self.shared.give_way(&mut world);
         }
         world.machine.settle();
-        let machine = &mut *world.machine;
-        for (id, outcome) in machine.board.chipset.irq.delay(false) {
-            machine.board.trace_pmi(id, machine.vcpus[id].cpu.place(), outcome);
-        }
+        world.machine.arrive_all();
         world.machine.distribute_signals();
         let now = world.machine.now;
         world.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(now));

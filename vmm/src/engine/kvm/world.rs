@@ -51,6 +51,8 @@ pub(super) struct World<'m> {
     pub(super) dirty_log: DirtyLog<'m>,
     /// When all processors were last stopped because they were idle in the kernel.
     last_idle_check: Option<Instant>,
+    /// The run is to pause: the first thread that sees it has all state moved to the software engine.
+    pauses: bool,
     /// How the run has ended.
     pub(super) end: Option<Result<End>>,
     /// Wakes the main thread.
@@ -205,6 +207,7 @@ impl<'m> World<'m> {
             irqchip,
             dirty_log,
             last_idle_check: None,
+            pauses: false,
             end: None,
             main,
             main_until: 0,
@@ -234,6 +237,17 @@ impl<'m> World<'m> {
         self.announce();
     }
 
+    /// Has the run pause, behind what the processors are doing.
+    pub(super) fn ask_for_pause(&mut self) {
+        self.pauses = true;
+        self.announce();
+    }
+
+    /// Whether the run is to pause, which may be for an access to a register.
+    pub(super) fn is_to_pause(&self) -> bool {
+        self.pauses || self.machine.board.stops_at_act()
+    }
+
     /// Ends the run, if it has not ended yet.
     pub(super) fn finish(&mut self, end: Result<End>) {
         if self.end.is_none() {
@@ -261,7 +275,11 @@ impl<'m> World<'m> {
         if self.machine.board.chipset.has_events()
             && let Some(end) = self.machine.take_event()
         {
-            self.finish(Ok(end));
+            match end {
+                // Behind the instruction that asked for it, which KVM has not completed yet.
+                End::Paused => self.ask_for_pause(),
+                end => self.finish(Ok(end)),
+            }
         }
         self.forward();
         self.wake_main_before(now, next);
