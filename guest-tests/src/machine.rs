@@ -11,8 +11,9 @@ use vpmu::config::{Boot, Config, CycleCosts, Limits};
 use vpmu::console::Console;
 use vpmu::engine::soft::{Timing, Vcpu, Warm};
 use vpmu::engine::{EngineKind, IrqchipKind};
-use vpmu::machine::{End, Machine};
+use vpmu::machine::{End, Machine, Pause};
 use vpmu::program::Image;
+use vpmu::snapshot::Snapshot;
 use vpmu::truth::Truth;
 use vpmu::truth::record::{DEFAULT_EVENTS, Recorder};
 use x86_cpu::insn::Mem;
@@ -40,6 +41,10 @@ pub struct Engine {
     pub timing: Timing,
     /// Whether all that is executed is recorded, and the record checked.
     pub records: bool,
+    /// Who goes on with the guest each time that it is put aside, in turn; nobody if it never is.
+    pub goes_on: &'static [EngineKind],
+    /// The parts that it executes; all if there are none.
+    pub parts: &'static [&'static str],
 }
 
 /// [`Engine::PRICED`]'s: a multiplication takes 4 cycles, another instruction with a memory operand
@@ -65,6 +70,8 @@ impl Engine {
         cycle_costs: CycleCosts::FLAT,
         timing: Timing::Auto,
         records: false,
+        goes_on: &[],
+        parts: &[],
     };
     /// The software engine with other cycle costs: what is not counted in cycles is the same.
     pub const PRICED: Self = Self { name: "priced", cycle_costs: PRICED, ..Self::SOFT };
@@ -79,9 +86,37 @@ impl Engine {
     /// KVM with the interrupt controllers in the host's kernel.
     pub const KVM_IRQCHIP: Self =
         Self { name: "kvm_irqchip", irqchip: IrqchipKind::Kernel, ..Self::KVM };
+    /// The software engine, with the guest put aside and taken up by another machine time and again.
+    pub const SAVED: Self = Self {
+        name: "saved",
+        goes_on: &[EngineKind::Soft],
+        parts: &["p55c", "p6", "k8", "knc"],
+        ..Self::SOFT
+    };
+    /// KVM and the software engine in turn.
+    pub const HOPPING: Self = Self {
+        name: "hopping",
+        goes_on: &[EngineKind::Soft, EngineKind::Kvm, EngineKind::Kvm],
+        parts: &["p6", "k8"],
+        ..Self::KVM
+    };
     /// All of them.
-    pub const ALL: [&'static Self; 6] =
-        [&Self::SOFT, &Self::PRICED, &Self::TIMED, &Self::RECORDED, &Self::KVM, &Self::KVM_IRQCHIP];
+    pub const ALL: [&'static Self; 8] = [
+        &Self::SOFT,
+        &Self::PRICED,
+        &Self::TIMED,
+        &Self::RECORDED,
+        &Self::SAVED,
+        &Self::KVM,
+        &Self::KVM_IRQCHIP,
+        &Self::HOPPING,
+    ];
+
+    /// Whether it executes guests of this part.
+    #[must_use]
+    pub fn executes(&self, part: &Part) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part.name)
+    }
 }
 
 impl PartialEq for Engine {
@@ -211,7 +246,7 @@ pub fn run(part: &Part, image: &Image) -> Outcome {
 /// If it does not end by exiting with code 0 or by switching off.
 #[must_use]
 pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
-    let &Engine { kind: engine, irqchip, cycle_costs, timing, records, .. } = ENGINE.get();
+    let &Engine { kind: engine, irqchip, cycle_costs, timing, records, goes_on, .. } = ENGINE.get();
     let payload = Payload::Flat {
         image: boot::Image { name: "guest".into(), bytes: image.bytes.clone() },
         address: image.load_address,
@@ -230,20 +265,19 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
         cycle_costs,
         engine,
         irqchip,
-        limits: match engine {
-            EngineKind::Soft => Limits { timeout: None, instructions: Some(MAX_INSTRUCTIONS) },
-            _ => Limits { timeout: Some(MAX_TIME), instructions: None },
-        },
+        limits: limits(engine),
         ..known
     };
     let mut machine = Machine::new(&config).expect("a machine");
-    if records || options.recorded {
+    let is_recorded = records || options.recorded;
+    if is_recorded {
         let recorder = Recorder::new(config.personality, DEFAULT_EVENTS).expect("known events");
         machine.record(recorder).expect("the software engine");
     }
     let sink = Sink::default();
     let mut console = Console::to("test".into(), Box::new(sink.clone()));
-    let end = machine.run(config.limits, &mut console).expect("a run");
+    let cuts = if is_recorded { &[] } else { goes_on };
+    let end = run_in_pieces(&mut machine, &config, cuts, &mut console);
     let serial = String::from_utf8_lossy(&sink.0.borrow()).into_owned();
     // Code 0 at the debug-exit port is status 1.
     let good = matches!(end, End::Exit(1) | End::PowerOff);
@@ -253,6 +287,48 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
         check_sums(truth, &machine);
     }
     Outcome { end, serial, machine, truth }
+}
+
+/// How often a guest is put aside, at most.
+const PIECES: u32 = 12;
+
+/// Runs a machine to its end. It pauses, and another one goes on from a snapshot of it, on the engines that
+/// `goes_on` names in turn. The pieces become longer, so that short and long guests are cut alike.
+fn run_in_pieces(
+    machine: &mut Machine,
+    config: &Config,
+    goes_on: &[EngineKind],
+    console: &mut Console,
+) -> End {
+    let mut engine = config.engine;
+    for (n, &next) in (0..PIECES).zip(goes_on.iter().cycle()) {
+        machine.pause_at(match engine {
+            // 11, 44, 176 ... 46 million instructions, and a few more that differ each time.
+            EngineKind::Soft => {
+                Pause::Instructions(machine.retired() + (11 << (2 * n)) + u64::from(n))
+            }
+            // 10 us, 20 us ... 20 ms at 2 GHz.
+            _ => Pause::Time(machine.time() + (20_000 << n)),
+        });
+        match machine.run(limits(engine), console).expect("a run") {
+            End::Paused => {}
+            end => return end,
+        }
+        engine = next;
+        let snapshot = Snapshot::from_bytes(&machine.snapshot().to_bytes());
+        let payload = Payload::Snapshot(snapshot.expect("a snapshot"));
+        let config = Config { payload, engine, limits: limits(engine), ..config.clone() };
+        *machine = Machine::new(&config).expect("a machine from a snapshot");
+    }
+    machine.run(limits(engine), console).expect("a run")
+}
+
+/// Where a guest is taken to be in an endless loop.
+fn limits(engine: EngineKind) -> Limits {
+    match engine {
+        EngineKind::Soft => Limits { timeout: None, instructions: Some(MAX_INSTRUCTIONS) },
+        _ => Limits { timeout: Some(MAX_TIME), instructions: None },
+    }
 }
 
 /// What was recorded is what was executed: by instruction as well as by context.
