@@ -13,6 +13,7 @@ mod image;
 pub mod initramfs;
 pub mod layout;
 pub mod linux;
+mod marker;
 pub mod memory;
 pub mod mptable;
 mod multiboot;

@@ -54,7 +54,9 @@ const EXAMPLES: &[(&str, &str)] = &[
         "vpmu exec --cpu p6 --isa distro -- dmesg\n\
          vpmu exec -- sha256sum <disk.img\n\
          vpmu exec --get perf.data -- perf record ./prog\n\
-         vpmu exec --msr -- ./reads-msrs",
+         vpmu exec --msr -- ./reads-msrs\n\
+         vpmu exec --save door --save-at marker -- ./prog\n\
+         vpmu exec --load door",
     ),
     ("fetch", "vpmu fetch\nvpmu fetch --suite trixie"),
     (

@@ -77,7 +77,7 @@ fn run(
     let snapshot = job.snapshot;
     snapshot.map_or(Ok(()), |snapshot| snapshot.check(args.engine.into()))?;
     let config = match snapshot.and_then(|snapshot| snapshot.load.as_deref()) {
-        Some(path) => machine_of_snapshot(args, path)?,
+        Some(path) => machine_of_snapshot(args, path, exec.is_some())?,
         None => Config { pipes: exec.is_some(), ..machine_config(args, payload)? },
     };
     // A file that cannot be written is better known before a long run than after it.

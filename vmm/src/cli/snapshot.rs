@@ -65,9 +65,24 @@ impl SnapshotArgs {
     }
 }
 
-/// The machine that a snapshot is of, with what the command line may still say.
-pub(super) fn machine_of_snapshot(args: &MachineArgs, path: &Path) -> Result<Config> {
+/// The machine that a snapshot is of, with what the command line may still say. It runs what `vpmu exec` runs if
+/// that is `of_command`.
+///
+/// # Errors
+/// It cannot be read, or is of the other subcommand.
+pub(super) fn machine_of_snapshot(
+    args: &MachineArgs,
+    path: &Path,
+    of_command: bool,
+) -> Result<Config> {
     let snapshot = Snapshot::read(path)?;
+    let other = match snapshot.identity.pipes {
+        true => "a snapshot of a command, with which vpmu exec --load goes on",
+        false => "no snapshot of a command: vpmu run --load goes on with it",
+    };
+    if snapshot.identity.pipes != of_command {
+        return Err(Error::Input(format!("{} is {other}", path.display())));
+    }
     let identity = snapshot.identity.clone();
     let config = identity.config(Payload::Snapshot(snapshot))?;
     Ok(Config {

@@ -53,6 +53,8 @@ pub struct Request<'a> {
     pub gets: &'a [Get],
     /// Which of its standard streams are pipes.
     pub piped: Piped,
+    /// Whether the marker of a snapshot comes right before it.
+    pub marked: bool,
 }
 
 /// Which standard streams of the command are pipes: those that are no terminals here. The console is for the
@@ -108,6 +110,7 @@ pub fn payload(request: &Request<'_>, ram: &RamLayout) -> Result<Payload> {
         drivers: &drivers,
         registers: request.registers,
         got: &got,
+        marked: request.marked,
         most: ram.size(),
     })?;
     Ok(Payload::Kernel(Kernel {
@@ -146,6 +149,7 @@ mod tests {
             registers: false,
             gets: &[],
             piped: Piped::default(),
+            marked: false,
         }
     }
 

@@ -28,6 +28,7 @@ tests!(
     modules_come_with_what_they_need,
     a_c_program_reads_registers,
     recorded_with_perf,
+    a_command_begins_from_a_snapshot,
 );
 
 /// Reads what Linux programs: IA32_APIC_BASE, whose bit 11 enables the local APIC (SDM volume 3, 11.4.4), by
@@ -367,5 +368,46 @@ fn recorded_with_perf() -> Verdict {
     let first =
         first.unwrap_or_else(|| panic!("no line: {}", String::from_utf8_lossy(&report.stderr)));
     assert!(first.contains("] spin_here "), "{text}");
+    Ok(())
+}
+
+/// Saved right before the command, which then reads another input and gives another file back. With the same input
+/// the statistics are those of the run that was not cut.
+fn a_command_begins_from_a_snapshot() -> Verdict {
+    let folder = folder("snapshot");
+    let path = |name: &str| folder.join(name).display().to_string();
+    let (snapshot, whole, rest) = (path("door"), path("whole.json"), path("rest.json"));
+    let get = format!("got:{}", path(""));
+    let options = ["--save", &snapshot, "--save-at", "marker", "--get", &get];
+    let options = [&options[..], &["--stats", "json", "--stats-file", &whole]].concat();
+    let script = "cat >got; echo out; echo err >&2; exit 3";
+    assert_is(&run(&options, &["sh", "-c", script], b"first", 1)?, 3, "out\n", "err\n");
+    assert_eq!(fs::read(path("got")).expect("a file"), b"first");
+    let load = |input: &[u8], options: &[&str]| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_vpmu"))
+            .args(["exec", "--timeout", "100", "--load", &snapshot, "--get", &get])
+            .args(options)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("vpmu starts");
+        child.stdin.take().expect("its input").write_all(input).expect("input");
+        let output = child.wait_with_output().expect("an end");
+        assert_is(&output, 3, "out\n", "err\n");
+        assert_eq!(fs::read(path("got")).expect("a file"), input);
+    };
+    load(b"another, and a longer one", &[]);
+    load(b"first", &["--stats", "json", "--stats-file", &rest]);
+    let counts = |path: &str| {
+        let text = fs::read_to_string(path).expect("statistics");
+        let mut all: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let members = all.as_object_mut().expect("an object");
+        // What was asked for, and what no guest sees.
+        members.retain(|name, _| name != "options" && name != "translated");
+        all
+    };
+    assert_eq!(counts(&whole), counts(&rest));
+    fs::remove_file(&snapshot).expect("the snapshot");
     Ok(())
 }

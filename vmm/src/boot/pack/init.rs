@@ -1,6 +1,6 @@
 //! The guest's first process, a script for busybox.
 
-use super::{BUSYBOX, EXIT_PORT, FILE_RELAY, Packing, RELAYS};
+use super::{BUSYBOX, EXIT_PORT, FILE_RELAY, MARKER, Packing, RELAYS};
 
 /// The FIFOs between the command and the programs that carry its standard streams.
 const FIFOS: [&str; 3] = ["/run/vpmu-0", "/run/vpmu-1", "/run/vpmu-2"];
@@ -39,6 +39,7 @@ pub(super) fn init_script(command: &str, packing: &Packing<'_>) -> String {
          {relays}\
          {variables}\
          cd {folder}\n\
+         {marker}\
          {BUSYBOX} setsid {BUSYBOX} cttyhack {command}\n\
          status=$?\n\
          {waits}\
@@ -48,6 +49,7 @@ pub(super) fn init_script(command: &str, packing: &Packing<'_>) -> String {
          {BUSYBOX} poweroff -f\n",
         drivers = drivers(packing),
         files = files(packing.got),
+        marker = if packing.marked { format!("{MARKER}\n") } else { String::new() },
     )
 }
 
@@ -155,6 +157,15 @@ mod tests {
         assert!(script.contains(line), "{script}");
         assert!(script.contains("\n/sbin/vpmu-stdin >/run/vpmu-0 &\n"), "{script}");
         assert!(!script.contains("vpmu-stdout"), "{script}");
+    }
+
+    /// Everything else is done, so that what follows is the command.
+    #[test]
+    fn the_marker_is_right_before_the_command() {
+        let script = init_script("/bin/true", &Packing { marked: true, ..packing("true", &[]) });
+        let lines = "\ncd '/root'\n/sbin/vpmu-marker\n/bin/busybox setsid /bin/busybox cttyhack '/bin/true'\n";
+        assert!(script.contains(lines), "{script}");
+        assert!(!init_script("/bin/true", &packing("true", &[])).contains("marker"));
     }
 
     /// Drivers come before the command, files behind it and before its status.

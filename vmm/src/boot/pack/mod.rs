@@ -15,6 +15,7 @@ use super::error::{BootError, Result};
 use super::exit_port;
 use super::file::Room;
 use super::initramfs::Archive;
+use super::marker;
 use super::relay;
 
 /// Directories that there always are.
@@ -26,6 +27,8 @@ const EXIT_PORT: &str = "/sbin/vpmu-exit";
 const RELAYS: [&str; 3] = ["/sbin/vpmu-stdin", "/sbin/vpmu-stdout", "/sbin/vpmu-stderr"];
 /// The program that gives its standard input to the machine as a file.
 const FILE_RELAY: &str = "/sbin/vpmu-file";
+/// The program that asks to be put aside.
+const MARKER: &str = "/sbin/vpmu-marker";
 
 /// Which of a command's standard streams are pipes to the machine; the others are the console.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +87,8 @@ pub struct Packing<'a> {
     pub registers: bool,
     /// Absolute paths of the files that the machine is given when the command has ended.
     pub got: &'a [String],
+    /// Whether the marker of a snapshot comes right before the command.
+    pub marked: bool,
     /// Bytes of the largest file that there is room for.
     pub most: u64,
 }
@@ -122,6 +127,9 @@ pub fn pack_command(packing: &Packing<'_>) -> Result<Vec<u8>> {
     }
     if !packing.got.is_empty() {
         archive.file(FILE_RELAY, 0o755, relay::file()?);
+    }
+    if packing.marked {
+        archive.file(MARKER, 0o755, marker::executable());
     }
     let place = "the guest's memory; see --mem and --no-arg-files";
     let room = Room { option: "exec", most, place };
@@ -199,6 +207,7 @@ mod tests {
             drivers: &[],
             registers: false,
             got: &[],
+            marked: false,
             most: u64::MAX,
         }
     }
