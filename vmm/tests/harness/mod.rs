@@ -17,7 +17,7 @@ impl CannotRun {
     }
 
     /// What else is against it on this host.
-    #[allow(dead_code, reason = "the tests that boot Linux lack nothing but its files")]
+    #[allow(dead_code, reason = "the tests of truth files lack nothing but other programs")]
     pub(crate) fn because(why: &str) -> Self {
         Self(why.into())
     }

@@ -6,6 +6,7 @@
 
 mod boot;
 mod counted_loop;
+mod cuts;
 mod events;
 mod exec;
 mod gdb;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     harness::run(&[
         ("boot", boot::TESTS),
         ("counted_loop", counted_loop::TESTS),
+        ("cuts", cuts::TESTS),
         ("events", events::TESTS),
         ("exec", exec::TESTS),
         ("gdb", gdb::TESTS),

@@ -1,0 +1,185 @@
+//! A boot of Linux with perf in it, cut at random places: what comes later is what would have come without.
+//!
+//! Some runs are cut at many places each. At every other one a new machine goes on from the bytes of a snapshot; at the
+//! others the same machine runs ahead and is reset. What is compared is the console, on which there is a digest of all
+//! samples with their addresses and times, and the statistics.
+//!
+//! `VPMU_CUTS=1000 cargo test --release -p vpmu --test linux -- cuts` makes more of them than the few of every day.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::rc::Rc;
+use std::time::Duration;
+
+use vpmu::boot::memory::RamLayout;
+use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
+use vpmu::config::{Config, Limits};
+use vpmu::console::Console;
+use vpmu::engine::soft::{Timing, Warm};
+use vpmu::machine::{End, Machine, Pause};
+use vpmu::snapshot::Snapshot;
+use vpmu::summary::Summary;
+
+use crate::guest::{Packages, packages};
+use crate::harness::{CannotRun, Verdict, tests};
+use crate::program::elf;
+
+tests!(one_processor, four_processors, one_with_models, four_with_models);
+
+/// Counts, then samples all processors, in the kernel as well.
+const INIT: &str = "\
+perf stat -e cycles,instructions,branch-misses,L1-dcache-load-misses static
+perf record -q -a -e instructions -c 100003 -o p -- sh -c 'static & static; wait'
+md5sum p
+poweroff -f";
+
+/// How many cuts there are to be of each test.
+const VARIABLE: &str = "VPMU_CUTS";
+/// Cuts of a test, unless the environment has another number.
+const CUTS: usize = 10;
+/// Cuts of a run.
+const CUTS_PER_RUN: usize = 50;
+/// The most instructions that a machine runs ahead before it is reset.
+const AHEAD: u64 = 300_000;
+
+fn one_processor() -> Verdict {
+    cut(1, Timing::Auto, Warm::Counting)
+}
+
+fn four_processors() -> Verdict {
+    cut(4, Timing::Auto, Warm::Counting)
+}
+
+fn one_with_models() -> Verdict {
+    only_if_asked_for()?;
+    cut(1, Timing::Model, Warm::Always)
+}
+
+fn four_with_models() -> Verdict {
+    only_if_asked_for()?;
+    cut(4, Timing::Model, Warm::Always)
+}
+
+/// All of a boot with all models takes minutes. Without these two, models are on while perf counts.
+fn only_if_asked_for() -> Verdict {
+    match std::env::var_os(VARIABLE) {
+        Some(_) => Ok(()),
+        None => Err(CannotRun::because(
+            "all models throughout a boot take minutes: VPMU_CUTS is not set",
+        )),
+    }
+}
+
+fn cut(cpus: u8, timing: Timing, warm: Warm) -> Verdict {
+    let config = config(packages()?, cpus, timing, warm);
+    let whole = Run::whole(&config);
+    assert!(whole.console.contains("  p\n"), "{}", whole.console);
+    let asked = std::env::var(VARIABLE).ok();
+    let mut left = asked.map_or(CUTS, |number| number.parse().expect("VPMU_CUTS: a number"));
+    let mut random =
+        Random(0x9E37_79B9_7F4A_7C15 ^ u64::from(cpus) << 8 ^ u64::from(timing == Timing::Model));
+    while left > 0 {
+        let cuts = left.min(CUTS_PER_RUN);
+        left -= cuts;
+        let mut places: Vec<_> = (0..cuts).map(|_| random.below(whole.instructions)).collect();
+        places.sort_unstable();
+        let run = Run::in_pieces(&config, &places, &mut random);
+        assert!(run == whole, "cut at {places:?}:\n{}\n{}", run.console, run.statistics);
+    }
+    Ok(())
+}
+
+/// The guest, on a K8.
+fn config(packages: &Packages, cpus: u8, timing: Timing, warm: Warm) -> Config {
+    let mut root = packages.root(INIT);
+    packages.add_perf(&mut root);
+    root.file("/bin/static", 0o755, elf());
+    let read = |name: &str, bytes| Image { name: name.into(), bytes };
+    let kernel = std::fs::read(&packages.kernel).expect("a kernel");
+    let payload = Payload::Kernel(Kernel {
+        image: read("kernel", kernel),
+        modules: vec![read("initrd", root.bytes().expect("an archive")).into()],
+        command_line: "console=ttyS0".into(),
+        entry: LinuxEntry::Auto,
+    });
+    let ram = RamLayout::new(512 << 20, None).expect("memory");
+    let known = Config::new("k8", ram, payload).expect("a known processor");
+    Config { cpus, timing, warm, limits: LIMITS, ..known }
+}
+
+const LIMITS: Limits = Limits { timeout: Some(Duration::from_secs(400)), instructions: None };
+
+/// What came of a run.
+#[derive(PartialEq, Eq)]
+struct Run {
+    console: String,
+    statistics: String,
+    instructions: u64,
+}
+
+impl Run {
+    fn whole(config: &Config) -> Self {
+        Self::in_pieces(config, &[], &mut Random(1))
+    }
+
+    /// Cut behind so many instructions each.
+    fn in_pieces(config: &Config, places: &[u64], random: &mut Random) -> Self {
+        let sink = Sink::default();
+        let console = || Console::to("test".into(), Box::new(sink.clone()));
+        let mut machine = Machine::new(config).expect("a machine");
+        for (n, &place) in places.iter().enumerate() {
+            machine.pause_at(Pause::Instructions(place));
+            assert_eq!(machine.run(LIMITS, &mut console()).expect("a run"), End::Paused);
+            let snapshot = machine.snapshot();
+            if n % 2 == 0 {
+                let snapshot = Snapshot::from_bytes(&snapshot.to_bytes()).expect("a snapshot");
+                let payload = Payload::Snapshot(snapshot);
+                machine = Machine::new(&Config { payload, ..config.clone() }).expect("a machine");
+            } else {
+                machine.pause_at(Pause::Instructions(place + random.below(AHEAD)));
+                let mut nowhere = Console::to("nowhere".into(), Box::new(io::sink()));
+                machine.run(LIMITS, &mut nowhere).expect("a run");
+                machine.reset_to(&snapshot).expect("its own snapshot");
+            }
+        }
+        let end = machine.run(LIMITS, &mut console()).expect("a run");
+        assert_eq!(end, End::PowerOff);
+        let statistics =
+            Summary::new(config.personality, &machine, end).json().expect("statistics");
+        let mut statistics: serde_json::Value = serde_json::from_str(&statistics).expect("JSON");
+        // How much was translated is nothing that a guest sees.
+        statistics.as_object_mut().expect("an object").remove("translated").expect("a member");
+        Self {
+            console: String::from_utf8_lossy(&sink.0.borrow()).replace('\r', ""),
+            statistics: statistics.to_string(),
+            instructions: machine.retired(),
+        }
+    }
+}
+
+/// xorshift64*.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) % bound
+    }
+}
+
+/// The console's other end.
+#[derive(Clone, Default)]
+struct Sink(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
