@@ -4,6 +4,8 @@
 //! not for writes to pages with translated code, not for pages with breakpoints. It does not model the
 //! TLBs of a real processor, whose misses are events.
 
+mod slots;
+
 use std::{
     num::NonZeroU64,
     sync::{
@@ -12,6 +14,7 @@ use std::{
     },
 };
 
+use self::slots::{Slot, Slots};
 use crate::access::OF_DEVICE;
 use crate::ram::{HostPage, PAGE, Ram};
 use crate::state::HeldTranslation;
@@ -80,7 +83,9 @@ impl Entry {
     }
 }
 
-const EMPTY: Entry = Entry { read: NO_PAGE, write: NO_PAGE, host: HostPage::NONE, target: 0 };
+impl Slot for Entry {
+    const EMPTY: Self = Self { read: NO_PAGE, write: NO_PAGE, host: HostPage::NONE, target: 0 };
+}
 
 /// A translation of a code page.
 #[derive(Clone, Copy)]
@@ -90,20 +95,23 @@ struct CodeEntry {
     global: bool,
 }
 
-const EMPTY_CODE: CodeEntry = CodeEntry { page: NO_PAGE, gpa: 0, global: false };
+impl Slot for CodeEntry {
+    const EMPTY: Self = Self { page: NO_PAGE, gpa: 0, global: false };
+}
+
 const CODE_ENTRIES: usize = 256;
 
 /// The translations for one privilege, data and code. Those of a processor that has had none yet are
 /// everybody's: most of many processors have little to do, and none in user mode.
-type DataSide = Arc<[Entry; ENTRIES]>;
-type CodeSide = Arc<[CodeEntry; CODE_ENTRIES]>;
+type DataSide = Arc<Slots<Entry, ENTRIES>>;
+type CodeSide = Arc<Slots<CodeEntry, CODE_ENTRIES>>;
 
-static NO_DATA: LazyLock<DataSide> = LazyLock::new(|| Arc::new([EMPTY; ENTRIES]));
-static NO_CODE: LazyLock<CodeSide> = LazyLock::new(|| Arc::new([EMPTY_CODE; CODE_ENTRIES]));
+static NO_DATA: LazyLock<DataSide> = LazyLock::new(|| Arc::new(Slots::EMPTY));
+static NO_CODE: LazyLock<CodeSide> = LazyLock::new(|| Arc::new(Slots::EMPTY));
 
 /// The entries of those sides that are the processor's own. The others are the empty ones: nothing else is
 /// shared, for a [`Tlb`] cannot be cloned. If it could, a shared side that is not empty would be missed here.
-fn own<T, const N: usize>(sides: &mut [Arc<[T; N]>; 2]) -> impl Iterator<Item = &mut [T; N]> {
+fn own<T>(sides: &mut [Arc<T>; 2]) -> impl Iterator<Item = &mut T> {
     sides.iter_mut().filter_map(Arc::get_mut)
 }
 
@@ -154,7 +162,7 @@ impl Tlb {
     /// The entry that linear address `linear` would be in.
     #[inline(always)]
     pub(crate) fn entry(&self, mmu: usize, linear: u64) -> &Entry {
-        &self.data[mmu & 1][slot(linear)]
+        self.data[mmu & 1].get(slot(linear))
     }
 
     /// The translation of `linear`, if it is here.
@@ -176,7 +184,7 @@ impl Tlb {
         let closed = mmu == USER && self.user_closed;
         let fast = host.is_some() && !closed;
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
-        Arc::make_mut(&mut self.data[mmu & 1])[slot(linear)] = Entry {
+        let entry = Entry {
             read: page | flag(!(fast && access.fast_read), SLOW),
             write: if fast && access.writes == Writes::Fast { page } else { NO_PAGE },
             host: host.unwrap_or(HostPage::NONE),
@@ -185,11 +193,13 @@ impl Tlb {
                 | flag(access.writable, WRITABLE)
                 | flag(fast && access.writes == Writes::Ask, ASKS),
         };
+        Arc::make_mut(&mut self.data[mmu & 1]).put(slot(linear), entry);
     }
 
     /// Answers an entry that asks: from now on writes take the fast path or do not.
     pub(crate) fn answer(&mut self, mmu: usize, linear: u64, fast: bool) {
-        let entry = &mut Arc::make_mut(&mut self.data[mmu & 1])[slot(linear)];
+        let side = Arc::get_mut(&mut self.data[mmu & 1]);
+        let Some(entry) = side.and_then(|side| side.get_mut(slot(linear))) else { return };
         entry.target &= !ASKS;
         if fast {
             entry.write = linear & !(PAGE - 1);
@@ -199,20 +209,20 @@ impl Tlb {
     /// The guest-physical page of code at `linear` and whether its mapping is global.
     #[inline]
     pub(crate) fn find_code(&self, mmu: usize, linear: u64) -> Option<(u64, bool)> {
-        let entry = &self.code[mmu & 1][code_slot(linear)];
+        let entry = self.code[mmu & 1].get(code_slot(linear));
         (entry.page == linear & !(PAGE - 1)).then_some((entry.gpa, entry.global))
     }
 
     /// Enters a translation for instruction fetch.
     pub(crate) fn insert_code(&mut self, mmu: usize, linear: u64, gpa: u64, global: bool) {
-        Arc::make_mut(&mut self.code[mmu & 1])[code_slot(linear)] =
-            CodeEntry { page: linear & !(PAGE - 1), gpa: gpa & !(PAGE - 1), global };
+        let entry = CodeEntry { page: linear & !(PAGE - 1), gpa: gpa & !(PAGE - 1), global };
+        Arc::make_mut(&mut self.code[mmu & 1]).put(code_slot(linear), entry);
     }
 
     /// All that it holds, data and then code, supervisor and then user.
     pub(crate) fn held(&self) -> impl Iterator<Item = HeldTranslation> {
         let data = self.data.iter().enumerate().flat_map(|(mmu, side)| {
-            side.iter().filter(|entry| entry.read != NO_PAGE).map(move |entry| HeldTranslation {
+            side.iter().map(move |entry| HeldTranslation {
                 linear: entry.read & !SLOW,
                 physical: entry.gpa(),
                 global: entry.target & GLOBAL != 0,
@@ -223,7 +233,7 @@ impl Tlb {
             })
         });
         let code = self.code.iter().enumerate().flat_map(|(mmu, side)| {
-            side.iter().filter(|entry| entry.page != NO_PAGE).map(move |entry| HeldTranslation {
+            side.iter().map(move |entry| HeldTranslation {
                 linear: entry.page,
                 physical: entry.gpa & !OF_DEVICE,
                 global: entry.global,
@@ -238,24 +248,16 @@ impl Tlb {
 
     /// Drops everything.
     pub(crate) fn flush_all(&mut self) {
-        own(&mut self.data).for_each(|side| side.fill(EMPTY));
-        own(&mut self.code).for_each(|side| side.fill(EMPTY_CODE));
+        own(&mut self.data).for_each(|side| side.retain(|_| false));
+        own(&mut self.code).for_each(|side| side.retain(|_| false));
         self.epochs[0] += 1;
         self.epochs[1] += 1;
     }
 
     /// Drops what a load of CR3 drops: all but the global pages.
     pub(crate) fn flush_local(&mut self) {
-        for entry in own(&mut self.data).flatten() {
-            if entry.target & GLOBAL == 0 {
-                *entry = EMPTY;
-            }
-        }
-        for entry in own(&mut self.code).flatten() {
-            if !entry.global {
-                *entry = EMPTY_CODE;
-            }
-        }
+        own(&mut self.data).for_each(|side| side.retain(|entry| entry.target & GLOBAL != 0));
+        own(&mut self.code).for_each(|side| side.retain(|entry| entry.global));
         self.epochs[0] += 1;
     }
 
@@ -263,14 +265,10 @@ impl Tlb {
     pub(crate) fn flush_page(&mut self, linear: u64) {
         let page = linear & !(PAGE - 1);
         for side in own(&mut self.data) {
-            if side[slot(linear)].is_of(page) {
-                side[slot(linear)] = EMPTY;
-            }
+            side.empty(slot(linear), |entry| entry.is_of(page));
         }
         for side in own(&mut self.code) {
-            if side[code_slot(linear)].page == page {
-                side[code_slot(linear)] = EMPTY_CODE;
-            }
+            side.empty(code_slot(linear), |entry| entry.page == page);
         }
         self.epochs[0] += 1;
         self.epochs[1] += 1;
@@ -278,11 +276,13 @@ impl Tlb {
 
     /// Makes all accesses to some pages take the slow path, which are told by their linear addresses.
     pub(crate) fn close(&mut self, is_closed: impl Fn(u64) -> bool) {
-        for entry in own(&mut self.data).flatten() {
-            if entry.read != NO_PAGE && is_closed(entry.read & !SLOW) {
-                entry.read |= SLOW;
-                entry.write = NO_PAGE;
-            }
+        for side in own(&mut self.data) {
+            side.for_each(|entry| {
+                if is_closed(entry.read & !SLOW) {
+                    entry.read |= SLOW;
+                    entry.write = NO_PAGE;
+                }
+            });
         }
     }
 
@@ -290,13 +290,14 @@ impl Tlb {
     pub(crate) fn reopen(&mut self, is_open: impl Fn(u64) -> bool) {
         let user_closed = self.user_closed;
         for (mmu, side) in self.data.iter_mut().enumerate() {
-            for entry in Arc::get_mut(side).into_iter().flatten() {
+            let Some(side) = Arc::get_mut(side) else { continue };
+            side.for_each(|entry| {
                 let is_fast = entry.host != HostPage::NONE && !(mmu == USER && user_closed);
-                if entry.read != NO_PAGE && is_fast && is_open(entry.read & !SLOW) {
+                if is_fast && is_open(entry.read & !SLOW) {
                     entry.read &= !SLOW;
                     entry.target |= if entry.writable() { ASKS } else { 0 };
                 }
-            }
+            });
         }
     }
 
@@ -305,7 +306,7 @@ impl Tlb {
         if self.user_closed != close {
             self.user_closed = close;
             if let Some(side) = Arc::get_mut(&mut self.data[USER]) {
-                side.fill(EMPTY);
+                side.retain(|_| false);
             }
         }
     }
@@ -320,21 +321,21 @@ impl Tlb {
 
     #[cold]
     fn close_writes(&mut self, ram: &Ram) {
-        let open = own(&mut self.data).flatten().filter(|entry| entry.write != NO_PAGE);
-        match ram.closed.since(self.closed_seen) {
-            Some(pages) => {
-                for entry in open {
-                    if pages.clone().any(|page| page == entry.gpa()) {
-                        entry.write = NO_PAGE;
-                    }
+        let pages = ram.closed.since(self.closed_seen);
+        let close = |entry: &mut Entry| match pages.clone() {
+            _ if entry.write == NO_PAGE => {}
+            Some(mut pages) => {
+                if pages.any(|page| page == entry.gpa()) {
+                    entry.write = NO_PAGE;
                 }
             }
             // The translations stay: a guest that has changed an entry since may not see it yet.
-            None => open.for_each(|entry| {
+            None => {
                 entry.write = NO_PAGE;
                 entry.target |= ASKS;
-            }),
-        }
+            }
+        };
+        own(&mut self.data).for_each(|side| side.for_each(close));
         self.closed_seen = ram.closed.count();
     }
 }
