@@ -6,19 +6,28 @@ use super::oracle::{self, Random, X87};
 use super::*;
 
 const ROUNDS: u64 = 60_000;
+/// UE in the status word.
+const UNDERFLOW: u16 = 1 << 4;
 
 type Host = fn(F80, F80, u16, &mut [u8; 16]) -> X87;
 
 /// Units in the last place between two results of one sign; a large number if they do not compare.
 fn distance(a: F80, b: F80) -> u128 {
     let rank = |a: F80| (u128::from(a.sign_exp & 0x7FFF) << 63) + u128::from(a.frac << 1 >> 1);
+    // One unit may lie between the largest denormal number and the smallest normal one.
+    let alike = |a: F80, b: F80| a.class() == b.class() || is_number(a) && is_number(b);
     if a == b {
         0
-    } else if a.is_negative() != b.is_negative() || a.class() != b.class() {
+    } else if a.is_negative() != b.is_negative() || !alike(a, b) {
         u128::MAX
     } else {
         rank(a).abs_diff(rank(b))
     }
+}
+
+/// Neither zero, nor infinite, nor a NaN.
+fn is_number(a: F80) -> bool {
+    matches!(a.class(), Class::Normal | Class::Denormal)
 }
 
 /// A finite operand with a biased exponent in the range.
@@ -61,7 +70,10 @@ fn check(
         }
         worst = worst.max(apart);
         differ += u64::from(apart != 0);
-        assert_eq!(u16::from(cx.flags), want.status & 0x3F, "{name} {a:x?} {b:x?} {got:x?}");
+        // Where only one of them is denormal, only that one is an underflow.
+        let ignored = if got.class() == want.stack[0].class() { 0 } else { UNDERFLOW };
+        let flags = [u16::from(cx.flags), want.status & 0x3F].map(|flags| flags & !ignored);
+        assert_eq!(flags[0], flags[1], "{name} {a:x?} {b:x?} {got:x?}");
     }
     report(name, worst, differ, ROUNDS);
 }

@@ -103,7 +103,13 @@ fn memory(random: &mut Random) -> [u8; 16] {
 
 /// Compares everything but the pointers and the reserved halves of the words.
 fn check(name: &str, ours: Ours, host: Host) {
-    check_within(name, 0, ours, host);
+    check_states(name, 0, ours, host, |_| true);
+}
+
+/// Whether it is the smallest normal number, in either of its encodings, or the largest.
+fn is_limit(a: F80) -> bool {
+    let exponent = a.sign_exp & 0x7FFF;
+    exponent <= 1 && a.frac == 1 << 63 || exponent == 0x7FFE && a.frac == u64::MAX
 }
 
 fn words(image: &[u8; IMAGE]) -> [u16; 3] {
@@ -115,12 +121,9 @@ fn check_where(name: &str, ours: Ours, host: Host, defined: impl Fn(&Fpu) -> boo
     check_states(name, 0, ours, host, defined);
 }
 
-/// As [`check`]; the registers may be `ulps` units in the last place apart, and C1 and the class in
-/// the tag may then differ as well.
-fn check_within(name: &str, ulps: u64, ours: Ours, host: Host) {
-    check_states(name, ulps, ours, host, |_| true);
-}
-
+/// As [`check_where`]; the registers may be `ulps` units in the last place apart, and C1 and the class in
+/// the tag may then differ as well. One unit beyond the smallest and the largest number is an underflow or an overflow,
+/// which may be unmasked: where only one of them comes to that number, nothing is compared.
 fn check_states(name: &str, ulps: u64, ours: Ours, host: Host, defined: impl Fn(&Fpu) -> bool) {
     let mut random = Random::new(name.bytes().fold(7, |sum, b| sum << 3 ^ u64::from(b)));
     for _ in 0..ROUNDS {
@@ -136,7 +139,7 @@ fn check_states(name: &str, ulps: u64, ours: Ours, host: Host, defined: impl Fn(
         let (mut want, mut want_memory) = (image(&before), operand);
         let want_flags = host(&mut want, &mut want_memory, flags);
         let (mut got_words, mut want_words) = (words(&got), words(&want));
-        let mut near = true;
+        let (mut near, mut at_edge) = (true, false);
         for i in 0..8 {
             let at = 28 + 10 * i;
             let register = |image: &[u8; IMAGE]| {
@@ -145,7 +148,11 @@ fn check_states(name: &str, ulps: u64, ours: Ours, host: Host, defined: impl Fn(
             let (a, b) = (register(&got), register(&want));
             let apart = a.frac.abs_diff(b.frac);
             let carried = ulps != 0 && a.sign_exp.abs_diff(b.sign_exp) == 1;
+            at_edge |= ulps != 0 && a != b && (is_limit(a) || is_limit(b));
             near &= a == b || a.sign_exp == b.sign_exp && apart <= ulps || carried;
+        }
+        if at_edge {
+            continue;
         }
         if ulps != 0 {
             // At the edge of the normal numbers one unit makes another tag; empty stays empty.
@@ -390,7 +397,7 @@ fn stores_equal_the_host() {
 fn transcendental_instructions_equal_the_host() {
     macro_rules! near {
         ($($text:literal $op:ident;)*) => {
-            $(check_within(
+            $(check_states(
                 $text,
                 1,
                 |fpu, _, flags| {
@@ -398,6 +405,7 @@ fn transcendental_instructions_equal_the_host() {
                     flags
                 },
                 host!($text),
+                |_| true,
             );)*
         };
     }
