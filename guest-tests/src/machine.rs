@@ -1,14 +1,12 @@
 //! Running a guest on a machine in this process.
 
-use std::cell::{Cell, RefCell};
-use std::io::{self, Write};
-use std::rc::Rc;
+use std::cell::Cell;
 use std::time::Duration;
 
 use vpmu::boot::memory::RamLayout;
 use vpmu::boot::{self, Payload};
 use vpmu::config::{Boot, Config, CycleCosts, Limits};
-use vpmu::console::Console;
+use vpmu::console::{Captured, Console};
 use vpmu::engine::soft::{Timing, Vcpu, Warm};
 use vpmu::engine::{EngineKind, IrqchipKind};
 use vpmu::machine::{End, Machine, Pause};
@@ -274,11 +272,11 @@ pub fn run_with(part: &Part, image: &Image, options: Options) -> Outcome {
         let recorder = Recorder::new(config.personality, DEFAULT_EVENTS).expect("known events");
         machine.record(recorder).expect("the software engine");
     }
-    let sink = Sink::default();
-    let mut console = Console::to("test".into(), Box::new(sink.clone()));
+    let captured = Captured::default();
+    let mut console = captured.console();
     let cuts = if is_recorded { &[] } else { goes_on };
     let end = run_in_pieces(&mut machine, &config, cuts, &mut console);
-    let serial = String::from_utf8_lossy(&sink.0.borrow()).into_owned();
+    let serial = captured.text();
     // Code 0 at the debug-exit port is status 1.
     let good = matches!(end, End::Exit(1) | End::PowerOff);
     assert!(good, "the guest ended with {end:?} and wrote:\n{serial}");
@@ -347,20 +345,5 @@ fn check_sums(truth: &Truth, machine: &Machine) {
             _ => continue,
         };
         assert_eq!(rows, all, "{}: recorded and executed", event.name);
-    }
-}
-
-/// The serial port's other end.
-#[derive(Clone, Default)]
-struct Sink(Rc<RefCell<Vec<u8>>>);
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

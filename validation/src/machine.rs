@@ -1,14 +1,10 @@
 //! Machines that the programs run on: the software engine in this process.
 
-use std::cell::RefCell;
-use std::io::{self, Write};
-use std::rc::Rc;
-
 use guest_tests::Part;
 use vpmu::boot::memory::RamLayout;
 use vpmu::boot::{self, Payload};
 use vpmu::config::{Config, Limits};
-use vpmu::console::Console;
+use vpmu::console::Captured;
 use vpmu::engine::soft::Timing;
 use vpmu::machine::{End, Machine};
 use vpmu::program::Image;
@@ -72,35 +68,12 @@ pub fn run(part: &Part, image: Image, options: Options) -> Result<Outcome> {
     let Options { cpus, timing, .. } = options;
     let config = Config { cpus, timing, limits, ..Config::new(part.name, ram, payload)? };
     let mut machine = Machine::new(&config)?;
-    let serial = Serial::default();
-    let mut console = Console::to("program".into(), Box::new(serial.clone()));
-    let end = machine.run(limits, &mut console)?;
-    let serial = serial.text();
+    let captured = Captured::default();
+    let end = machine.run(limits, &mut captured.console())?;
+    let serial = captured.text();
     // Code 0 at the debug-exit port is status 1.
     if !matches!(end, End::Exit(1)) {
         return Err(format!("a program on {} ended with {end:?}: {serial}", part.name).into());
     }
     Ok(Outcome { serial, clock_hz: machine.clock_hz() })
-}
-
-/// The other end of the serial port.
-#[derive(Clone, Default)]
-pub(crate) struct Serial(Rc<RefCell<Vec<u8>>>);
-
-impl Serial {
-    /// What was written so far.
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.borrow()).into_owned()
-    }
-}
-
-impl Write for Serial {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -1,5 +1,7 @@
 //! The guest's serial console on the host: where output goes and where input comes from.
 
+mod captured;
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -9,6 +11,7 @@ use std::time::Duration;
 
 use vmm_sys_util::eventfd::EventFd;
 
+pub use self::captured::Captured;
 use crate::boot::pack::Piped;
 use crate::devices::pipes::Part;
 use crate::error::{Error, Result};

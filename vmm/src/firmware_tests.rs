@@ -1,14 +1,11 @@
 //! The boot ROM against direct boot: what the payload finds is the same; and the self-test against
 //! registers that do not hold what it expects.
 
-use std::cell::RefCell;
-use std::io::Write;
-use std::rc::Rc;
-
 use super::*;
 use crate::boot::elf::{Class, sample};
 use crate::boot::memory::RamLayout;
 use crate::boot::{Image, Kernel, LinuxEntry, Payload};
+use crate::console::Captured;
 
 use crate::platform::{Isa, Platform};
 
@@ -19,21 +16,6 @@ const HANDOVER: u64 = 0xF_2000;
 const OWN: std::ops::Range<usize> = 0xF_1000..0xF_4000;
 const MEMORY: usize = 8 << 20;
 
-/// What a guest wrote to the console.
-#[derive(Clone, Default)]
-struct Sink(Rc<RefCell<Vec<u8>>>);
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.borrow_mut().extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 fn machine(cpu: &str, isa: Isa, cpus: u8, boot: Boot, payload: &Payload) -> Machine {
     let ram = RamLayout::new(MEMORY as u64, None).unwrap();
     let config = Config::new(cpu, ram, payload.clone()).unwrap();
@@ -42,11 +24,10 @@ fn machine(cpu: &str, isa: Isa, cpus: u8, boot: Boot, payload: &Payload) -> Mach
 
 /// Runs until all processors are halted; what was on the console.
 fn run(machine: &mut Machine) -> String {
-    let sink = Sink::default();
-    let mut console = Console::to("memory".into(), Box::new(sink.clone()));
+    let captured = Captured::default();
     let limits = Limits { instructions: Some(50_000_000), timeout: None };
-    assert_eq!(machine.run(limits, &mut console).unwrap(), End::Halted);
-    String::from_utf8(sink.0.take()).unwrap()
+    assert_eq!(machine.run(limits, &mut captured.console()).unwrap(), End::Halted);
+    captured.text()
 }
 
 fn flat(address: u64, code: &[u8]) -> Payload {

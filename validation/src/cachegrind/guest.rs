@@ -8,14 +8,13 @@ use vpmu::boot::initramfs::Archive;
 use vpmu::boot::memory::RamLayout;
 use vpmu::boot::{self, Kernel, LinuxEntry, Payload};
 use vpmu::config::{Config, Limits};
-use vpmu::console::Console;
+use vpmu::console::Captured;
 use vpmu::machine::{End, Machine};
 use vpmu::platform::Isa;
 use vpmu::truth::record::Recorder;
 
 use super::programs::{IN_LARGE_PAGES, PROGRAMS, program_at};
 use crate::Result;
-use crate::machine::Serial;
 
 /// Bytes of memory of the guest.
 const MEMORY: u64 = 512 << 20;
@@ -70,10 +69,10 @@ pub(super) fn count(part: &str, elves: &[Vec<u8>], events: &[&str]) -> Result<Ve
     let config = Config { isa: Isa::Distro, ..Config::new(part, ram, payload)? };
     let mut machine = Machine::new(&config)?;
     machine.record(Recorder::new(config.personality, &events.join(","))?)?;
-    let serial = Serial::default();
-    let mut console = Console::to("guest".into(), Box::new(serial.clone()));
+    let captured = Captured::default();
+    let mut console = captured.console();
     let end = machine.run(Limits { timeout: None, instructions: None }, &mut console)?;
-    let text = serial.text();
+    let text = captured.text();
     if !matches!(end, End::PowerOff) {
         return Err(format!("the guest ended with {end:?}: {text}").into());
     }

@@ -4,17 +4,14 @@
 //! others the same machine runs ahead and is reset. What is compared is the console, on which there is a digest of all
 //! samples with their addresses and times, and the statistics.
 //!
-//! `VPMU_CUTS=1000 cargo test --release -p vpmu --test linux -- cuts` makes more of them than the few of every day.
+//! `VPMU_CUTS=250 cargo test --release -p vpmu --test linux -- cuts` makes more of them in each test than the few of every day.
 
-use std::cell::RefCell;
-use std::io::{self, Write};
-use std::rc::Rc;
 use std::time::Duration;
 
 use vpmu::boot::memory::RamLayout;
 use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
 use vpmu::config::{Config, Limits};
-use vpmu::console::Console;
+use vpmu::console::Captured;
 use vpmu::engine::soft::{Timing, Warm};
 use vpmu::machine::{End, Machine, Pause};
 use vpmu::snapshot::Snapshot;
@@ -84,7 +81,8 @@ fn cut(cpus: u8, timing: Timing, warm: Warm) -> Verdict {
         let mut places: Vec<_> = (0..cuts).map(|_| random.below(whole.instructions)).collect();
         places.sort_unstable();
         let run = Run::in_pieces(&config, &places, &mut random);
-        assert!(run == whole, "cut at {places:?}:\n{}\n{}", run.console, run.statistics);
+        assert_eq!(run.console, whole.console, "cut at {places:?}");
+        assert_eq!(run.statistics, whole.statistics, "cut at {places:?}");
     }
     Ok(())
 }
@@ -110,7 +108,6 @@ fn config(packages: &Packages, cpus: u8, timing: Timing, warm: Warm) -> Config {
 const LIMITS: Limits = Limits { timeout: Some(Duration::from_secs(400)), instructions: None };
 
 /// What came of a run.
-#[derive(PartialEq, Eq)]
 struct Run {
     console: String,
     statistics: String,
@@ -124,12 +121,12 @@ impl Run {
 
     /// Cut behind so many instructions each.
     fn in_pieces(config: &Config, places: &[u64], random: &mut Random) -> Self {
-        let sink = Sink::default();
-        let console = || Console::to("test".into(), Box::new(sink.clone()));
+        let captured = Captured::default();
+        let mut console = captured.console();
         let mut machine = Machine::new(config).expect("a machine");
         for (n, &place) in places.iter().enumerate() {
             machine.pause_at(Pause::Instructions(place));
-            assert_eq!(machine.run(LIMITS, &mut console()).expect("a run"), End::Paused);
+            assert_eq!(machine.run(LIMITS, &mut console).expect("a run"), End::Paused);
             let snapshot = machine.snapshot();
             if n % 2 == 0 {
                 let snapshot = Snapshot::from_bytes(&snapshot.to_bytes()).expect("a snapshot");
@@ -137,12 +134,11 @@ impl Run {
                 machine = Machine::new(&Config { payload, ..config.clone() }).expect("a machine");
             } else {
                 machine.pause_at(Pause::Instructions(place + random.below(AHEAD)));
-                let mut nowhere = Console::to("nowhere".into(), Box::new(io::sink()));
-                machine.run(LIMITS, &mut nowhere).expect("a run");
+                machine.run(LIMITS, &mut Captured::default().console()).expect("a run");
                 machine.reset_to(&snapshot).expect("its own snapshot");
             }
         }
-        let end = machine.run(LIMITS, &mut console()).expect("a run");
+        let end = machine.run(LIMITS, &mut console).expect("a run");
         assert_eq!(end, End::PowerOff);
         let statistics =
             Summary::new(config.personality, &machine, end).json().expect("statistics");
@@ -150,7 +146,7 @@ impl Run {
         // How much was translated is nothing that a guest sees.
         statistics.as_object_mut().expect("an object").remove("translated").expect("a member");
         Self {
-            console: String::from_utf8_lossy(&sink.0.borrow()).replace('\r', ""),
+            console: captured.text(),
             statistics: statistics.to_string(),
             instructions: machine.retired(),
         }
@@ -166,20 +162,5 @@ impl Random {
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) % bound
-    }
-}
-
-/// The console's other end.
-#[derive(Clone, Default)]
-struct Sink(Rc<RefCell<Vec<u8>>>);
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -1,10 +1,7 @@
 //! The kernel's own symbols, found in its memory, against those that it prints.
 
-use std::cell::RefCell;
-use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
-use std::rc::Rc;
 use std::time::Duration;
 
 use vm_memory::GuestAddress;
@@ -12,7 +9,7 @@ use vpmu::boot::initramfs::Archive;
 use vpmu::boot::memory::RamLayout;
 use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
 use vpmu::config::{Config, Limits};
-use vpmu::console::Console;
+use vpmu::console::Captured;
 use vpmu::machine::{End, Machine};
 use vpmu::symbols::{GuestMemory, kallsyms};
 
@@ -29,21 +26,6 @@ grep ' [tTwW] ' /proc/kallsyms | grep -v '\\['
 echo end
 poweroff -f";
 
-/// What a guest printed.
-#[derive(Clone, Default)]
-struct Log(Rc<RefCell<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.borrow_mut().extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Boots a kernel: the lines that it prints from `symbols:` up to `end`, and those made of what is found in its
 /// memory.
 fn printed_and_found(kernel: &Path, root: &Archive, append: &str) -> [Vec<String>; 2] {
@@ -58,11 +40,10 @@ fn printed_and_found(kernel: &Path, root: &Archive, append: &str) -> [Vec<String
     let regions = ram.regions();
     let config = Config::new("k8", ram, payload).expect("a machine");
     let mut machine = Machine::new(&config).expect("a machine");
-    let log = Log::default();
-    let mut console = Console::to("console".into(), Box::new(log.clone()));
+    let captured = Captured::default();
     let limits = Limits { timeout: Some(Duration::from_secs(400)), instructions: None };
-    let end = machine.run(limits, &mut console).expect("a run");
-    let log = String::from_utf8_lossy(&log.0.borrow()).replace('\r', "");
+    let end = machine.run(limits, &mut captured.console()).expect("a run");
+    let log = captured.text();
     assert_eq!(end, End::PowerOff, "{log}");
     let (_, printed) = log.split_once("symbols:\n").expect("the list");
     let (printed, _) = printed.rsplit_once("end\n").expect("all of the list");

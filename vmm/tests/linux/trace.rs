@@ -1,13 +1,9 @@
 //! The machine in this process, a few instructions at a time, so that a test sees after how many
 //! instructions of the program each interrupt and each exception came, whatever any counter says.
 
-use std::cell::RefCell;
-use std::io::Write;
-use std::rc::Rc;
-
 use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
 use vpmu::config::{self, Config, Limits};
-use vpmu::console::Console;
+use vpmu::console::{Captured, Console};
 use vpmu::machine::{End, Machine};
 
 use crate::guest::Packages;
@@ -19,38 +15,17 @@ const STRETCH: u64 = 64;
 /// Instructions at a time where nothing is to be seen.
 const COARSE: u64 = 500_000;
 
-/// Console output that the test can look at meanwhile.
-#[derive(Clone, Default)]
-struct Shared(Rc<RefCell<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.borrow_mut().extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Shared {
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.borrow()).replace('\r', "")
-    }
-}
-
 /// The machine in short stretches.
 pub(crate) struct Stepper {
     machine: Machine,
     console: Console,
-    output: Shared,
+    output: Captured,
 }
 
 impl Stepper {
     /// One processor that boots the packages' kernel.
     pub(crate) fn new(packages: &Packages, initrd: Vec<u8>) -> Self {
-        let output = Shared::default();
+        let output = Captured::default();
         let ram = config::memory("512M").expect("memory");
         let payload = Payload::Kernel(Kernel {
             image: Image::read_kernel(&packages.kernel, &ram).expect("kernel"),
@@ -61,7 +36,7 @@ impl Stepper {
         let config = Config::new("k8", ram, payload).expect("k8");
         Self {
             machine: Machine::new(&config).expect("a machine"),
-            console: Console::to("memory".into(), Box::new(output.clone())),
+            console: output.console(),
             output,
         }
     }
