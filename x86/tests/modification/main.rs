@@ -12,6 +12,9 @@
 
 mod gadget;
 mod guest;
+#[allow(dead_code, reason = "what else the host lacks is of no concern here")]
+#[path = "../host/mod.rs"]
+mod host;
 mod kernel;
 mod lockstep;
 #[path = "../system/memory.rs"]

@@ -18,6 +18,7 @@ use x86_cpu::{
     timing::Budget,
 };
 
+use crate::host::Vendor;
 use crate::lockstep::Device;
 use crate::memory::Memory;
 use crate::random::Random;
@@ -71,13 +72,6 @@ fn slot(random: &mut Random) -> [u8; SLOT] {
     bytes
 }
 
-/// Whether REP MOVSB that overwrites itself goes on on the host, as on the processors that are emulated. An Intel
-/// processor was seen to fetch it anew between two iterations.
-fn strings_go_on() -> bool {
-    let vendor = std::arch::x86_64::__cpuid(0);
-    (vendor.ebx, vendor.edx, vendor.ecx) == (0x6874_7541, 0x6974_6E65, 0x444D_4163)
-}
-
 fn load(register: u8, value: u64) -> Vec<u8> {
     [&[0xb8 | register][..], &(value as u32).to_le_bytes()].concat()
 }
@@ -108,8 +102,9 @@ fn action(random: &mut Random) -> Vec<u8> {
         }
         // The operation: MOV of a byte.
         11 => vec![0xc6, 0x47, 8, random.one(&OPERATIONS)],
-        // A whole slot: REP MOVSB of the slots before.
-        13 if strings_go_on() => vec![
+        // A whole slot: REP MOVSB of the slots before. Where it overwrites itself, AMD's processors go on, as
+        // here, and an Intel one fetched it anew behind that iteration (docs/cpu.md).
+        13 if Vendor::of_host() == Vendor::Amd => vec![
             0x83, 0xef, 32, 0x83, 0xee, 32, // SUB EDI, 32; SUB ESI, 32
             0xb9, 32, 0, 0, 0, 0xf3, 0xa4, // MOV ECX, 32; REP MOVSB
         ],
