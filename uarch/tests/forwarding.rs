@@ -13,6 +13,7 @@ fn load(core: &Core, stores: &[Store], address: u64, bytes: u32) -> Forwarding {
     for &(address, bytes, high_byte) in stores {
         recent.begin(1);
         recent.store(address, bytes, high_byte);
+        recent.executed();
     }
     recent.begin(0);
     recent.load(address, bytes)
@@ -83,8 +84,10 @@ fn halves() {
     let mut recent = RecentStores::new(K8.forwarding);
     recent.begin(2);
     recent.store(0x1000, 16, false);
+    recent.executed();
     recent.begin(1);
     recent.store(0x3100, 4, false);
+    recent.executed();
     recent.begin(0);
     assert_eq!(recent.load(0x1000, 16), Forwarding::From(1));
     assert_eq!(recent.load(0x1000, 8), Forwarding::From(2));
@@ -101,15 +104,34 @@ fn stores_are_counted_as_they_are_executed() {
     for n in 0..4 {
         recent.store(0x1000 + 8 * n, 4, false);
     }
+    recent.executed();
     recent.begin(3);
     recent.store(0x2100, 4, false);
     // Of this instruction one has been executed.
     assert_eq!(recent.load(0x2100, 4), Forwarding::From(0));
+    recent.executed();
     recent.begin(0);
     assert_eq!(recent.load(0x2100, 4), Forwarding::From(2));
     assert_eq!(recent.load(0x1000, 4), Forwarding::From(4));
     assert_eq!(recent.load(0x1008, 4), Forwarding::From(3));
     assert_eq!(recent.load(0x1018, 4), Forwarding::From(3));
+}
+
+/// An instruction that begins and is not executed, because an exception comes or because it begins again, is none of
+/// those that a load counts back over: nor does the pipeline remember a store of it.
+#[test]
+fn what_was_not_executed_is_not_counted() {
+    let mut recent = RecentStores::new(K8.forwarding);
+    recent.begin(1);
+    recent.store(0x1000, 4, false);
+    recent.executed();
+    recent.begin(2);
+    recent.begin(1);
+    recent.store(0x2100, 4, false);
+    recent.executed();
+    recent.begin(0);
+    assert_eq!(recent.load(0x2100, 4), Forwarding::From(0));
+    assert_eq!(recent.load(0x1000, 4), Forwarding::From(1));
 }
 
 /// 64 stores are looked at.
@@ -174,8 +196,13 @@ fn equals_a_scan() {
                 let (address, bytes) = access(&mut random);
                 if random(2) == 0 {
                     let high_byte = bytes == 1 && random(2) == 0;
+                    if random(4) == 0 {
+                        // It begins, and then again.
+                        recent.begin(1 + random(3));
+                    }
                     recent.begin(1);
                     recent.store(address, bytes, high_byte);
+                    recent.executed();
                     stores.push((address, bytes, high_byte));
                 } else {
                     recent.begin(0);

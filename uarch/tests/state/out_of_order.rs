@@ -125,6 +125,7 @@ impl Machine for OutOfOrder {
         };
         course.address += u64::from(operands.length);
         let retired = self.pipeline.execute(&self.last, &execution, &mut self.occurrences);
+        self.stores.executed();
         let mut answers = vec![retired];
         if random.one_in(8) {
             let (cycles, seen) = self.pipeline.retirement(course.seen);

@@ -58,6 +58,8 @@ pub struct RecentStores {
     count: u64,
     /// By quadword of a page: the number of the last piece in it, plus one.
     last: Box<[u64; QUADWORDS]>,
+    /// Stores of instructions that were executed: the number of the running one's first.
+    executed: u64,
     /// The number of the running instruction's next store, and that of the next instruction's first.
     next: u64,
     end: u64,
@@ -72,16 +74,24 @@ impl RecentStores {
             pieces: Box::new([Piece::default(); PIECES]),
             count: 0,
             last: Box::new([0; QUADWORDS]),
+            executed: 0,
             next: 0,
             end: 0,
         }
     }
 
-    /// An instruction begins, which executes so many stores ([`super::Instruction::stores`]).
+    /// An instruction begins, which executes so many stores ([`super::Instruction::stores`]). One that has begun
+    /// and was not executed is none: an exception came instead, or it begins again.
     #[inline(always)]
     pub fn begin(&mut self, stores: u64) {
-        self.next = self.end;
-        self.end += stores;
+        self.next = self.executed;
+        self.end = self.executed + stores;
+    }
+
+    /// It was executed, and its stores are among those that are remembered.
+    #[inline(always)]
+    pub fn executed(&mut self) {
+        self.executed = self.end;
     }
 
     /// It stores to a linear address, from one of AH to DH or not. If it executes fewer stores than it
@@ -185,14 +195,14 @@ crate::state! { Piece { saved: number, address, bytes, high_byte, matching, prev
 impl State for RecentStores {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
         visitor.name("RecentStores.pieces");
-        let Self { rule: _, pieces, count, last, next, end } = self;
+        let Self { rule: _, pieces, count, last, executed, next, end } = self;
         pieces.visit(visitor);
         visitor.name("RecentStores");
-        for number in [&mut *count, &mut *next, &mut *end] {
+        for number in [&mut *count, &mut *executed, &mut *next, &mut *end] {
             number.visit(visitor);
         }
         last.visit(visitor);
-        visitor.check(*count <= LATEST && *end <= LATEST && next <= end);
+        visitor.check(*count <= LATEST && *end <= LATEST && next <= end && executed <= end);
         visitor.check(last.iter().all(|last| last <= count));
         // Each leads to one before it.
         visitor.check((0..PIECES as u64).all(|place| {

@@ -327,6 +327,7 @@ impl OutOfOrder {
         execution.locked = prepared.locked;
         execution.segment = prepared.segment;
         self.pipeline.execute(&prepared.instruction, execution, occurrences);
+        self.stores.executed();
     }
 
     /// Compares what waits, now that the number of iterations is known.
@@ -362,6 +363,7 @@ impl OutOfOrder {
     /// It was delivered.
     pub(super) fn delivered(&mut self, occurrences: &mut Occurrences) {
         self.pipeline.execute(&self.delivery, &self.running.execution, occurrences);
+        self.stores.executed();
         self.clear();
     }
 }
