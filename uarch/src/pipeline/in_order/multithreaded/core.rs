@@ -82,8 +82,8 @@ impl Core {
         thread.restart(thread.finished + self.parameters.pipes.refill);
     }
 
-    /// The same with all in its pipeline that was there when it halted, as nothing else has been executed:
-    /// DELAY has ended, or what is told of the thread goes on where it ended.
+    /// The same with all in its pipeline that was there when it halted, as nothing else has been executed: DELAY
+    /// has ended.
     ///
     /// # Panics
     ///
@@ -95,6 +95,21 @@ impl Core {
         thread.finished = thread.finished.max(cycle).max(self.now);
         // It is not the front end that held it up.
         thread.decoded = thread.decoded.max(thread.finished);
+    }
+
+    /// What is told of a thread goes on where it ended, in a cycle or later. If that is not later than it could have
+    /// gone on, it is as if it had not been away.
+    ///
+    /// # Panics
+    ///
+    /// As [`Core::start`].
+    pub fn come_back(&mut self, thread: usize, cycle: u64) {
+        if cycle.max(self.now) > self.threads[thread].finished {
+            self.resume(thread, cycle);
+        } else {
+            assert!(!self.runs(thread));
+            self.running |= 1 << thread;
+        }
     }
 
     /// A thread is away, as if it were halted, though it may execute elsewhere. What was brought and has not

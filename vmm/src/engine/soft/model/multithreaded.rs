@@ -73,6 +73,8 @@ struct Thread {
     writes: WriteBuffers,
     /// HLT was the last that it executed.
     halted: bool,
+    /// It takes no part in its core's turns, though the core has not stopped it.
+    away: bool,
     /// Where it was last told of execution: instructions retired by then, and linear address of the next.
     suspended: (u64, u64),
 }
@@ -159,9 +161,10 @@ impl Multithreaded {
             return;
         }
         let of = &mut self.threads[thread];
-        match std::mem::take(&mut of.halted) {
-            true => self.core.start(thread, of.told),
-            false => self.core.resume(thread, of.told),
+        match (std::mem::take(&mut of.halted), std::mem::take(&mut of.away)) {
+            (true, _) => self.core.start(thread, of.told),
+            (false, true) => self.core.come_back(thread, of.told),
+            (false, false) => self.core.resume(thread, of.told),
         }
     }
 
@@ -186,6 +189,7 @@ impl Multithreaded {
     pub(in crate::engine::soft) fn leave(&mut self, thread: usize) {
         if self.core.runs(thread) && !self.core.holds(thread) {
             self.core.stop(thread);
+            self.threads[thread].away = true;
         }
     }
 
@@ -423,7 +427,7 @@ impl State for Multithreaded {
 
 uarch::state! {
     Thread {
-        saved: told, begun, issued, execution, elements, waited, writes, halted, suspended;
+        saved: told, begun, issued, execution, elements, waited, writes, halted, away, suspended;
         derived: bytes;
         then: forget_bytes;
     }
