@@ -278,8 +278,7 @@ impl State for System {
 crate::state! {
     Processor {
         saved: memory_types, paging, start, next, in_windows, redirected, restarts;
-        cycles: time;
-        derived: data_page, code_page;
+        derived: data_page, code_page, time;
         then: restore;
     }
 }

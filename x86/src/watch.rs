@@ -674,6 +674,7 @@ impl<W: Watch> Observer for Watching<W> {
         self.forget();
         self.state &= !(QUIET | IN_CONTEXT);
         self.interrupted_at = cpu.linear_rip();
+        self.watch.at(cpu.time);
         self.watch.delivering();
     }
 
