@@ -31,6 +31,11 @@ impl Roster {
     pub(crate) fn stir(&mut self, id: usize) {
         self.stirred.insert(id);
     }
+
+    /// Forgets who has been stirred.
+    pub(crate) fn forget_stirred(&mut self) {
+        self.stirred = ProcessorSet::default();
+    }
 }
 
 impl Machine {

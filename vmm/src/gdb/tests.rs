@@ -27,12 +27,9 @@ fn run(machine: &mut Machine, instructions: u64) -> End {
 
 /// All that a machine is, but for what only says how it was cut into pieces.
 fn state(machine: &mut Machine) -> (serde_json::Value, Vec<u8>) {
-    let mut state = serde_json::to_value(machine.state()).unwrap();
-    for vcpu in state["vcpus"].as_array_mut().unwrap() {
-        vcpu["counted_under"] = serde_json::Value::Null;
-    }
-    state["chipset"]["irq"]["lapics"]["stirred"] = serde_json::Value::Null;
-    state["roster"]["stirred"] = serde_json::Value::Null;
+    let mut state = machine.state();
+    state.forget_cuts();
+    let state = serde_json::to_value(state).unwrap();
     let mut ram = vec![0; 4 << 20];
     for (page, bytes) in machine.memory.ram_pages().zip(ram.chunks_exact_mut(4096)) {
         assert!(machine.read_physical(page, bytes));

@@ -2,16 +2,29 @@
 
 use serde_json::Value;
 
-use super::Snapshot;
+use super::{Snapshot, State};
+use crate::engine::soft::VcpuState;
+
+impl State {
+    /// Forgets what only says into which runs the execution so far was cut: what the last one began under, and who is
+    /// to be looked at by whoever looks next, as every run does when it begins. No run goes on otherwise for it.
+    pub(crate) fn forget_cuts(&mut self) {
+        self.vcpus.iter_mut().for_each(VcpuState::forget_cuts);
+        self.chipset.irq.take_stirred();
+        self.roster.forget_stirred();
+    }
+}
 
 impl Snapshot {
-    /// The first place where the machines differ, with both values; `None` if they go on alike. The translations that
-    /// processors hold are not looked at: a machine without the cache of translated code holds none.
+    /// The first place where the machines differ, with both values; `None` if they go on alike. What is not looked at:
+    /// into which runs the execution so far was cut, and the translations that processors hold, of which a machine
+    /// without the cache of translated code holds none.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Option<String> {
         let [one, two] = [self, other].map(|snapshot| {
             let mut state = snapshot.state.clone();
-            state.vcpus.iter_mut().for_each(super::VcpuState::forget_translations);
+            state.forget_cuts();
+            state.vcpus.iter_mut().for_each(VcpuState::forget_translations);
             state
         });
         match one == two {
@@ -21,6 +34,17 @@ impl Snapshot {
                 between(&one.unwrap_or_default(), &two.unwrap_or_default())
             }
         }
+    }
+
+    /// As [`Self::difference`], but that the models of micro-architecture are not looked at.
+    #[must_use]
+    pub fn difference_beside_models(&self, other: &Self) -> Option<String> {
+        let [one, two] = [self, other].map(|snapshot| {
+            let mut snapshot = snapshot.clone();
+            snapshot.state.soft.forget_models();
+            snapshot
+        });
+        one.difference(&two)
     }
 
     /// The guest-physical address of the first byte of RAM that differs.
@@ -51,5 +75,15 @@ pub(super) fn between(mut one: &Value, mut two: &Value) -> Option<String> {
         path = format!("{path}{point}{key}");
         (one, two, differs) = (a, b, a != b);
     }
-    differs.then(|| format!("{path}: {one} and {two}"))
+    differs.then(|| format!("{path}: {} and {}", shortened(one), shortened(two)))
+}
+
+/// A value, or how it begins.
+fn shortened(value: &Value) -> String {
+    const MOST: usize = 60;
+    let text = value.to_string();
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
 }

@@ -37,15 +37,9 @@ fn loaded(bytes: &[u8]) -> Machine {
 /// Where two machines differ.
 fn difference(one: &mut Machine, other: &mut Machine) -> Option<String> {
     let [a, b] = [&mut *one, &mut *other].map(|machine| {
-        let mut state = serde_json::to_value(machine.state()).unwrap();
-        for vcpu in state["vcpus"].as_array_mut().unwrap() {
-            // What the last stretch began under depends on where it began, and counts while it matters.
-            vcpu["counted_under"] = serde_json::Value::Null;
-        }
-        // Who has been stirred waits there until somebody asks, and a run that begins does.
-        state["chipset"]["irq"]["lapics"]["stirred"] = serde_json::Value::Null;
-        state["roster"]["stirred"] = serde_json::Value::Null;
-        state
+        let mut state = machine.state();
+        state.forget_cuts();
+        serde_json::to_value(state).unwrap()
     });
     if let Some(difference) = difference::between(&a, &b) {
         return Some(difference);

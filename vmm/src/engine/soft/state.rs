@@ -36,6 +36,11 @@ impl VcpuState {
     pub(crate) fn forget_translations(&mut self) {
         self.cpu.translations.clear();
     }
+
+    /// As of a processor whose last run began anywhere. What that began under counts while it waits.
+    pub(crate) fn forget_cuts(&mut self) {
+        self.counted_under = None;
+    }
 }
 
 impl Vcpu {
@@ -129,6 +134,11 @@ impl SoftState {
     /// Whether it is of these processors.
     pub(crate) fn is_of(&self, all: ProcessorSet) -> bool {
         self.halting.is_within(all)
+    }
+
+    /// As of a machine without models.
+    pub(crate) fn forget_models(&mut self) {
+        self.models.clear();
     }
 }
 
