@@ -1,5 +1,5 @@
-//! How fast the fuzz target `pmu` plays scripts: `pmu-model` and the reference beside it, compared after each
-//! operation.
+//! How fast fuzz targets play scripts: `pmu` with `pmu-model` and the reference beside it, compared after each operation;
+//! `machine` in a machine that is reset before each, once in blocks and nothing compared.
 
 use std::time::Duration;
 
@@ -9,22 +9,34 @@ use fuzz::random::Random;
 use crate::{RUNS, Result, clock};
 
 /// Inputs of one measurement: about a second.
-const INPUTS: u64 = 100_000;
+const PMU_INPUTS: u64 = 100_000;
+const MACHINE_INPUTS: u64 = 5_000;
 
 /// Scripts of 50 operations a second on one core.
 pub(crate) fn speed() -> Result<()> {
-    let target = Target::named("pmu").ok_or("no target pmu")?;
+    let pmu = Target::named("pmu").ok_or("no target pmu")?;
+    let machine = Target::named("machine").ok_or("no target machine")?;
+    println!("| target | scripts of 50 operations a second |");
+    println!("|---|---|");
+    println!("| pmu | {:.0} |", rate(pmu.play, pmu.input, PMU_INPUTS)?);
+    println!("| machine | {:.0} |", rate(fuzz::machine::play_once, machine.input, MACHINE_INPUTS)?);
+    Ok(())
+}
+
+/// The best of several times.
+fn rate(
+    play: fn(&[u8]) -> std::result::Result<usize, String>,
+    input: fn(&mut Random) -> Vec<u8>,
+    inputs: u64,
+) -> Result<f64> {
     let (mut best, mut operations) = (Duration::MAX, 0);
     for _ in 0..RUNS {
         let (mut random, start) = (Random::new(1), clock::own()?);
         operations = 0;
-        for _ in 0..INPUTS {
-            operations += (target.play)(&(target.input)(&mut random))?;
+        for _ in 0..inputs {
+            operations += play(&input(&mut random))?;
         }
         best = best.min(clock::own()?.saturating_sub(start));
     }
-    println!("| target | scripts of 50 operations a second |");
-    println!("|---|---|");
-    println!("| pmu | {:.0} |", operations as f64 / 50.0 / best.as_secs_f64());
-    Ok(())
+    Ok(operations as f64 / 50.0 / best.as_secs_f64())
 }

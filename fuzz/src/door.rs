@@ -11,22 +11,22 @@ use vpmu::stop::Stop;
 
 /// Bytes of memory: little is written, and a snapshot has it all.
 const MEMORY: u64 = 4 << 20;
-/// Longest run, in cycles, but for what is left of a turn.
-const LONGEST: u64 = 10_000;
 
 /// A machine, and what it was where its guest wrote the marker to port 80h.
 pub(crate) struct Door {
     machine: Machine,
     base: Snapshot,
     retired: u64,
-    time: u64,
+    /// Where a run ends, in cycles, but for what is left of a turn.
+    latest: u64,
     stop: Stop,
     console: Console,
 }
 
 impl Door {
     /// A machine with this processor that has run the program to the marker. `adapt` says how it is to differ from one
-    /// with the defaults; `at` is in its memory from the door on.
+    /// with the defaults; `at` is in its memory from the door on. No run is
+    /// longer than `longest` cycles and what is left of a turn.
     ///
     /// # Errors
     /// The host has no memory, or the program does not come to the marker.
@@ -35,6 +35,7 @@ impl Door {
         program: &program::Image,
         adapt: impl FnOnce(Config) -> Config,
         at: &[(u64, Vec<u8>)],
+        longest: u64,
     ) -> Result<Self, String> {
         let image = Image { name: "door".into(), bytes: program.bytes.clone() };
         let payload = Payload::Flat { image, address: program.load_address };
@@ -48,23 +49,27 @@ impl Door {
         if !matches!(end, Ok(End::Paused)) {
             return Err(format!("{cpu} did not come to the door: {end:?}"));
         }
-        write(&mut machine, at)?;
+        at.iter().try_for_each(|(address, bytes)| write(&mut machine, *address, bytes))?;
         let base = machine.snapshot();
-        let (retired, time) = (machine.retired(), machine.time());
-        Ok(Self { machine, base, retired, time, stop, console })
+        let (retired, latest) = (machine.retired(), machine.time().saturating_add(longest));
+        Ok(Self { machine, base, retired, latest, stop, console })
     }
 
     /// Back at the door, with `bytes` in memory.
     pub(crate) fn begin(&mut self, address: u64, bytes: &[u8]) -> Result<(), String> {
         self.machine.reset_to(&self.base).map_err(|e| e.to_string())?;
-        self.machine.write_physical(address, bytes);
-        Ok(())
+        self.write(address, bytes)
+    }
+
+    /// Writes to memory.
+    pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), String> {
+        write(&mut self.machine, address, bytes)
     }
 
     /// Runs on until so many instructions have retired since the door, or the guest writes to the debug exit; no longer
     /// than the turn in which as many cycles have passed: an instruction that is repeated is one.
     pub(crate) fn run(&mut self, instructions: u64) -> Result<End, String> {
-        self.machine.pause_at(Pause::Time(self.time.saturating_add(LONGEST)));
+        self.machine.pause_at(Pause::Time(self.latest));
         let limit = Some(self.retired + instructions);
         self.machine.run_until(&self.stop, limit, &mut self.console).map_err(|e| e.to_string())
     }
@@ -80,9 +85,9 @@ impl Door {
     }
 }
 
-fn write(machine: &mut Machine, pieces: &[(u64, Vec<u8>)]) -> Result<(), String> {
-    match pieces.iter().find(|(address, bytes)| !machine.write_physical(*address, bytes)) {
-        Some((address, _)) => Err(format!("no memory at {address:#x}")),
-        None => Ok(()),
+fn write(machine: &mut Machine, address: u64, bytes: &[u8]) -> Result<(), String> {
+    match machine.write_physical(address, bytes) {
+        true => Ok(()),
+        false => Err(format!("no memory at {address:#x}")),
     }
 }

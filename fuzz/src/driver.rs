@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::random::Random;
-use crate::{instructions, pmu};
+use crate::{instructions, machine, pmu};
 
 /// What the bytes of an input are to the product, and what has to hold.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 2] = [
+pub const TARGETS: [Target; 3] = [
     Target {
         name: "pmu",
         about: "operations on a PMU, against a second model written from the manuals",
@@ -41,6 +41,13 @@ pub const TARGETS: [Target; 2] = [
         play: instructions::play,
         words: instructions::words,
         input: instructions::input,
+    },
+    Target {
+        name: "machine",
+        about: "a guest's operations on its PMU and devices, in blocks, stepped and in pieces",
+        play: machine::play,
+        words: machine::words,
+        input: machine::input,
     },
 ];
 

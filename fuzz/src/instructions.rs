@@ -29,8 +29,9 @@ use crate::random::Random;
 
 /// Longest code of an input, in bytes.
 const LONGEST: usize = 256;
-/// Instructions that it may execute.
+/// Instructions and cycles that it may execute: an instruction that is repeated is one.
 const INSTRUCTIONS: u64 = 300;
+const CYCLES: u64 = 10_000;
 
 /// Where code is in 32-bit and 64-bit mode, and what registers point to.
 const CODE: u32 = 0x20_0000;
@@ -256,7 +257,7 @@ fn door(cpu: &'static str, mode: Mode, way: Way) -> Result<Door, String> {
         count: if way == Way::Counted { Count::Exact } else { Count::Off },
         ..config
     };
-    let mut door = Door::new(cpu, &program, adapt, &tables(mode))?;
+    let mut door = Door::new(cpu, &program, adapt, &tables(mode), CYCLES)?;
     // A way that nothing is counted in would find nothing.
     if door.machine().vcpus()[0].has_counters_enabled() != (way == Way::Counted) {
         return Err(format!("{cpu}, {way:?}: what is to be counted is not, or the reverse"));

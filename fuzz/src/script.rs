@@ -107,18 +107,25 @@ impl<'a> Script<'a> {
         self.part
     }
 
-    fn byte(&mut self) -> u8 {
+    /// Whether no byte is left.
+    pub(crate) fn is_over(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The next byte.
+    pub(crate) fn byte(&mut self) -> u8 {
         let (&first, rest) = self.bytes.split_first().unwrap_or((&0, &[]));
         self.bytes = rest;
         first
     }
 
-    fn number(&mut self, bytes: u32) -> u64 {
+    /// The next bytes, the most significant one first.
+    pub(crate) fn number(&mut self, bytes: u32) -> u64 {
         (0..bytes).fold(0, |number, _| number << 8 | u64::from(self.byte()))
     }
 
     /// A register of the processor, or, seldom, the number beside one or any number.
-    fn msr(&mut self) -> u32 {
+    pub(crate) fn msr(&mut self) -> u32 {
         let registers = self.part.registers();
         let choice = self.byte();
         let msr = registers[usize::from(choice) % registers.len()].0;
@@ -141,7 +148,7 @@ impl<'a> Script<'a> {
     }
 
     /// A write of any value, but that an event which it selects is one that the reference knows.
-    fn write(&mut self, msr: u32, value: u64) -> Operation {
+    pub(crate) fn write(&mut self, msr: u32, value: u64) -> Operation {
         let kind = self.part.registers().iter().find(|register| register.0 == msr);
         let value = match kind {
             Some(&(_, Kind::Select(_))) => value & !0xFF | self.code(value & 0xFF),
@@ -156,7 +163,7 @@ impl<'a> Script<'a> {
     }
 
     /// Selects an event on a counter. Most such writes enable it.
-    fn select(&mut self) -> Operation {
+    pub(crate) fn select(&mut self) -> Operation {
         let counter = self.counter();
         let (choice, flags) = (u64::from(self.byte()), u64::from(self.byte()));
         if self.part == Part::P55c {
@@ -190,7 +197,7 @@ impl<'a> Script<'a> {
     }
 
     /// Sets a counter so that it overflows soon.
-    fn preset(&mut self) -> Operation {
+    pub(crate) fn preset(&mut self) -> Operation {
         let counter = self.counter();
         let preset = |register: &&(u32, Kind)| register.1 == Kind::Counter(counter);
         let msr = self.part.registers().iter().find(preset).expect("a counter").0;
@@ -202,7 +209,7 @@ impl<'a> Script<'a> {
     }
 
     /// A register that is no counter gets a small value, with bit 63 or without.
-    fn control(&mut self) -> Operation {
+    pub(crate) fn control(&mut self) -> Operation {
         let (msr, value) = (self.msr(), u64::from(self.byte()));
         let both = if value & 0x10 == 0 { 0 } else { 3 };
         self.write(msr, value & 0x6F | both | value >> 7 << 63)
@@ -278,7 +285,7 @@ impl Iterator for Script<'_> {
     type Item = Operation;
 
     fn next(&mut self) -> Option<Operation> {
-        if self.bytes.is_empty() {
+        if self.is_over() {
             return None;
         }
         Some(match self.byte() % 32 {

@@ -100,12 +100,22 @@ impl Reference {
     }
 
     /// Whether a counter, as it is programmed, counts a fact at any privilege level, by adding.
-    pub(super) fn adds(&self, counter: usize, fact: Fact) -> bool {
+    pub(crate) fn adds(&self, counter: usize, fact: Fact) -> bool {
         let (code, mask) = self.event(counter);
         self.runs(counter)
             && (self.counts_at(counter, 0) || self.counts_at(counter, 3))
             && matches!(self.way(counter), Way::Adds)
             && events::counts(self.part, code, mask, counter, fact)
+    }
+
+    /// Whether it is enough to know how often these facts happen to know what a counter holds.
+    pub fn is_known_from(&self, counter: usize, facts: &[Fact]) -> bool {
+        let (code, mask) = self.event(counter);
+        let of_others = |fact: &&Fact| {
+            !facts.contains(fact) && events::counts(self.part, code, mask, counter, **fact)
+        };
+        let adds = facts.iter().any(|&fact| self.adds(counter, fact));
+        !self.runs(counter) || adds && !Fact::ALL.iter().any(|fact| of_others(&fact))
     }
 
     fn way(&self, counter: usize) -> Way {

@@ -1,0 +1,380 @@
+//! The guest that executes scripts: one record in memory after the other, each an instruction with its operands; what
+//! became of it, and each interrupt, is written beside.
+//!
+//! ```text
+//! 20_0000h  script of processor 0, 32 bytes an operation   24_0000h  the same of processor 1
+//! 21_0000h  results, one for each operation
+//! 22_0000h  interrupts
+//! 23_0000h  how interrupts are answered; stack at CPL 3
+//! ```
+
+use iced_x86::IcedError;
+use iced_x86::code_asm::{
+    AsmMemoryOperand, CodeLabel, al, ax, byte_ptr, cr4, cs, cx, dword_ptr, dx, eax, ebp, ebx, ecx,
+    edi, edx, esi, esp,
+};
+use vpmu::devices::debug_exit::{DEBUG_EXIT, MARKER, POST_CODE};
+use vpmu::program::{
+    Image, KERNEL_STACK, LAPIC, Program, STACKS, STACKS_SIZE, TRAMPOLINE, TRAMPOLINE_BYTES,
+    segments,
+};
+
+/// Where processor 0 has its script; what it has is here and behind.
+pub(super) const AREA: u32 = 0x20_0000;
+/// Bytes from what one processor has to what the next one has.
+pub(super) const AREA_SIZE: u32 = 0x4_0000;
+/// Bytes of a record of a script, of results and of interrupts.
+pub(super) const RECORD: u32 = 32;
+/// From a script to its results, to the interrupts, to the variables and to the top of the stack at CPL 3.
+pub(super) const RESULTS: u32 = 0x1_0000;
+pub(super) const INTERRUPTS: u32 = 0x2_0000;
+const VARIABLES: u32 = 0x3_0000;
+const USER_STACK: u32 = 0x3_F000;
+/// Interrupts that are kept, the last of them.
+pub(super) const KEPT: u32 = 64;
+
+/// Variables: the stack's top; where the next interrupt is written; how interrupts are answered, which of
+/// [`ANSWER_EOI`] and the others, and with what.
+const STACK: u32 = VARIABLES;
+const NEXT_INTERRUPT: u32 = VARIABLES + 4;
+const ANSWER: u32 = VARIABLES + 8;
+const ANSWER_ENTRY: u32 = VARIABLES + 12;
+const ANSWER_MSR: u32 = VARIABLES + 16;
+/// Where processor 1 waits for the door to open.
+const OPEN: u32 = AREA + VARIABLES + 0x100;
+
+/// An answer to an interrupt: EOI, LVTPC is written, a register is written.
+pub(super) const ANSWER_EOI: u32 = 1;
+pub(super) const ANSWER_LVTPC: u32 = 2;
+pub(super) const ANSWER_WRITE: u32 = 4;
+
+/// What a result begins with: it was done, with EAX and EDX behind; an exception, with its vector and EIP.
+pub(super) const DONE: u32 = 1;
+pub(super) const EXCEPTION: u32 = 2;
+
+const EOI: u32 = 0xB0;
+const ICR: u32 = 0x300;
+const ICR_HIGH: u32 = 0x310;
+const LVTPC: u32 = 0x340;
+/// ICR: INIT, and a start-up IPI for a page, both asserted.
+const INIT: u32 = 0x4500;
+const START_UP: u32 = 0x4600;
+/// The page that processor 1 starts in.
+const PAGE: u32 = 8;
+/// The vector by which code at CPL 3 comes back, and the one that operations raise.
+const RETURN: u8 = 0x80;
+pub(super) const RAISED: u8 = 0x81;
+/// Symbols: where exceptions and interrupts arrive, and the instruction behind that; what handlers of interrupts do
+/// with registers.
+pub(super) const GATE: &str = "gate";
+pub(super) const BEHIND_GATE: &str = "behind a gate";
+pub(super) const HANDLER_READS: &str = "rdpmc of the handler";
+pub(super) const HANDLER_WRITES: &str = "wrmsr of the handler";
+/// EFLAGS.IF.
+const IF: u32 = 1 << 9;
+
+/// The agent of a machine with so many processors, 1 or 2. What its records name are its symbols.
+pub(super) fn assemble(cpus: u8) -> Result<Image, IcedError> {
+    let mut program = Program::new()?;
+    let p = &mut program;
+    let mut agent = Agent { next: p.create_label(), done: p.create_label() };
+    let mut begin = p.create_label();
+    p.mov(ebp, AREA)?;
+    if cpus > 1 {
+        start_other(p, begin)?;
+    }
+    p.mov(eax, STACKS + KERNEL_STACK)?;
+    p.mov(dword_ptr(ebp + STACK), eax)?;
+    p.mov(dword_ptr(ebp + NEXT_INTERRUPT), 0)?;
+    p.mov(edx, u32::from(POST_CODE))?;
+    p.mov(eax, MARKER)?;
+    p.out(dx, eax)?;
+    p.mov(dword_ptr(OPEN), 1)?;
+    p.place(&mut begin)?;
+    p.mov(esi, ebp)?;
+    agent.loops(p)?;
+    agent.operations(p)?;
+    agent.exceptions(p)?;
+    interrupts(p)?;
+    program.finish()
+}
+
+/// Has processor 1 come to where it waits, and `begin` there when the door is open.
+fn start_other(p: &mut Program, begin: CodeLabel) -> Result<(), IcedError> {
+    let (mut started, mut over, mut wait) = (p.create_label(), p.create_label(), p.create_label());
+    for at in (0..TRAMPOLINE_BYTES).step_by(4) {
+        p.mov(eax, dword_ptr(TRAMPOLINE + at))?;
+        p.mov(dword_ptr(PAGE * 0x1000 + at), eax)?;
+    }
+    p.mov(dword_ptr(OPEN), 0)?;
+    for command in [INIT, START_UP | PAGE] {
+        p.mov(dword_ptr(LAPIC + ICR_HIGH), 1 << 24)?;
+        p.mov(dword_ptr(LAPIC + ICR), command)?;
+    }
+    p.place(&mut wait)?;
+    p.cmp(dword_ptr(OPEN), 2)?;
+    p.jne(wait)?;
+    p.jmp(over)?;
+
+    p.place(&mut started)?;
+    p.set_start_up(started);
+    p.set_up_processor()?;
+    p.mov(ebp, AREA + AREA_SIZE)?;
+    p.mov(dword_ptr(ebp + STACK), STACKS + STACKS_SIZE + KERNEL_STACK)?;
+    p.mov(dword_ptr(ebp + NEXT_INTERRUPT), 0)?;
+    p.mov(dword_ptr(OPEN), 2)?;
+    let closed = p.here()?;
+    p.cmp(dword_ptr(OPEN), 1)?;
+    p.jne(closed)?;
+    p.jmp(begin)?;
+    p.place(&mut over)
+}
+
+/// Where operations come to.
+struct Agent {
+    /// To the next record.
+    next: CodeLabel,
+    /// EAX and EDX are the result.
+    done: CodeLabel,
+}
+
+impl Agent {
+    /// From record to record: ESI is that of this operation, EBP where its processor's area begins.
+    fn loops(&mut self, p: &mut Program) -> Result<(), IcedError> {
+        let mut first = p.create_label();
+        p.jmp(first)?;
+        p.place(&mut self.done)?;
+        p.mov(dword_ptr(esi + RESULTS), DONE)?;
+        p.mov(dword_ptr(esi + RESULTS + 4), eax)?;
+        p.mov(dword_ptr(esi + RESULTS + 8), edx)?;
+        p.mov(ax, cs)?;
+        p.test(al, 3)?;
+        p.jz(self.next)?;
+        p.int(i32::from(RETURN))?;
+        p.place(&mut self.next)?;
+        p.add(esi, RECORD as i32)?;
+        p.place(&mut first)?;
+        p.mov(ecx, dword_ptr(esi + 4))?;
+        p.mov(eax, dword_ptr(esi + 8))?;
+        p.mov(edx, dword_ptr(esi + 12))?;
+        p.jmp(dword_ptr(esi))
+    }
+
+    /// An operation of this name.
+    fn operation(
+        &mut self,
+        p: &mut Program,
+        name: &str,
+        body: impl FnOnce(&mut Program) -> Result<(), IcedError>,
+    ) -> Result<(), IcedError> {
+        p.mark(name)?;
+        body(p)?;
+        p.jmp(self.done)
+    }
+
+    fn operations(&mut self, p: &mut Program) -> Result<(), IcedError> {
+        self.operation(p, "rdmsr", |p| p.rdmsr())?;
+        self.operation(p, "wrmsr", |p| p.wrmsr())?;
+        self.operation(p, "rdpmc", |p| p.rdpmc())?;
+        // VEX.L0.F2.0F AE /6 with EAX.
+        self.operation(p, "spflt", |p| p.db(&[0xC5, 0xFB, 0xAE, 0xF0]))?;
+        self.operation(p, "load", |p| p.mov(eax, dword_ptr(ecx)))?;
+        self.operation(p, "store", |p| p.mov(dword_ptr(ecx), eax))?;
+        self.operation(p, "cli", |p| p.cli())?;
+        self.operation(p, "sti", |p| p.sti())?;
+        self.operation(p, "hlt", |p| p.hlt())?;
+        self.operation(p, "nop", |p| p.nop())?;
+        self.operation(p, "ud2", |p| p.ud2())?;
+        self.operation(p, "int3", |p| p.int3())?;
+        self.operation(p, "int", |p| p.int(i32::from(RAISED)))?;
+        self.operation(p, "divide", |p| {
+            p.xor(ecx, ecx)?;
+            p.div(ecx)
+        })?;
+        self.operation(p, "loop", |p| {
+            let again = p.here()?;
+            p.dec(ecx)?;
+            p.jnz(again)
+        })?;
+        self.operation(p, "rep movsb", |p| {
+            p.push(esi)?;
+            p.lea(esi, dword_ptr(ebp + VARIABLES + 0x1000))?;
+            p.lea(edi, dword_ptr(ebp + VARIABLES + 0x2000))?;
+            p.rep().movsb()?;
+            p.pop(esi)
+        })?;
+        self.operation(p, "imul", |p| {
+            let again = p.here()?;
+            p.imul_2(eax, edx)?;
+            p.dec(ecx)?;
+            p.jnz(again)
+        })?;
+        self.operation(p, "cr4", |p| {
+            p.mov(ecx, cr4)?;
+            p.and(ecx, !(1 << 8))?;
+            p.or(ecx, eax)?;
+            p.mov(cr4, ecx)
+        })?;
+        self.operation(p, "answer", |p| {
+            p.mov(dword_ptr(ebp + ANSWER), ecx)?;
+            p.mov(dword_ptr(ebp + ANSWER_ENTRY), eax)
+        })?;
+        self.operation(p, "answer by write", |p| {
+            p.mov(dword_ptr(ebp + ANSWER_MSR), ecx)?;
+            p.mov(dword_ptr(ebp + ANSWER_MSR + 4), eax)?;
+            p.mov(dword_ptr(ebp + ANSWER_MSR + 8), edx)?;
+            p.or(dword_ptr(ebp + ANSWER), ANSWER_WRITE as i32)
+        })?;
+        self.ports(p)?;
+        self.at_user(p)?;
+        self.end(p)
+    }
+
+    /// IN and OUT of each width; the port is in CX.
+    fn ports(&mut self, p: &mut Program) -> Result<(), IcedError> {
+        self.operation(p, "in 1", |p| {
+            p.mov(dx, cx)?;
+            p.in_(al, dx)
+        })?;
+        self.operation(p, "in 2", |p| {
+            p.mov(dx, cx)?;
+            p.in_(ax, dx)
+        })?;
+        self.operation(p, "in 4", |p| {
+            p.mov(dx, cx)?;
+            p.in_(eax, dx)
+        })?;
+        self.operation(p, "out 1", |p| {
+            p.mov(dx, cx)?;
+            p.out(dx, al)
+        })?;
+        self.operation(p, "out 2", |p| {
+            p.mov(dx, cx)?;
+            p.out(dx, ax)
+        })?;
+        self.operation(p, "out 4", |p| {
+            p.mov(dx, cx)?;
+            p.out(dx, eax)
+        })
+    }
+
+    /// The operation that the record names besides, at CPL 3; and back.
+    fn at_user(&mut self, p: &mut Program) -> Result<(), IcedError> {
+        let (code, stack) = segments(3);
+        p.mark("at CPL 3")?;
+        p.lea(edi, dword_ptr(ebp + USER_STACK))?;
+        p.push(i32::from(stack))?;
+        p.push(edi)?;
+        p.pushfd()?;
+        p.push(i32::from(code))?;
+        p.push(dword_ptr(esi + 16))?;
+        p.iretd()?;
+
+        let back = p.mark(GATE)?;
+        p.gate(RETURN, back, 3);
+        self.go_on(p, dword_ptr(esp + 8))
+    }
+
+    /// To the next record with an empty stack, with interrupts enabled as in the flags there.
+    fn go_on(&mut self, p: &mut Program, flags: AsmMemoryOperand) -> Result<(), IcedError> {
+        p.mov(eax, flags)?;
+        p.and(eax, IF as i32)?;
+        p.mov(esp, dword_ptr(ebp + STACK))?;
+        p.push(eax)?;
+        p.popfd()?;
+        p.jmp(self.next)
+    }
+
+    fn end(&mut self, p: &mut Program) -> Result<(), IcedError> {
+        let mut other = p.create_label();
+        p.mark("end")?;
+        p.cmp(ebp, AREA as i32)?;
+        p.jne(other)?;
+        p.xor(eax, eax)?;
+        p.mov(edx, u32::from(DEBUG_EXIT))?;
+        p.out(dx, eax)?;
+        p.place(&mut other)?;
+        p.cli()?;
+        let halted = p.here()?;
+        p.hlt()?;
+        p.jmp(halted)
+    }
+
+    /// Exceptions are results of the operation, wherever it was.
+    fn exceptions(&mut self, p: &mut Program) -> Result<(), IcedError> {
+        /// Those with an error code.
+        const WITH_CODE: [u8; 7] = [8, 10, 11, 12, 13, 14, 17];
+        let mut exception = p.create_label();
+        for vector in (0..32).filter(|&vector| vector != 2) {
+            let stub = p.mark(GATE)?;
+            p.gate(vector, stub, 3);
+            if WITH_CODE.contains(&vector) {
+                p.add(esp, 4)?;
+                p.mark(BEHIND_GATE)?;
+            }
+            p.push(i32::from(vector))?;
+            p.mark(BEHIND_GATE)?;
+            p.jmp(exception)?;
+        }
+        p.place(&mut exception)?;
+        p.pop(eax)?;
+        p.pop(edx)?;
+        p.mov(dword_ptr(esi + RESULTS), EXCEPTION)?;
+        p.mov(dword_ptr(esi + RESULTS + 4), eax)?;
+        p.mov(dword_ptr(esi + RESULTS + 8), edx)?;
+        self.go_on(p, dword_ptr(esp + 4))
+    }
+}
+
+/// Every interrupt is written down with the counter, and answered.
+fn interrupts(p: &mut Program) -> Result<(), IcedError> {
+    let mut interrupt = p.create_label();
+    for vector in (2..=255).filter(|&vector| (vector == 2 || vector >= 32) && vector != RETURN) {
+        let stub = p.mark(GATE)?;
+        p.gate(vector, stub, 3);
+        p.push(i32::from(vector))?;
+        p.mark(BEHIND_GATE)?;
+        p.jmp(interrupt)?;
+    }
+    p.place(&mut interrupt)?;
+    p.pushad()?;
+    p.mov(ebx, dword_ptr(ebp + NEXT_INTERRUPT))?;
+    p.and(ebx, (RECORD * (KEPT - 1)) as i32)?;
+    p.add(ebx, ebp)?;
+    p.add(ebx, INTERRUPTS as i32)?;
+    // Behind the eight registers: vector, EIP, CS.
+    for (place, from) in [(0, 32), (4, 36), (8, 40)] {
+        p.mov(eax, dword_ptr(esp + from))?;
+        p.mov(dword_ptr(ebx + place), eax)?;
+    }
+    p.mov(dword_ptr(ebx + 12), esi)?;
+    p.xor(ecx, ecx)?;
+    p.mark(HANDLER_READS)?;
+    p.rdpmc()?;
+    p.mov(dword_ptr(ebx + 16), eax)?;
+    p.mov(dword_ptr(ebx + 20), edx)?;
+    p.add(dword_ptr(ebp + NEXT_INTERRUPT), RECORD as i32)?;
+
+    let (mut no_eoi, mut no_lvtpc, mut no_write) =
+        (p.create_label(), p.create_label(), p.create_label());
+    p.test(byte_ptr(ebp + ANSWER), ANSWER_LVTPC as i32)?;
+    p.jz(no_lvtpc)?;
+    p.mov(eax, dword_ptr(ebp + ANSWER_ENTRY))?;
+    p.mov(dword_ptr(LAPIC + LVTPC), eax)?;
+    p.place(&mut no_lvtpc)?;
+    p.test(byte_ptr(ebp + ANSWER), ANSWER_WRITE as i32)?;
+    p.jz(no_write)?;
+    p.mov(ecx, dword_ptr(ebp + ANSWER_MSR))?;
+    p.mov(eax, dword_ptr(ebp + ANSWER_MSR + 4))?;
+    p.mov(edx, dword_ptr(ebp + ANSWER_MSR + 8))?;
+    p.mark(HANDLER_WRITES)?;
+    p.wrmsr()?;
+    p.place(&mut no_write)?;
+    p.test(byte_ptr(ebp + ANSWER), ANSWER_EOI as i32)?;
+    p.jz(no_eoi)?;
+    p.mov(dword_ptr(LAPIC + EOI), 0)?;
+    p.place(&mut no_eoi)?;
+    p.popad()?;
+    p.add(esp, 4)?;
+    p.iretd()
+}

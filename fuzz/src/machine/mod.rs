@@ -1,0 +1,230 @@
+//! The target `machine`: what guests do to the PMU, its local APIC and the devices, by an agent in the guest that
+//! executes scripts of such operations. The same script does the same in translated blocks, in pieces with a snapshot
+//! between them, and one instruction at a time: the whole machine is the same behind it. Where it is stepped, the second
+//! model of the PMU goes along, which says what each register holds that counts instructions.
+
+mod agent;
+mod operations;
+mod witness;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt::Write as _;
+
+use vpmu::config::Config;
+use vpmu::engine::soft::Timing;
+use vpmu::machine::End;
+use vpmu::program::Image;
+use vpmu::snapshot::Snapshot;
+
+use self::agent::{AREA, AREA_SIZE, RECORD};
+use self::operations::{Input, Operation, Way};
+use self::witness::Witness;
+use crate::door::Door;
+use crate::random::Random;
+
+/// Longest run in cycles.
+const LONGEST: u64 = 40_000;
+/// Instructions that a script may execute.
+const INSTRUCTIONS: u64 = 20_000;
+
+/// What machines there are: processor, and how many of it.
+type Key = (&'static str, u8);
+
+thread_local! {
+    /// The machines that have been needed.
+    static DOORS: RefCell<BTreeMap<Key, (Door, Image)>> = RefCell::default();
+}
+
+/// Plays an input: how many operations it has.
+///
+/// # Errors
+/// What differs.
+pub fn play(bytes: &[u8]) -> Result<usize, String> {
+    let input = Input::new(bytes);
+    // A machine that panics is not used again: they are put back behind that.
+    let mut doors = DOORS.take();
+    let played = play_both_ways(&mut doors, &input);
+    DOORS.set(doors);
+    played.map(|()| input.operations.len())
+}
+
+/// Plays an input in blocks alone: what `benches -- scripts` measures.
+///
+/// # Errors
+/// The machine cannot be had.
+pub fn play_once(bytes: &[u8]) -> Result<usize, String> {
+    let input = Input::new(bytes);
+    DOORS.with_borrow_mut(|doors| {
+        let (door, image) = at_door(doors, &input)?;
+        begin(door, image, &input)?;
+        door.run(INSTRUCTIONS)?;
+        Ok(input.operations.len())
+    })
+}
+
+fn play_both_ways(doors: &mut BTreeMap<Key, (Door, Image)>, input: &Input) -> Result<(), String> {
+    let (door, image) = at_door(doors, input)?;
+    begin(door, image, input)?;
+    let end = door.run(INSTRUCTIONS)?;
+    let first = Outcome::of(door, end);
+
+    begin(door, image, input)?;
+    let end = match input.way {
+        Way::Stepped => step(door, image, input)?,
+        Way::Pieces(length) => in_pieces(door, length)?,
+    };
+    match first.difference(&Outcome::of(door, end)) {
+        Some(difference) => Err(format!("in blocks and {:?}: {difference}", input.way)),
+        None => Ok(()),
+    }
+}
+
+/// How a script ended.
+struct Outcome {
+    end: End,
+    retired: u64,
+    machine: Snapshot,
+}
+
+impl Outcome {
+    fn of(door: &mut Door, end: End) -> Self {
+        Self { end, retired: door.retired(), machine: door.machine().snapshot() }
+    }
+
+    fn difference(&self, other: &Self) -> Option<String> {
+        let [one, two] = [self, other].map(|outcome| (outcome.end, outcome.retired));
+        // What a core of several threads remembers of one that it is no longer told of is dropped when it is told
+        // of it again, or takes part in its turns, which a slice that begins has it do.
+        let difference = match self.machine.identity.cpu.as_str() {
+            "knc" => self.machine.difference_beside_models(&other.machine),
+            _ => self.machine.difference(&other.machine),
+        };
+        match (one == two, difference) {
+            (true, None) => None,
+            (true, Some(difference)) => Some(difference),
+            (false, difference) => {
+                Some(format!("{one:?} and {two:?}; {}", difference.unwrap_or_default()))
+            }
+        }
+    }
+}
+
+/// One instruction at a time, while the witness looks.
+fn step(door: &mut Door, image: &Image, input: &Input) -> Result<End, String> {
+    let mut witness = (input.cpus == 1).then(|| Witness::new(input.part, image));
+    loop {
+        let before = door.retired();
+        if let Some(witness) = &mut witness {
+            witness.before(door.machine());
+        }
+        let end = door.run(before + 1)?;
+        if let Some(witness) = &mut witness {
+            witness.after(door.machine())?;
+        }
+        if end != End::Instructions || door.retired() >= INSTRUCTIONS {
+            return Ok(end);
+        }
+    }
+}
+
+/// In pieces: behind each, a snapshot is taken, the machine runs ahead by another piece, and is reset.
+fn in_pieces(door: &mut Door, length: u64) -> Result<End, String> {
+    loop {
+        let next = (door.retired() + length).min(INSTRUCTIONS);
+        let end = door.run(next)?;
+        if end != End::Instructions || next == INSTRUCTIONS {
+            return Ok(end);
+        }
+        let snapshot = door.machine().snapshot();
+        door.run(next + length)?;
+        door.machine().reset_to(&snapshot).map_err(|error| error.to_string())?;
+    }
+}
+
+/// Back at the door, with the scripts in memory.
+fn begin(door: &mut Door, image: &Image, input: &Input) -> Result<(), String> {
+    let script = |cpu: u8| {
+        let operations =
+            input.operations.iter().filter(|operation| operation.cpu == usize::from(cpu));
+        records(image, operations)
+    };
+    door.begin(AREA.into(), &script(0)?)?;
+    (1..input.cpus)
+        .try_for_each(|cpu| door.write((AREA + AREA_SIZE * u32::from(cpu)).into(), &script(cpu)?))
+}
+
+/// The records of a script: where to, ECX, EAX and EDX, and what at CPL 3.
+fn records<'a>(
+    image: &Image,
+    operations: impl Iterator<Item = &'a Operation>,
+) -> Result<Vec<u8>, String> {
+    let place = |name: &str| {
+        image.symbol(name).map(|at| at as u32).ok_or_else(|| format!("the agent has no {name}"))
+    };
+    let user = place("at CPL 3")?;
+    let mut records = Vec::new();
+    let mut record = |words: [u32; 5]| {
+        let begin = records.len();
+        records.extend(words.into_iter().flat_map(u32::to_le_bytes));
+        records.resize(begin + RECORD as usize, 0);
+    };
+    for operation in operations {
+        let body = place(operation.name())?;
+        let first = if operation.user { user } else { body };
+        let value = operation.value;
+        record([first, operation.ecx, value as u32, (value >> 32) as u32, body]);
+    }
+    record([place("end")?, 0, 0, 0, 0]);
+    Ok(records)
+}
+
+/// The machine that an input needs.
+fn at_door<'a>(
+    doors: &'a mut BTreeMap<Key, (Door, Image)>,
+    input: &Input,
+) -> Result<&'a mut (Door, Image), String> {
+    let name = input.part.name();
+    match doors.entry((name, input.cpus)) {
+        Entry::Occupied(there) => Ok(there.into_mut()),
+        Entry::Vacant(place) => {
+            let image = agent::assemble(input.cpus).map_err(|error| error.to_string())?;
+            let adapt =
+                |config: Config| Config { cpus: input.cpus, timing: Timing::Flat, ..config };
+            let door = Door::new(name, &image, adapt, &[], LONGEST)?;
+            Ok(place.insert((door, image)))
+        }
+    }
+}
+
+/// An input in words.
+pub fn words(bytes: &[u8]) -> String {
+    let input = Input::new(bytes);
+    let how = match input.way {
+        Way::Stepped => "one instruction at a time".into(),
+        Way::Pieces(length) => format!("in pieces of {length} instructions"),
+    };
+    let mut words = format!("{}, {} processors, {how}\n", input.part.name(), input.cpus);
+    for (number, operation) in (1..).zip(&input.operations) {
+        // A string takes everything.
+        let _ = writeln!(words, "{number:4}  {operation}");
+    }
+    words
+}
+
+/// A generated input: some 50 operations, of which the first have counters count at all levels with INT, and
+/// interrupts enabled and answered, in every second input.
+pub fn input(random: &mut Random) -> Vec<u8> {
+    let mut input: Vec<u8> = (0..20).flat_map(|_| random.bytes()).collect();
+    if input[2] & 1 == 1 {
+        let (first, second, answer) = (input[3], input[4], input[5]);
+        // Selects, Knights Corner's global enable bits, LVTPC, the answer, STI: see `operations`.
+        let begin = [
+            0, 0, first, 0x13, 0, 0, 0, 1, second, 0x13, 0, 0, 15, 7, 0x13, 35, 0x11, 49, answer,
+            44,
+        ];
+        input[2..2 + begin.len()].copy_from_slice(&begin);
+    }
+    input
+}

@@ -1,0 +1,54 @@
+//! The target `machine` on its corpus and on generated inputs; and that its guest does what scripts say.
+
+use std::path::PathBuf;
+
+use fuzz::driver::{Campaign, Target};
+
+fn target() -> Target {
+    Target::named("machine").expect("the target")
+}
+
+#[test]
+fn the_corpus_passes() {
+    let corpus = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus/machine");
+    let (files, _) = target().replay(&[corpus]).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(files >= 4);
+}
+
+#[test]
+fn generated_inputs_pass() {
+    let campaign = Campaign { runs: 1000, time: None, seed: 2, jobs: 1 };
+    let played = target().campaign(campaign, |_, _| {});
+    let played =
+        played.unwrap_or_else(|find| panic!("{}", target().report(&find.bytes, &find.failure)));
+    assert!(played.inputs == 1000 && played.operations > 40_000, "{played:?}");
+}
+
+/// No operation at all, and all of one byte.
+#[test]
+fn any_bytes_are_an_input() {
+    for byte in (0..=0xFF).step_by(5) {
+        let failed = |failure| panic!("{byte:02x}: {failure}");
+        target().play(&[byte]).unwrap_or_else(failed);
+        target().play(&[byte; 40]).unwrap_or_else(failed);
+    }
+}
+
+/// K8 (6), stepped: counter 0 counts instructions at all levels, one short of overflow; RDPMC of it at CPL 0, and at CPL
+/// 3 with CR4.PCE clear; the answer to interrupts.
+#[test]
+fn operations_in_words() {
+    let input = [6, 0, 0, 0, 0, 0x13, 0, 0, 10, 0, 1, 24, 0, 52, 0, 0x40 | 24, 0, 49, 3, 44];
+    let words = (target().words)(&input);
+    let expected = "k8, 1 processors, one instruction at a time
+   1  WRMSR C0010000h := 5300C0h
+   2  WRMSR C0010004h := FFFFFFFFFFFFFFFFh
+   3  RDPMC 0h
+   4  CR4.PCE := 0
+   5  RDPMC 0h at CPL 3
+   6  from now on interrupts are answered with LVTPC := 40h EOI
+   7  STI
+";
+    assert_eq!(words, expected);
+    assert_eq!(target().play(&input), Ok(7));
+}
