@@ -311,10 +311,11 @@ impl Soft {
                 continue;
             }
             let pending = board.chipset.irq.pending(vcpu.id);
-            if pending.any()
-                && self.take_interrupt(Running { vcpu, siblings, board, ram }, pending)
-                    == Taken::Shutdown
-            {
+            let taken = match pending.any() {
+                true => self.take_interrupt(Running { vcpu, siblings, board, ram }, pending),
+                false => Taken::Nothing,
+            };
+            if taken == Taken::Shutdown {
                 return Outcome::Shutdown;
             }
             if interleaves {
@@ -325,6 +326,10 @@ impl Soft {
             }
             if vcpu.cpu.halted {
                 vcpu.sleep_until(until);
+                continue;
+            }
+            if taken == Taken::Delivered && vcpu.takes(board.chipset.irq.pending(vcpu.id)) {
+                // A counter overflowed by the delivery: the PMI comes ahead of the handler.
                 continue;
             }
             let instructions = stop_at.saturating_sub(vcpu.cpu.retired());

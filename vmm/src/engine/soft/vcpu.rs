@@ -137,6 +137,11 @@ impl Vcpu {
         pending.nmi && !self.cpu.nmi_blocked()
     }
 
+    /// Whether it takes an NMI or an interrupt ahead of the next instruction, unless that is in an interrupt shadow.
+    pub(super) fn takes(&self, pending: Pending) -> bool {
+        self.takes_nmi(pending) || pending.interrupt && self.cpu.interrupts_enabled()
+    }
+
     /// Lets time pass until `time` without an instruction. It may be there already.
     pub(crate) fn sleep_until(&mut self, time: u64) {
         let cycles = time.saturating_sub(self.cpu.time);
@@ -171,9 +176,7 @@ impl Vcpu {
     pub(super) fn deliver_late(&mut self, board: &mut Board) {
         while let Some(&at) = self.late.front() {
             let pending = board.chipset.irq.pending(self.id);
-            let woken =
-                self.takes_nmi(pending) || pending.interrupt && self.cpu.interrupts_enabled();
-            if at > self.cpu.retired() && (woken || !self.cpu.halted) {
+            if at > self.cpu.retired() && (self.takes(pending) || !self.cpu.halted) {
                 break;
             }
             self.late.pop_front();
