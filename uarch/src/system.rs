@@ -170,7 +170,8 @@ impl System {
         self.occurrences.running().is_nearly_spent()
     }
 
-    /// What follows happens at `time`, in cycles of the processor.
+    /// What follows happens at `time`, in cycles of the processor. No part of the state: behind a load it is said
+    /// again before anything else.
     #[inline(always)]
     pub fn set_time(&mut self, processor: usize, time: u64) {
         self.processors[processor].time = time;

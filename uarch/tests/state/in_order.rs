@@ -98,7 +98,7 @@ impl State for InOrder {
 impl Machine for InOrder {
     type World = Vec<Timing>;
 
-    fn begin(&mut self) {
+    fn begin(&mut self, _: &Self::World) {
         begin(&mut self.occurrences, 0);
     }
 
@@ -215,7 +215,7 @@ impl<const EXECUTE: usize> State for Multithreaded<EXECUTE> {
 impl<const EXECUTE: usize> Machine for Multithreaded<EXECUTE> {
     type World = Vec<Timing>;
 
-    fn begin(&mut self) {
+    fn begin(&mut self, _: &Self::World) {
         for (thread, occurrences) in self.occurrences.iter_mut().enumerate() {
             begin(occurrences, thread);
         }

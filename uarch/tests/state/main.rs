@@ -44,8 +44,8 @@ trait Machine: State {
     /// What the models are told about, which is no part of them.
     type World: Default;
 
-    /// What their owner does before they go on: it gives budgets, and says what is logged.
-    fn begin(&mut self);
+    /// What their owner does before they go on: it gives budgets, and says what is logged and what time it is.
+    fn begin(&mut self, world: &Self::World);
 
     /// One thing happens, by the numbers. What was answered.
     fn step(&mut self, world: &mut Self::World, random: &mut Random) -> Vec<u64>;
@@ -85,7 +85,7 @@ fn save(machine: &mut impl State) -> Vec<u8> {
 /// Drives a machine by numbers of its own.
 fn drive<M: Machine>(machine: &mut M, steps: u64, random: &mut Random) {
     let mut world = M::World::default();
-    machine.begin();
+    machine.begin(&world);
     for _ in 0..steps {
         machine.step(&mut world, random);
     }
@@ -107,8 +107,8 @@ fn check<M: Machine>(name: &str, make: impl Fn() -> M, steps: u64, often: u64, s
             }
             state::load(&mut cut, &bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(save(&mut cut) == bytes, "{name}: saved again");
-            uncut.begin();
-            cut.begin();
+            uncut.begin(&worlds.0);
+            cut.begin(&worlds.1);
             cuts += 1;
         }
         let mut same = random.clone();

@@ -56,7 +56,7 @@ pub(super) struct Course {
 impl Machine for OutOfOrder {
     type World = Course;
 
-    fn begin(&mut self) {
+    fn begin(&mut self, _: &Self::World) {
         begin(&mut self.occurrences, 0);
     }
 

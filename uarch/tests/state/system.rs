@@ -97,8 +97,9 @@ impl PageTables for World {
 impl Machine for Driven {
     type World = World;
 
-    fn begin(&mut self) {
+    fn begin(&mut self, world: &World) {
         for processor in 0..self.processors {
+            self.system.set_time(processor, world.time);
             begin(self.system.occurrences(processor), processor);
         }
     }
