@@ -46,6 +46,7 @@ fn loads_behind_stores() {
         assert_eq!(pipeline.running.execution.forwarding, expected, "{bytes:02x?}");
         let address = if loads { access.linear } else { 0 };
         assert_eq!(pipeline.running.execution.load_address, address);
+        pipeline.stores.executed();
     }
 }
 
