@@ -97,14 +97,25 @@ impl Core {
         thread.decoded = thread.decoded.max(thread.finished);
     }
 
-    /// What is told of a thread goes on where it ended, in a cycle or later. If that is not later than it could have
-    /// gone on, it is as if it had not been away.
+    /// What is told of a thread ends, and may go on: [`Core::come_back`]. Nothing of it is to issue.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such thread.
+    pub fn leave(&mut self, thread: usize) {
+        debug_assert!(!self.holds(thread));
+        self.running &= !(1 << thread);
+    }
+
+    /// What is told of a thread that left goes on where it ended, in a cycle or later. If neither that is later than
+    /// it could have gone on, nor has another thread issued anything later, it is as if it had not been away.
     ///
     /// # Panics
     ///
     /// As [`Core::start`].
     pub fn come_back(&mut self, thread: usize, cycle: u64) {
         if cycle.max(self.now) > self.threads[thread].finished {
+            self.threads[thread].stage = Stage::Issued;
             self.resume(thread, cycle);
         } else {
             assert!(!self.runs(thread));

@@ -188,7 +188,7 @@ impl Multithreaded {
     /// Has a thread take no part in them, unless an instruction of it is to issue yet.
     pub(in crate::engine::soft) fn leave(&mut self, thread: usize) {
         if self.core.runs(thread) && !self.core.holds(thread) {
-            self.core.stop(thread);
+            self.core.leave(thread);
             self.threads[thread].away = true;
         }
     }

@@ -218,7 +218,18 @@ fn instructions_may_be_brought_ahead() {
             true => (0..4).filter(|_| other.one_in(2)).collect(),
             false => vec![],
         };
-        assert_eq!(run_ahead(&programs, ahead), run(&programs));
+        assert_eq!(run_ahead(&programs, ahead, || false), run(&programs));
+    }
+}
+
+/// Nothing depends on how often what is told of a thread ends and goes on at once, where no other one executes.
+#[test]
+fn a_thread_may_leave_and_come_back() {
+    let mut random = Random(9);
+    for _ in 0..4000 {
+        let programs = &programs(&mut random, Kind::All, true)[..1];
+        let mut other = Random(random.below(u64::MAX) | 1);
+        assert_eq!(run_ahead(programs, Vec::new, || other.one_in(3)), run(programs));
     }
 }
 

@@ -58,8 +58,13 @@ impl Step {
 }
 
 /// Executes a program on each thread, all from cycle 0 on. Whenever the core asks for something,
-/// instructions of these threads are brought ahead, if they have any that can be.
-fn run_ahead(programs: &[Vec<Step>], mut ahead: impl FnMut() -> Vec<usize>) -> Vec<Course> {
+/// instructions of these threads are brought ahead, if they have any that can be. Ahead of any instruction, its
+/// thread may leave and come back.
+fn run_ahead(
+    programs: &[Vec<Step>],
+    mut ahead: impl FnMut() -> Vec<usize>,
+    mut leaves: impl FnMut() -> bool,
+) -> Vec<Course> {
     let mut core = Core::new(&KNC);
     let mut occurrences = vec![Occurrences::default(); THREADS];
     let mut courses = vec![Course::default(); programs.len()];
@@ -97,6 +102,10 @@ fn run_ahead(programs: &[Vec<Step>], mut ahead: impl FnMut() -> Vec<usize>) -> V
             continue;
         };
         brought[thread] += 1;
+        if leaves() {
+            core.leave(thread);
+            core.come_back(thread, 0);
+        }
         match &step.what {
             What::Delivery => core.deliver(thread, &mut occurrences[thread]),
             What::Executes(instruction) => {
@@ -119,7 +128,7 @@ fn run_ahead(programs: &[Vec<Step>], mut ahead: impl FnMut() -> Vec<usize>) -> V
 
 /// The same with nothing ahead.
 fn run(programs: &[Vec<Step>]) -> Vec<Course> {
-    run_ahead(programs, Vec::new)
+    run_ahead(programs, Vec::new, || false)
 }
 
 /// One program alone.
