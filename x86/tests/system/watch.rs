@@ -34,6 +34,9 @@ struct Log {
     serialised: u32,
     fenced: u32,
     deliveries: Vec<(Delivery, u64, u64)>,
+    /// The time that was told last, and that of each delivery.
+    time: u64,
+    times: Vec<u64>,
     changes: Vec<ExecutionContext>,
 }
 
@@ -64,6 +67,12 @@ impl Watch for Log {
     }
     fn fenced(&mut self) {
         self.fenced += 1;
+    }
+    fn at(&mut self, time: u64) {
+        self.time = time;
+    }
+    fn delivering(&mut self) {
+        self.times.push(self.time);
     }
     fn delivered(&mut self, delivery: Delivery, from: u64, to: u64) {
         self.deliveries.push((delivery, from, to));
@@ -304,6 +313,21 @@ fn walks_say_what_they_read_and_set() {
     }
     let set = |walk: &Walk| (walk.entries[3].set_accessed, walk.entries[3].set_dirty);
     assert_eq!((set(walks[0]), set(walks[1])), ((true, false), (false, true)));
+}
+
+/// Three NOPs of a cycle each, and UD2: its delivery happens behind them, wherever the block began.
+#[test]
+fn deliveries_are_told_when_they_happen() {
+    let mut m = machine();
+    let began = m.cpu.time;
+    let log = watch(&mut m, |a| {
+        a.nop()?;
+        a.nop()?;
+        a.nop()?;
+        a.ud2()
+    });
+    assert_eq!(log.deliveries.len(), 1);
+    assert_eq!(log.times, [began + 3]);
 }
 
 #[test]

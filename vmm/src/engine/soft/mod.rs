@@ -329,7 +329,8 @@ impl Soft {
                 continue;
             }
             if taken == Taken::Delivered && vcpu.takes(board.chipset.irq.pending(vcpu.id)) {
-                // A counter overflowed by the delivery: the PMI comes ahead of the handler.
+                // Its delivery made a counter overflow, for one: between it and the handler is an instruction boundary
+                // as any other.
                 continue;
             }
             let instructions = stop_at.saturating_sub(vcpu.cpu.retired());
