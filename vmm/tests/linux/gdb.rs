@@ -149,8 +149,9 @@ fn backwards_to_who_has_written() -> Verdict {
     gdb_is_there()?;
     let packages = packages()?;
     let folder = folder("backwards");
-    let options =
-        ["--isa", "distro", "--mem", "256M", "--append", "nokaslr", "--serial", "serial.out"];
+    let serial = folder.join("serial.out");
+    let serial = serial.to_str().expect("a path in UTF-8");
+    let options = ["--isa", "distro", "--mem", "256M", "--append", "nokaslr", "--serial", serial];
     let commands = "\
 monitor break msr C0010000
 continue
