@@ -68,6 +68,8 @@ pub(super) const RAISED: u8 = 0x81;
 /// with registers.
 pub(super) const GATE: &str = "gate";
 pub(super) const BEHIND_GATE: &str = "behind a gate";
+/// The latter of #UD and #GP.
+pub(super) const BEHIND_REFUSAL: &str = "behind a refusal";
 pub(super) const HANDLER_READS: &str = "rdpmc of the handler";
 pub(super) const HANDLER_WRITES: &str = "wrmsr of the handler";
 /// EFLAGS.IF.
@@ -310,10 +312,14 @@ impl Agent {
             p.gate(vector, stub, 3);
             if WITH_CODE.contains(&vector) {
                 p.add(esp, 4)?;
-                p.mark(BEHIND_GATE)?;
+            } else {
+                p.nop()?;
+            }
+            p.mark(BEHIND_GATE)?;
+            if matches!(vector, 6 | 13) {
+                p.mark(BEHIND_REFUSAL)?;
             }
             p.push(i32::from(vector))?;
-            p.mark(BEHIND_GATE)?;
             p.jmp(exception)?;
         }
         p.place(&mut exception)?;

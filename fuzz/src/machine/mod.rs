@@ -205,7 +205,8 @@ pub fn words(bytes: &[u8]) -> String {
         Way::Stepped => "one instruction at a time".into(),
         Way::Pieces(length) => format!("in pieces of {length} instructions"),
     };
-    let mut words = format!("{}, {} processors, {how}\n", input.part.name(), input.cpus);
+    let processors = if input.cpus == 1 { "1 processor" } else { "2 processors" };
+    let mut words = format!("{}, {processors}, {how}\n", input.part.name());
     for (number, operation) in (1..).zip(&input.operations) {
         // A string takes everything.
         let _ = writeln!(words, "{number:4}  {operation}");

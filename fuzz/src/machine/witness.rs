@@ -5,7 +5,7 @@ use pmu_model::MsrAccess;
 use vpmu::machine::Machine;
 use vpmu::program::Image;
 
-use super::agent::{BEHIND_GATE, GATE, HANDLER_READS, HANDLER_WRITES};
+use super::agent::{BEHIND_GATE, BEHIND_REFUSAL, GATE, HANDLER_READS, HANDLER_WRITES};
 use crate::fact::Fact;
 use crate::reference::counting::For;
 use crate::reference::registers::{Kind, Part};
@@ -38,6 +38,8 @@ pub(super) struct Witness {
     /// Where exceptions and interrupts arrive, and the instruction behind that.
     gates: Vec<u64>,
     behind_gates: Vec<u64>,
+    /// Of the latter, those of #UD and #GP.
+    behind_refusals: Vec<u64>,
     access: Option<Access>,
     cpl: u8,
     retired: u64,
@@ -62,6 +64,7 @@ impl Witness {
             places: places.into_iter().filter_map(place).collect(),
             gates: of(GATE),
             behind_gates: of(BEHIND_GATE),
+            behind_refusals: of(BEHIND_REFUSAL),
             access: None,
             cpl: 0,
             retired: 0,
@@ -102,26 +105,29 @@ impl Witness {
         }
         let rip = cpu.place().rip;
         let has_retired = machine.retired() > self.retired;
-        let mut access = self.access.take();
+        let access = self.access.take();
+        let answer = u64::from(cpu.gpr(2) as u32) << 32 | u64::from(cpu.gpr(0) as u32);
         if has_retired && self.behind_gates.contains(&rip) {
-            // An interrupt came first, and what retired was its handler's.
+            // An exception or an interrupt came, and what retired was its handler's first instruction.
+            if let Some(access) = access.filter(|_| self.behind_refusals.contains(&rip)) {
+                self.access(access, None)?;
+            }
             self.deliver();
-            (self.cpl, access) = (0, None);
+            self.cpl = 0;
+            self.retire();
+            return self.compare(machine);
         }
         if self.gates.contains(&rip) {
             self.deliver();
         }
-        let has_faulted = !has_retired && self.gates.contains(&rip);
-        let answer = u64::from(cpu.gpr(2) as u32) << 32 | u64::from(cpu.gpr(0) as u32);
-        let access = access.filter(|_| has_retired || has_faulted);
+        let access = access.filter(|_| has_retired);
         let writes = matches!(access, Some(Access::Write { .. } | Access::Prefer(_)));
         // It is counted as it began, and reads what was counted before it.
         if has_retired && writes {
             self.retire();
         }
         if let Some(access) = access {
-            let answer = (!has_faulted).then_some(answer);
-            self.access(access, answer).map_err(|what| format!("{access:X?}: {what}"))?;
+            self.access(access, Some(answer))?;
         }
         if has_retired && !writes {
             self.retire();
@@ -147,6 +153,8 @@ impl Witness {
     /// An access, with what the guest got; `None` is an exception.
     fn access(&mut self, access: Access, answer: Option<u64>) -> Result<(), String> {
         let (outcome, counter) = match access {
+            // "If the current privilege level is not 0": #GP(0) (Intel SDM volume 2, RDMSR and WRMSR).
+            Access::Read { .. } | Access::Write { .. } if self.cpl != 0 => (Outcome::Refused, None),
             Access::Read { msr } => (self.reference.read(msr), self.counter_of(msr)),
             Access::Write { msr, value } => {
                 let outcome = self.reference.write(msr, value);
@@ -160,9 +168,11 @@ impl Witness {
                 let value = self.reference.read_counter(index, reader);
                 (value.map_or(Outcome::Refused, Outcome::Done), Some(index as usize))
             }
+            // Elsewhere there is no such instruction.
+            Access::Prefer(_) if self.part != Part::Knc => (Outcome::Refused, None),
             Access::Prefer(preferred) => {
                 self.reference.prefer(preferred);
-                return Ok(());
+                (answer.map_or(Outcome::Done(0), Outcome::Done), None)
             }
         };
         let is_known = counter.is_none_or(|n| self.known.get(n).is_none_or(|&known| known));
@@ -172,7 +182,9 @@ impl Witness {
             (Outcome::Refused, None) => {}
             (Outcome::Done(_), Some(_)) if !is_known || is_status && !self.status_known => {}
             (Outcome::Done(expected), Some(got)) if expected == got => {}
-            (expected, got) => return Err(format!("{expected:X?} by the model, {got:X?} here")),
+            (expected, got) => {
+                return Err(format!("{access:X?}: {expected:X?} by the model, {got:X?} here"));
+            }
         }
         Ok(())
     }
