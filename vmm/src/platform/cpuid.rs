@@ -44,6 +44,15 @@ pub struct CpuidContext {
     pub features: Option<u64>,
 }
 
+impl CpuidContext {
+    /// That of processor `id`, whose initial local APIC identifier is its number, as after RESET.
+    #[must_use]
+    pub fn at_reset(id: usize) -> Self {
+        let apic_id = u8::try_from(id).unwrap_or(u8::MAX);
+        Self { apic_id, apic_enabled: true, features: None }
+    }
+}
+
 /// A model-specific register that answers for ECX and EDX of a CPUID function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuidOverride {

@@ -13,11 +13,7 @@ use crate::platform::{CpuidContext, Platform};
 /// KVM answers for other functions by the vendor: zeros for AMD, the highest basic function for
 /// Intel, as the platforms do.
 pub(super) fn cpuid(platform: &Platform, id: usize) -> Option<CpuId> {
-    let context = CpuidContext {
-        apic_id: u8::try_from(id).unwrap_or(u8::MAX),
-        apic_enabled: true,
-        ..CpuidContext::default()
-    };
+    let context = CpuidContext::at_reset(id);
     let rows = platform.cpuid.iter().map(|leaf| {
         let index = leaf.subleaf.unwrap_or(0);
         let result = platform.cpuid(leaf.function, index, context);

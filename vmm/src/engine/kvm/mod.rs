@@ -19,6 +19,7 @@
 
 mod clock;
 mod dirty_log;
+mod exits;
 pub mod host;
 mod host_counter;
 pub mod host_events;

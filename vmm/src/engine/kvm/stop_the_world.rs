@@ -93,8 +93,7 @@ impl<'s, 'm> Thread<'s, 'm> {
         }
         for (id, slot) in vcpu_slots.iter_mut().enumerate() {
             if std::mem::take(&mut slot.pmi) {
-                let outcome = machine.board.chipset.irq.pmi(id);
-                machine.board.trace_pmi(id, machine.vcpus[id].cpu.place(), outcome);
+                machine.board.assert_pmi(id, machine.vcpus[id].cpu.place());
             }
         }
         self.run_phase(world, Phase::Execute)

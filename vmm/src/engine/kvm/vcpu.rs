@@ -8,6 +8,7 @@ use x86_cpu::cpu::Cpu;
 use x86_cpu::handover::Attempt;
 use x86_cpu::observe::{Cx, Plain};
 
+use super::exits::{self, Next, Performed};
 use super::host_counter::HostCounters;
 use super::host_events::Row;
 use super::irqchip::{self, Activity};
@@ -19,7 +20,7 @@ use super::trap::{self, Trap};
 use super::world::{Coordinator, Guard, Phase, Shared, World};
 use crate::error::{Error, Result};
 use crate::machine::{End, Machine};
-use crate::trace::{Access, Act, At, LapicAccess, MsrAccess, Reason};
+use crate::trace::{Act, At, Reason};
 use crate::turns::Slice;
 
 #[path = "stop_the_world.rs"]
@@ -203,7 +204,10 @@ impl<'s, 'm> Thread<'s, 'm> {
         noted.overflows.extend(Act::overflows(&mut vcpu.pmu, asserted));
         let entered = entered?;
         let nothing = matches!(entered, Exit::Nothing);
-        let next = dispatch(id, entered, &mut world, &mut self.unfinished, &mut noted);
+        let now = world.clock.now();
+        let Performed { next, unfinished } =
+            exits::perform(entered, world.machine, id, now, &mut noted);
+        self.unfinished = unfinished;
         self.trace(&mut world, noted);
         if in_kernel {
             let idle_in_kernel = nothing && irqchip::activity(self.fd)? != Activity::Runs;
@@ -268,7 +272,8 @@ impl<'s, 'm> Thread<'s, 'm> {
     fn note_task_priority(&mut self, world: &mut World<'_>, before: u64) {
         let cr8 = self.fd.get_kvm_run().cr8;
         if cr8 != before {
-            world.machine.board.chipset.irq.lapic_mut(self.id).set_cr8(cr8 as u8);
+            let now = world.clock.now();
+            world.machine.board.set_cr8(self.id, now, cr8 as u8);
         }
     }
 
@@ -332,11 +337,14 @@ impl<'s, 'm> Thread<'s, 'm> {
             let entered = run_page::enter(self.fd);
             // It may go on where it stopped: the second half of an access, a further iteration.
             let mut noted = Noted::default();
-            let next = entered
-                .map(|exit| dispatch(self.id, exit, world, &mut self.unfinished, &mut noted));
+            let now = world.clock.now();
+            let performed =
+                entered.map(|exit| exits::perform(exit, world.machine, self.id, now, &mut noted));
             self.fd.set_kvm_immediate_exit(0);
             self.trace(world, noted);
-            if next? == Next::Shutdown {
+            let Performed { next, unfinished } = performed?;
+            self.unfinished = unfinished;
+            if next == Next::Shutdown {
                 let end = End::TripleFault(self.id);
                 world.finish(Ok(end));
             }
@@ -615,23 +623,7 @@ fn takes_interrupts(cpu: &Cpu) -> bool {
     cpu.interrupts_enabled() && !cpu.interrupt_shadow()
 }
 
-/// What is left to do after an exit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    GoOn,
-    Halted,
-    Shutdown,
-    Emulate,
-    /// A breakpoint, with this in DR6.
-    Stopped(u64),
-}
-
 impl Next {
-    /// Whether KVM has raised an exception of its own for what it cannot do.
-    fn is_failure(self) -> bool {
-        matches!(self, Self::Shutdown | Self::Emulate)
-    }
-
     /// Does what KVM cannot.
     fn execute(
         self,
@@ -648,84 +640,4 @@ impl Next {
             Self::Stopped(dr6) => trap.stopped(dr6, state, cpu, cx, translations),
         }
     }
-}
-
-/// Does to the machine what an exit asks for. `unfinished` is set if KVM may go on
-/// asking; what is to be traced of it is `noted`.
-fn dispatch(
-    id: usize,
-    exit: Exit<'_>,
-    world: &mut World<'_>,
-    unfinished: &mut bool,
-    noted: &mut Noted,
-) -> Next {
-    let now = world.clock.now();
-    let machine = &mut *world.machine;
-    let now = machine.board.device_time(now);
-    if let Exit::Mmio { gpa, write: true, .. } = exit {
-        noted.lapic = LapicAccess::before(&machine.board, id, gpa);
-    }
-    let lapic_enabled = machine.board.chipset.irq.lapic(id).hardware_enabled();
-    let chipset = &mut machine.board.chipset;
-    *unfinished = matches!(exit, Exit::Io { .. } | Exit::Mmio { .. });
-    match exit {
-        Exit::Io { port, size, input, data } => {
-            for operand in data.chunks_exact_mut(usize::from(size.max(1))) {
-                if input {
-                    let value = chipset.io_read(port, size, now).to_le_bytes();
-                    operand.copy_from_slice(&value[..operand.len()]);
-                } else {
-                    let mut value = [0; 4];
-                    value[..operand.len()].copy_from_slice(operand);
-                    chipset.io_write(port, size, u32::from_le_bytes(value), now);
-                }
-            }
-        }
-        Exit::Mmio { gpa, write, data } => {
-            let size = data.len() as u8;
-            if write {
-                let mut value = [0; 8];
-                value[..data.len()].copy_from_slice(data);
-                chipset.mmio_write(id, gpa, size, u64::from_le_bytes(value), now);
-            } else {
-                let value = chipset.mmio_read(id, gpa, size, now).to_le_bytes();
-                data.copy_from_slice(&value[..data.len()]);
-            }
-        }
-        // KVM does not say what is in EDI. It raises #GP, which the software CPU takes back.
-        Exit::Rdmsr { index, refused, .. } | Exit::Wrmsr { index, refused, .. }
-            if machine.vcpus[id].bank.passcode(index).is_some() =>
-        {
-            *refused = 1;
-            *unfinished = true;
-            return Next::Emulate;
-        }
-        Exit::Rdmsr { index, value, refused } => {
-            let read = machine.vcpus[id].msrs(&mut machine.board).read(now, index, 0);
-            let outcome = read.map_err(|_| Access::Refused);
-            noted.msr = Some(MsrAccess { index, written: None, outcome, lapic_enabled });
-            match read {
-                Ok(read) => *value = read,
-                Err(_) => {
-                    *refused = 1;
-                    machine.vcpus[id].cpu.history.refused_elsewhere(index, None);
-                }
-            }
-        }
-        Exit::Wrmsr { index, value, refused } => {
-            let written = machine.vcpus[id].msrs(&mut machine.board).write(now, index, value, 0);
-            let outcome = written.map(|()| value).map_err(|_| Access::Refused);
-            noted.msr = Some(MsrAccess { index, written: Some(value), outcome, lapic_enabled });
-            *refused = written.is_err().into();
-            if written.is_err() {
-                machine.vcpus[id].cpu.history.refused_elsewhere(index, Some(value));
-            }
-        }
-        Exit::Halt => return Next::Halted,
-        Exit::Shutdown => return Next::Shutdown,
-        Exit::EmulationFailure => return Next::Emulate,
-        Exit::Debug(debug) => return Next::Stopped(debug.dr6),
-        Exit::Nothing => {}
-    }
-    Next::GoOn
 }

@@ -12,8 +12,8 @@ use super::stretch::{CountingContext, Stretch};
 use super::vcpu::{Siblings, headroom};
 use crate::engine::Board;
 use crate::msr::{self, MsrSpace};
-use crate::platform::{CpuidContext, MsrBank};
-use crate::trace::{Access, Act, LapicAccess};
+use crate::platform::MsrBank;
+use crate::trace::{Access, Act};
 
 /// All that one processor sees beyond its registers and RAM.
 pub(super) struct Outside<'a, 'b> {
@@ -258,10 +258,7 @@ impl Outside<'_, '_> {
         // the one before it is in service.
         for (nth, _) in (0..).zip(pmis.iter()) {
             match self.board.skid.saturating_add(nth) {
-                0 => {
-                    let outcome = self.board.chipset.irq.pmi(self.id);
-                    self.board.trace_pmi(self.id, self.place, outcome);
-                }
+                0 => self.board.assert_pmi(self.id, self.place),
                 later => self.late.push_back(retired.saturating_add(later)),
             }
         }
@@ -294,11 +291,9 @@ impl Sharing<'_, '_> {
                 }
             }
             for counter in pmis.iter() {
-                let irq = &mut self.board.chipset.irq;
                 if sibling.pmu.is_core_event(counter) {
-                    let outcome = irq.pmi(self.id);
-                    self.board.trace_pmi(self.id, self.place, outcome);
-                } else if let Some(outcome) = irq.pmi_from_sibling(sibling.id) {
+                    self.board.assert_pmi(self.id, self.place);
+                } else if let Some(outcome) = self.board.chipset.irq.pmi_from_sibling(sibling.id) {
                     self.board.trace_pmi(sibling.id, place, outcome);
                 }
             }
@@ -338,27 +333,21 @@ impl Bus for Outside<'_, '_> {
     }
 
     fn mmio_read(&mut self, time: u64, gpa: u64, size: usize) -> u64 {
-        let now = self.board.device_time(time);
-        self.board.chipset.mmio_read(self.id, gpa, bytes(size), now)
+        self.board.read_mmio(self.id, time, gpa, bytes(size))
     }
 
     fn mmio_write(&mut self, time: u64, gpa: u64, size: usize, value: u64) {
-        let now = self.board.device_time(time);
-        let before = LapicAccess::before(self.board, self.id, gpa);
-        self.board.chipset.mmio_write(self.id, gpa, bytes(size), value, now);
-        if let Some(before) = before {
-            before.trace(self.board, self.id, self.place.into());
+        if let Some(access) = self.board.write_mmio(self.id, time, gpa, bytes(size), value) {
+            access.trace(self.board, self.id, self.place.into());
         }
     }
 
     fn io_read(&mut self, time: u64, port: u16, size: usize) -> u32 {
-        let now = self.board.device_time(time);
-        self.board.chipset.io_read(port, bytes(size), now)
+        self.board.read_port(time, port, bytes(size))
     }
 
     fn io_write(&mut self, time: u64, port: u16, size: usize, value: u32) {
-        let now = self.board.device_time(time);
-        self.board.chipset.io_write(port, bytes(size), value, now);
+        self.board.write_port(time, port, bytes(size), value);
     }
 
     fn rdmsr(
@@ -454,13 +443,7 @@ impl Bus for Outside<'_, '_> {
     }
 
     fn cpuid(&mut self, leaf: u32, subleaf: u32) -> CpuidResult {
-        let lapic = self.board.chipset.irq.lapic(self.id);
-        let context = CpuidContext {
-            apic_id: initial_apic_id(self.id),
-            apic_enabled: lapic.hardware_enabled(),
-            features: self.bank.cpuid_features(leaf),
-        };
-        let result = self.board.platform.cpuid(leaf, subleaf, context);
+        let result = self.board.cpuid(self.id, self.bank, leaf, subleaf);
         CpuidResult { eax: result.eax, ebx: result.ebx, ecx: result.ecx, edx: result.edx }
     }
 
@@ -473,17 +456,10 @@ impl Bus for Outside<'_, '_> {
     }
 
     fn set_cr8(&mut self, time: u64, value: u8) {
-        let now = self.board.device_time(time);
-        self.board.chipset.advance(now);
-        self.board.chipset.irq.lapic_mut(self.id).set_cr8(value);
+        self.board.set_cr8(self.id, time, value);
     }
 
     fn ferr(&mut self) {
         self.board.chipset.assert_ferr();
     }
-}
-
-/// The initial APIC ID of processor `id`: its number.
-fn initial_apic_id(id: usize) -> u8 {
-    u8::try_from(id).unwrap_or(u8::MAX)
 }

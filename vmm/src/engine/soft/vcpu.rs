@@ -180,8 +180,7 @@ impl Vcpu {
                 break;
             }
             self.late.pop_front();
-            let outcome = board.chipset.irq.pmi(self.id);
-            board.trace_pmi(self.id, self.cpu.place(), outcome);
+            board.assert_pmi(self.id, self.cpu.place());
         }
     }
 }
