@@ -1,5 +1,6 @@
 //! The machine and the command line of `vpmu`.
 
+mod ahead;
 pub mod boot;
 pub mod cli;
 pub mod config;

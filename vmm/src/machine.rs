@@ -18,13 +18,13 @@ use x86_cpu::descriptor::{DescriptorTable, Segment};
 use x86_cpu::insn::seg;
 use x86_cpu::stops::Stops;
 
+use crate::ahead::{self, Ahead};
 use crate::boot::entry::{self, Entry};
 use crate::boot::{self, Payload, layout};
 use crate::config::{Boot, Config, Limits};
 use crate::console::Console;
-use crate::devices::acpi_pm::{PM_TIMER_HZ, TimerWidth};
+use crate::devices::acpi_pm::TimerWidth;
 use crate::devices::pipes::{self, Pipes};
-use crate::devices::rate::Rate;
 use crate::devices::{Chipset, ChipsetConfig, ChipsetEvent};
 pub use crate::end::End;
 use crate::engine::kvm::Kvm;
@@ -43,11 +43,8 @@ use crate::stop::{Stop, Watch};
 use crate::trace::{Act, ActStops, At, Reason, Subject, Tracer};
 use crate::truth::Truth;
 use crate::truth::record::Recorder;
-use crate::turns::{CutOff, QUANTUM, Slice};
+use crate::turns::{CutOff, Slice};
 
-/// How long, in virtual seconds, all processors may be halted with interrupts off. An NMI could
-/// still wake them; nothing sends one that late.
-const HALTED_FOR_GOOD: u64 = 10;
 /// How long one wait for console input takes at most, before everything else is looked at again.
 const INPUT_WAIT: Duration = Duration::from_millis(50);
 
@@ -62,16 +59,6 @@ pub enum Pause {
     Marker,
     /// Behind RDMSR or WRMSR of this register, which is none of the processor core, such as EFER.
     Msr(u32),
-}
-
-/// What comes between two slices.
-enum Ahead {
-    /// The next one ends at this time.
-    Slice(u64),
-    /// There was none yet: nothing happens before something is typed.
-    Waited,
-    /// The run's end.
-    End(End),
 }
 
 /// What differs from one implementation of local APICs to another.
@@ -241,7 +228,7 @@ impl Machine {
             count: config.count,
             clock_hz: config.clock_hz,
             timing,
-            end_of_time: end_of_time(config.clock_hz, local_apic.timer_hz),
+            end_of_time: ahead::end_of_time(config.clock_hz, local_apic.timer_hz),
             signature,
             now: 0,
             script: config.script.clone(),
@@ -519,7 +506,7 @@ impl Machine {
                 Some(cut_off) => cut_off.slice,
                 None => match self.next_slice(stop, console)? {
                     Ahead::Slice(until) => until,
-                    Ahead::Waited => continue,
+                    Ahead::Input => continue,
                     Ahead::End(end) => return Ok(end),
                 },
             };
@@ -544,48 +531,22 @@ impl Machine {
         if stop.takes_pause() || self.is_pause_due() {
             return Ok(Ahead::End(End::Paused));
         }
-        let asleep = self.is_asleep();
-        if asleep || self.is_input_overdue() {
+        let activity = self.activity();
+        if activity.asleep || self.is_input_overdue() {
             self.answer(console, true);
         }
-        if self.is_dead(asleep) {
-            return Ok(Ahead::End(End::Halted));
-        }
-        if self.is_at_end_of_time(self.now) {
-            return Ok(Ahead::End(End::EndOfTime));
-        }
-        let horizon = self.horizon(asleep);
-        if horizon.is_none() && !self.can_be_typed_at(console) {
-            return Ok(Ahead::End(End::Halted));
-        }
-        Ok(match horizon {
-            _ if asleep && console.interactive() => {
-                Ahead::Slice(self.pace(console, horizon.unwrap_or(u64::MAX)))
+        let typed_at = self.can_be_typed_at(console);
+        Ok(match self.ahead(self.now, activity, typed_at) {
+            Ahead::Slice(until) if activity.asleep && console.interactive() => {
+                Ahead::Slice(self.pace(console, until))
             }
-            Some(until) => Ahead::Slice(until),
-            None => {
+            Ahead::Input if console.interactive() => Ahead::Slice(self.pace(console, u64::MAX)),
+            Ahead::Input => {
                 console.wait(INPUT_WAIT);
-                Ahead::Waited
+                Ahead::Input
             }
+            other => other,
         })
-    }
-
-    /// Where the next slice ends, all processors being asleep or not; `None` if they sleep for good.
-    pub(crate) fn horizon(&self, asleep: bool) -> Option<u64> {
-        let next = self.next_event();
-        let until = if asleep {
-            let arrival = self.board.chipset.irq.first_arrival();
-            let next = next.into_iter().chain(arrival).min()?;
-            next.max(self.now + 1)
-        } else {
-            next.unwrap_or(u64::MAX).clamp(self.now + 1, self.now + QUANTUM)
-        };
-        Some(until.min(self.end_of_time))
-    }
-
-    /// Whether virtual time `now` is its end.
-    pub(crate) fn is_at_end_of_time(&self, now: u64) -> bool {
-        now >= self.end_of_time
     }
 
     /// Whether a counter of any processor is enabled, or a PMI is on its way to a local APIC.
@@ -692,28 +653,6 @@ impl Machine {
         if self.typed.is_empty() { console.has_input() } else { console.is_open() }
     }
 
-    /// The time of the next event that does not depend on the processors: of a device, or scripted
-    /// input.
-    pub(crate) fn next_event(&self) -> Option<u64> {
-        self.board.chipset.next_deadline().into_iter().chain(self.script.next_time()).min()
-    }
-
-    /// Whether all processors are halted beyond the reach of interrupts, and have been for long.
-    pub(crate) fn is_dead(&mut self, asleep: bool) -> bool {
-        let dead = asleep && self.is_masked();
-        self.is_dead_at(self.now, dead)
-    }
-
-    /// Whether it has long been so at time `now` that all processors are beyond reach.
-    pub(crate) fn is_dead_at(&mut self, now: u64, dead: bool) -> bool {
-        if !dead {
-            self.dead_since = None;
-            return false;
-        }
-        let since = *self.dead_since.get_or_insert(now);
-        now.saturating_sub(since) >= self.clock_hz.saturating_mul(HALTED_FOR_GOOD)
-    }
-
     /// Idle time at an interactive console passes as real time. The guest is idle until `until`: waits
     /// so long, but for no more than [`INPUT_WAIT`], and returns how far virtual time may go.
     fn pace(&self, console: &mut Console, until: u64) -> u64 {
@@ -760,16 +699,6 @@ impl Machine {
         }
         initialised
     }
-}
-
-/// Where virtual time ends, in cycles: half of what 64 bits hold, and of what they hold of the fastest
-/// device's ticks, so that nothing that adds to a time has to look.
-///
-/// At 2 GHz that is 146 years. A guest that sleeps from one event to the next passes them in no time.
-fn end_of_time(clock_hz: u64, timer_hz: u64) -> u64 {
-    const HALF: u64 = 1 << 63;
-    let ticks = |device_hz| Rate::new(clock_hz, device_hz).cycles(HALF);
-    HALF.min(ticks(timer_hz)).min(ticks(PM_TIMER_HZ))
 }
 
 /// Sets a processor to the state in which a payload begins.

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ahead::Activity;
 use crate::machine::Machine;
 use crate::processor_set::ProcessorSet;
 
@@ -68,9 +69,11 @@ impl Machine {
         self.rouse().is_empty()
     }
 
-    /// Whether all processors are asleep and none takes maskable interrupts.
-    pub(crate) fn is_masked(&self) -> bool {
-        self.roster.awake.is_empty() && self.roster.open.is_empty()
+    /// What the processors of the software engine are about.
+    pub(crate) fn activity(&mut self) -> Activity {
+        let asleep = self.is_asleep();
+        let masked = self.roster.awake.is_empty() && self.roster.open.is_empty();
+        Activity { asleep, masked: asleep && masked }
     }
 
     /// The first processor from number `from` on, of those that slept when the running turn began, that

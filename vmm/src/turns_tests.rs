@@ -403,7 +403,8 @@ fn compare(cpu: &str, cpus: u32, seeds: std::ops::Range<u64>, seen: &mut Seen) {
         for slice in 0..150 {
             let asleep = one.is_asleep();
             assert_eq!(asleep, other.all_asleep(), "{cpu} {cpus} seed {seed} slice {slice}");
-            let (until, expected) = (one.horizon(asleep), other.horizon(asleep));
+            let (until, expected) =
+                (one.horizon(one.now, asleep), other.horizon(other.now, asleep));
             assert_eq!(until, expected, "{cpu} {cpus} seed {seed} slice {slice}");
             let Some(until) = until else { break };
             let ended = match one.slice(until, &mut left, false) {
@@ -445,7 +446,7 @@ fn a_core_runs_as_one_however_it_is_cut() {
             let mut left = u64::MAX;
             for slice in 0..30 {
                 let asleep = whole.is_asleep();
-                let Some(until) = whole.horizon(asleep) else { break };
+                let Some(until) = whole.horizon(whole.now, asleep) else { break };
                 let ended = whole.slice(until, &mut left, false);
                 interleaved += u32::from(whole.soft.interleaves());
                 // Before all of them count something of the core, what they do to each other depends on turns.

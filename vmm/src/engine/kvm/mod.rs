@@ -56,6 +56,7 @@ use self::vcpu::Thread;
 use self::world::{Shared, World};
 use super::soft::{Timing, Warm};
 use super::{ASKED_FOR, Choice, Count, EngineKind, IrqchipKind};
+use crate::ahead::{Activity, Ahead};
 use crate::boot::Payload;
 use crate::config::Config;
 use crate::console::Console;
@@ -291,15 +292,13 @@ fn attend(shared: &Shared<'_>, stop: &Stop, console: &mut Console, main: &EventF
             return Ok(End::Halted);
         }
         let now = world.clock.now();
-        if native && world.machine.is_at_end_of_time(now) {
-            return Ok(End::EndOfTime);
+        let activity = if native { world.activity() } else { Activity::AWAKE };
+        let has_input = world.has_input;
+        if native && let Ahead::End(end) = world.machine.ahead(now, activity, has_input) {
+            return Ok(end);
         }
-        let (asleep, dead) = if native { world.asleep() } else { (false, false) };
         let next = world.machine.next_event();
-        if asleep && !world.has_input && next.is_none() || world.machine.is_dead_at(now, dead) {
-            return Ok(End::Halted);
-        }
-        if dead
+        if activity.masked
             && let Some(next) = next
             && next > now
         {
@@ -321,7 +320,7 @@ fn attend(shared: &Shared<'_>, stop: &Stop, console: &mut Console, main: &EventF
             last_handler_check = Instant::now();
             world.kick_long_runs();
         }
-        if !asleep {
+        if !activity.asleep {
             let left = HANDLER_CHECK_PERIOD.saturating_sub(last_handler_check.elapsed());
             until = until.min(now.saturating_add(world.clock.cycles(left)));
         }

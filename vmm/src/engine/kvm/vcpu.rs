@@ -18,6 +18,7 @@ use super::state::{State, Support};
 use super::traced::{self, Noted};
 use super::trap::{self, Trap};
 use super::world::{Coordinator, Guard, Phase, Shared, World};
+use crate::ahead::Ahead;
 use crate::error::{Error, Result};
 use crate::machine::{End, Machine};
 use crate::trace::{Act, At, Reason};
@@ -254,8 +255,8 @@ impl<'s, 'm> Thread<'s, 'm> {
                 let enabled = self.fd.get_kvm_run().if_flag != 0;
                 world.vcpu_slots[self.id].halted = Some(enabled);
                 // There may be nothing left that could happen.
-                let (asleep, dead) = world.asleep();
-                if dead || asleep && world.machine.next_event().is_none() {
+                let activity = world.activity();
+                if activity.masked || activity.asleep && world.machine.next_event().is_none() {
                     world.wake_main();
                 }
             }
@@ -515,20 +516,19 @@ impl<'s, 'm> Thread<'s, 'm> {
                 world.finish(Ok(End::Paused));
                 continue;
             }
+            let has_input = world.has_input;
             let machine = &mut *world.machine;
-            if machine.is_at_end_of_time(machine.now) {
-                world.finish(Ok(End::EndOfTime));
-                continue;
-            }
-            let asleep = machine.is_asleep();
-            let dead = machine.is_dead(asleep);
-            let Some(until) = machine.horizon(asleep).filter(|_| !dead) else {
-                if dead || !world.has_input {
-                    world.finish(Ok(End::Halted));
-                } else {
+            let activity = machine.activity();
+            let until = match machine.ahead(machine.now, activity, has_input) {
+                Ahead::Slice(until) => until,
+                Ahead::Input => {
                     world = self.shared.wait(world, self.id);
+                    continue;
                 }
-                continue;
+                Ahead::End(end) => {
+                    world.finish(Ok(end));
+                    continue;
+                }
             };
             // What this KVM cannot hold, or would not say, goes on here, counted or not. So does what
             // only an NMI could end: nobody sees how long it takes.
@@ -540,8 +540,7 @@ impl<'s, 'm> Thread<'s, 'm> {
             });
             // KVM gives all processors the same memory.
             let held = held && !machine.hides_memory();
-            let lost = asleep && machine.is_masked();
-            match machine.slice(until, &mut unlimited, held && !lost) {
+            match machine.slice(until, &mut unlimited, held && !activity.masked) {
                 // Of the stop, the main thread makes the end.
                 Slice::Whole | Slice::Stopped => {}
                 Slice::Uncounted => break,

@@ -16,6 +16,7 @@ use super::dirty_log::DirtyLog;
 use super::host_counter::Told;
 use super::irqchip::Irqchip;
 use super::kick::Kicker;
+use crate::ahead::Activity;
 use crate::error::{Error, Result};
 use crate::irq::{Pending, Wire};
 use crate::machine::{End, Machine};
@@ -333,12 +334,11 @@ impl<'m> World<'m> {
         self.coordinator.is_some_and(|coordinator| coordinator.id != id)
     }
 
-    /// Whether no processor executes anything until something comes from outside; whether, beyond
-    /// that, no maskable interrupt can change it.
-    pub(super) fn asleep(&self) -> (bool, bool) {
+    /// What the processors are about, while KVM has them.
+    pub(super) fn activity(&self) -> Activity {
         if self.irqchip.is_some() {
             // The kernel knows; see `is_idle_check_due`.
-            return (false, false);
+            return Activity::AWAKE;
         }
         let irq = &self.machine.board.chipset.irq;
         let (mut asleep, mut masked) = (true, true);
@@ -354,7 +354,7 @@ impl<'m> World<'m> {
                 _ => asleep = false,
             }
         }
-        (asleep, asleep && masked)
+        Activity { asleep, masked: asleep && masked }
     }
 
     /// Kicks the threads that have been in the guest since the last call: each looks on its way out
