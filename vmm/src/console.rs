@@ -132,7 +132,7 @@ impl Console {
         let name = path.display().to_string();
         let output = File::create(path)
             .and_then(|file| Output::new(move || Ok(file), false, stop))
-            .map_err(|e| Error::Host(format!("cannot write {name}: {e}")))?;
+            .map_err(|e| Error::cannot_write(&name, e))?;
         let (output, stop) = (Sink::Queued(output), Some(stop.clone()));
         let (input, pipes) = (None, Pipes::default());
         Ok(Self { name, output, input, interactive: false, on_terminal: false, stop, pipes })
@@ -181,7 +181,7 @@ impl Console {
             Sink::Direct(output) => output.write_all(bytes),
             Sink::Queued(output) => output.write(bytes),
         }
-        .map_err(|e| self.failed(&e))
+        .map_err(|e| self.failed(e))
     }
 
     /// Writes out all that is buffered. Once the run is to end, it does not wait for a reader that does
@@ -194,9 +194,9 @@ impl Console {
             Sink::Direct(output) => output.flush(),
             Sink::Queued(output) => output.flush(),
         }
-        .map_err(|e| self.failed(&e))?;
+        .map_err(|e| self.failed(e))?;
         for (pipe, _, name) in self.pipes.with([&[], &[]]) {
-            pipe.flush().map_err(|e| cannot_write(name, &e))?;
+            pipe.flush().map_err(|e| Error::cannot_write(name, e))?;
         }
         Ok(())
     }
@@ -219,8 +219,8 @@ impl Console {
         self.on_terminal
     }
 
-    fn failed(&self, error: &io::Error) -> Error {
-        cannot_write(&self.name, error)
+    fn failed(&self, error: io::Error) -> Error {
+        Error::cannot_write(&self.name, error)
     }
 
     /// The input since the last call. While it is not called, reading ahead stops at a full buffer.
@@ -264,7 +264,7 @@ impl Console {
     pub fn write_pipes(&mut self, output: &[u8], error: &[u8]) -> Result<()> {
         for (pipe, bytes, name) in self.pipes.with([output, error]) {
             if !bytes.is_empty() {
-                pipe.write(bytes).map_err(|e| cannot_write(name, &e))?;
+                pipe.write(bytes).map_err(|e| Error::cannot_write(name, e))?;
             }
         }
         Ok(())
@@ -305,7 +305,7 @@ impl Pipes {
 /// Reads standard input. If that is a terminal, Ctrl-A x requests the `stop`.
 fn read_stdin(stop: &Stop) -> Result<Typing> {
     let stdin = io::stdin();
-    let failed = |e| Error::Host(format!("cannot read standard input: {e}"));
+    let failed = |e| Error::Host(format!("cannot read standard input: {e}")).because(e);
     let file = stdin.as_fd().try_clone_to_owned().map_err(failed)?;
     let quit = stop.clone();
     // The thread does not hold the lock of standard input, which restoring the terminal needs.
@@ -315,11 +315,7 @@ fn read_stdin(stop: &Stop) -> Result<Typing> {
 
 /// What is written to a standard stream.
 fn stream(stream: &impl AsFd, name: &str, stop: &Stop) -> Result<Output> {
-    Output::stream(stream, stop).map_err(|e| cannot_write(name, &e))
-}
-
-fn cannot_write(name: &str, error: &io::Error) -> Error {
-    Error::Host(format!("cannot write {name}: {error}"))
+    Output::stream(stream, stop).map_err(|e| Error::cannot_write(name, e))
 }
 
 /// A message about bytes that have not been written to the file called `name`, if there are any.
@@ -346,7 +342,7 @@ pub(crate) fn print_last(text: &str, path: Option<&Path>, stop: &Stop) -> Result
     });
     match written {
         Err(e) if path.is_none() && e.kind() == ErrorKind::BrokenPipe => Ok(None),
-        written => written.map_err(|e| Error::Host(format!("cannot write {name}: {e}"))),
+        written => written.map_err(|e| Error::cannot_write(name, e)),
     }
 }
 
@@ -358,7 +354,7 @@ pub fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => {
-            Err(Error::Host(format!("cannot write standard output: {e}")))
+            Err(Error::cannot_write("standard output", e))
         }
         _ => Ok(()),
     }

@@ -92,7 +92,7 @@ pub fn list(
         let rows: Vec<_> =
             found.iter().flat_map(|(p, events)| events.iter().map(|e| row(p, e))).collect();
         let text = serde_json::to_string_pretty(&rows);
-        return text.map(|text| text + "\n").map_err(|e| Error::Host(e.to_string()));
+        return text.map(|text| text + "\n").map_err(|e| Error::Host(e.to_string()).because(e));
     }
     let mut text = String::new();
     for (i, (personality, events)) in found.iter().enumerate() {

@@ -30,7 +30,7 @@ pub fn replace_with(
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<()> {
     let mut replacement = Replacement::new(path)?;
-    write(&mut replacement.out).map_err(|e| cannot_write(path, &e))?;
+    write(&mut replacement.out).map_err(|e| Error::cannot_write(path.display(), e))?;
     replacement.finish()
 }
 
@@ -61,7 +61,8 @@ impl Replacement {
         let mut name = path.file_name().unwrap_or_default().to_os_string();
         name.push(format!(".{}.tmp", std::process::id()));
         let temporary = Temporary(path.with_file_name(name));
-        let file = File::create(&temporary.0).map_err(|e| cannot_write(path, &e))?;
+        let file =
+            File::create(&temporary.0).map_err(|e| Error::cannot_write(path.display(), e))?;
         Ok(Self { path: path.into(), temporary, out: BufWriter::new(file) })
     }
 
@@ -70,7 +71,7 @@ impl Replacement {
     /// # Errors
     /// If the host refuses.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out.write_all(bytes).map_err(|e| cannot_write(&self.path, &e))
+        self.out.write_all(bytes).map_err(|e| Error::cannot_write(self.path.display(), e))
     }
 
     /// That was all: it takes the place of what the file had.
@@ -80,12 +81,10 @@ impl Replacement {
     pub fn finish(self) -> Result<()> {
         let Self { path, temporary, out } = self;
         let synced = out.into_inner().map_err(io::Error::from).and_then(|file| file.sync_all());
-        synced.and_then(|()| fs::rename(&temporary.0, &path)).map_err(|e| cannot_write(&path, &e))
+        synced
+            .and_then(|()| fs::rename(&temporary.0, &path))
+            .map_err(|e| Error::cannot_write(path.display(), e))
     }
-}
-
-fn cannot_write(path: &Path, error: &io::Error) -> Error {
-    Error::Host(format!("cannot write {}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -101,11 +101,12 @@ impl Kind {
         path: &Path,
         decode: impl FnOnce(Vec<u8>) -> std::result::Result<T, FormatError>,
     ) -> Result<T> {
-        let cannot_read = |e| Error::Input(format!("cannot read {}: {e}", path.display()));
+        let cannot_read =
+            |e| Error::Input(format!("cannot read {}: {e}", path.display())).because(e);
         let (line, body) =
             File::open(path).and_then(|file| self.read_parts(file)).map_err(cannot_read)?;
         let decoded = self.check(&line, &body).and_then(|()| decode(body));
-        decoded.map_err(|e| Error::Input(format!("{} is {e}", path.display())))
+        decoded.map_err(|e| Error::Input(format!("{} is {e}", path.display())).because(e))
     }
 
     /// That the bytes are not those that were written.

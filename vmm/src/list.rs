@@ -72,7 +72,7 @@ pub fn list(json: bool) -> Result<String> {
     let rows: Vec<_> = known.map(|(personality, platform)| row(personality, platform)).collect();
     if json {
         let text = serde_json::to_string_pretty(&rows);
-        return text.map(|text| text + "\n").map_err(|e| Error::Host(e.to_string()));
+        return text.map(|text| text + "\n").map_err(|e| Error::Host(e.to_string()).because(e));
     }
     let widest = rows.iter().map(|row| row.processor.chars().count()).max().unwrap_or_default();
     let mut text = String::new();

@@ -41,7 +41,7 @@ impl Memory {
         for memory in [Some(&mapping), rom.as_ref()].into_iter().flatten() {
             for region in memory.iter() {
                 let gpa = region.start_addr();
-                let host = memory.get_host_address(gpa).map_err(|e| refused(gpa, &e))?;
+                let host = memory.get_host_address(gpa).map_err(|e| refused(gpa, e))?;
                 regions.push(Region { gpa: gpa.raw_value(), len: region.len(), host });
             }
         }
@@ -85,11 +85,11 @@ impl Memory {
 fn allocate_rom(rom: Rom) -> Result<GuestRam> {
     let address = GuestAddress(rom.address);
     let memory =
-        GuestRam::from_ranges(&[(address, rom.image.len())]).map_err(|e| refused(address, &e))?;
-    memory.write_slice(rom.image, address).map_err(|e| refused(address, &e))?;
+        GuestRam::from_ranges(&[(address, rom.image.len())]).map_err(|e| refused(address, e))?;
+    memory.write_slice(rom.image, address).map_err(|e| refused(address, e))?;
     Ok(memory)
 }
 
-fn refused(address: GuestAddress, why: &dyn std::fmt::Display) -> Error {
-    Error::Host(format!("guest memory at {:#x}: {why}", address.raw_value()))
+fn refused(address: GuestAddress, why: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Host(format!("guest memory at {:#x}: {why}", address.raw_value())).because(why)
 }

@@ -167,7 +167,8 @@ impl Stop {
 }
 
 fn event() -> Result<EventFd> {
-    EventFd::new(libc::EFD_NONBLOCK).map_err(|e| Error::Host(format!("no event descriptor: {e}")))
+    EventFd::new(libc::EFD_NONBLOCK)
+        .map_err(|e| Error::Host(format!("no event descriptor: {e}")).because(e))
 }
 
 /// The thread that waits for the time limit and for signals. Dropping it ends it.
@@ -207,7 +208,8 @@ impl Watch {
             let _ = CAUGHT.set(event()?);
         }
         let watch = Self::start(stop, limit, true)?;
-        let failed = |number, e| Error::Host(format!("cannot catch signal {number}: {e}"));
+        let failed =
+            |number, e| Error::Host(format!("cannot catch signal {number}: {e}")).because(e);
         for number in SIGNALS {
             register_signal_handler(number, note_signal).map_err(|e| failed(number, e))?;
         }
@@ -230,7 +232,7 @@ impl Watch {
         let thread = thread::Builder::new()
             .name("watch".into())
             .spawn(move || watched.watch())
-            .map_err(|e| Error::Host(format!("no thread for the time limit: {e}")))?;
+            .map_err(|e| Error::Host(format!("no thread for the time limit: {e}")).because(e))?;
         Ok(Self { shared, thread: Some(thread) })
     }
 

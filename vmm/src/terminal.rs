@@ -24,7 +24,8 @@ impl RawMode {
         if !stdin().is_terminal() {
             return Ok(None);
         }
-        let refused = |e| Error::Host(format!("cannot switch the terminal to raw mode: {e}"));
+        let refused =
+            |e| Error::Host(format!("cannot switch the terminal to raw mode: {e}")).because(e);
         RAW.store(true, Ordering::SeqCst);
         let raw = Self(());
         stdin().lock().set_raw_mode().map_err(refused)?;

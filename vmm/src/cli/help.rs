@@ -106,7 +106,7 @@ pub(super) fn answer(error: &clap::Error) -> Result<u8> {
 fn show(error: &clap::Error) -> Result<()> {
     match error.print() {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Error::Host(format!("cannot write the help: {e}")))
+            Err(Error::Host(format!("cannot write the help: {e}")).because(e))
         }
         _ => Ok(()),
     }

@@ -58,7 +58,7 @@ impl Invocation {
             summary,
         };
         let text = serde_json::to_string_pretty(&statistics);
-        text.map(|text| text + "\n").map_err(|e| Error::Host(e.to_string()))
+        text.map(|text| text + "\n").map_err(|e| Error::Host(e.to_string()).because(e))
     }
 }
 

@@ -336,7 +336,7 @@ pub(super) fn check_writable(path: &std::path::Path) -> Result<()> {
     if !file::is_replaceable(path) && !path.is_dir() {
         return Ok(());
     }
-    let failed = |e| Error::Host(format!("cannot write {}: {e}", path.display()));
+    let failed = |e| Error::cannot_write(path.display(), e);
     let existed = path.exists();
     std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(failed)?;
     if !existed {

@@ -78,6 +78,7 @@ fn write_all(command: &clap::Command, folder: &Path) -> Result<()> {
 fn page(command: &clap::Command) -> Result<String> {
     let mut text = Vec::new();
     let page = Man::new(command.clone()).manual("vpmu");
-    page.render(&mut text).map_err(|e| Error::Host(format!("cannot render a page: {e}")))?;
+    page.render(&mut text)
+        .map_err(|e| Error::Host(format!("cannot render a page: {e}")).because(e))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }

@@ -123,7 +123,8 @@ fn demo_payload(name: &str, cpu: &str) -> Result<Payload> {
     })?;
     let part = demo::Part::by_name(cpu)
         .ok_or_else(|| Error::Usage(format!("demo {name} does not know CPU {cpu:?}")))?;
-    let image = (demo.build)(part).map_err(|e| Error::Host(format!("demo {name}: {e}")))?;
+    let image =
+        (demo.build)(part).map_err(|e| Error::Host(format!("demo {name}: {e}")).because(e))?;
     Ok(Payload::Flat {
         image: Image { name: format!("demo {name}"), bytes: image.bytes },
         address: image.load_address,

@@ -284,7 +284,7 @@ impl DebugDump {
     /// Never in practice: all keys are strings.
     pub fn json(&self) -> Result<String> {
         let text = serde_json::to_string_pretty(self);
-        text.map(|text| text + "\n").map_err(|e| Error::Host(e.to_string()))
+        text.map(|text| text + "\n").map_err(|e| Error::Host(e.to_string()).because(e))
     }
 }
 

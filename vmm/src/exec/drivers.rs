@@ -173,13 +173,14 @@ fn needs(module: &[u8]) -> Option<Vec<String>> {
 /// A module's file, decompressed by the host's programs if it has to be: kernels do that themselves only
 /// where they are built to.
 fn read(path: &Path) -> Result<Vec<u8>> {
-    let failed = |e| Error::Input(format!("{}: {e}", path.display()));
+    let failed = |e| Error::Input(format!("{}: {e}", path.display())).because(e);
     let bytes = fs::read(path).map_err(failed)?;
     let Some((_, program)) = COMPRESSED.iter().find(|(magic, _)| bytes.starts_with(magic)) else {
         return Ok(bytes);
     };
     let run = Command::new(program).arg("-dc").arg(path).stdin(Stdio::null()).output();
-    let run = run.map_err(|e| Error::Host(format!("{program}, for {}: {e}", path.display())))?;
+    let run =
+        run.map_err(|e| Error::Host(format!("{program}, for {}: {e}", path.display())).because(e))?;
     match run.status.success() {
         true => Ok(run.stdout),
         false => Err(damaged(path)),

@@ -23,7 +23,7 @@ pub fn fetch(suite: Option<&str>, folder: Option<&Path>) -> Result<u8> {
     let nowhere = || Error::Usage("neither XDG_CACHE_HOME nor HOME is set; see --folder".into());
     let folder = folder.or(cache.as_deref()).ok_or_else(nowhere)?;
     let recipe = folder.join("recipe");
-    let failed = |e| Error::Host(format!("cannot write {}: {e}", recipe.display()));
+    let failed = |e| Error::cannot_write(recipe.display(), e);
     fs::create_dir_all(&recipe).map_err(failed)?;
     for (name, text) in RECIPE {
         fs::write(recipe.join(name), text).map_err(failed)?;
@@ -33,7 +33,7 @@ pub fn fetch(suite: Option<&str>, folder: Option<&Path>) -> Result<u8> {
     if let Some(suite) = suite {
         command.args(["--suite", suite]);
     }
-    let end = command.status().map_err(|e| Error::Host(format!("sh: {e}")))?;
+    let end = command.status().map_err(|e| Error::Host(format!("sh: {e}")).because(e))?;
     Ok(match end.code() {
         Some(0) => status::POWER_OFF,
         Some(2) => status::USAGE,

@@ -28,7 +28,7 @@ pub(super) fn added(text: &str, folder: &str) -> Result<(PathBuf, String)> {
         Some((host, guest)) if !guest.is_empty() => (Path::new(host), in_folder(folder, guest)),
         _ => (Path::new(text), String::new()),
     };
-    let failed = |e| Error::Input(format!("--add {text}: {e}"));
+    let failed = |e| Error::Input(format!("--add {text}: {e}")).because(e);
     host.metadata().map_err(failed)?;
     if !guest.is_empty() {
         return Ok((host.into(), guest));

@@ -120,7 +120,7 @@ impl Listener {
     /// # Errors
     /// If the host refuses.
     pub(crate) fn new(address: &Address, stop: &Stop) -> Result<Self> {
-        let failed = |e: io::Error| Error::Host(format!("--gdb {address}: {e}"));
+        let failed = |e: io::Error| Error::Host(format!("--gdb {address}: {e}")).because(e);
         let (send, accepted) = mpsc::channel();
         let asking = stop.clone();
         let address = match address {

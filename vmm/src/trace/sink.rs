@@ -35,13 +35,13 @@ impl Sink {
             if is_standard_output { "standard output".into() } else { path.display().to_string() };
         let to = if is_standard_output {
             let output = Output::stream(&io::stdout(), stop);
-            To::Stream { output: output.map_err(|e| cannot_write(&name, &e))?, name }
+            To::Stream { output: output.map_err(|e| Error::cannot_write(&name, e))?, name }
         } else if file::is_replaceable(path) {
             To::File(Replacement::new(path)?)
         } else {
             let path = path.to_owned();
             let output = Output::new(move || File::options().write(true).open(path), false, stop);
-            To::Stream { output: output.map_err(|e| cannot_write(&name, &e))?, name }
+            To::Stream { output: output.map_err(|e| Error::cannot_write(&name, e))?, name }
         };
         Ok(Self { to, failure: None })
     }
@@ -58,7 +58,7 @@ impl Sink {
                     self.to = To::Nowhere;
                     return;
                 }
-                written => written.map_err(|e| cannot_write(name, &e)),
+                written => written.map_err(|e| Error::cannot_write(name, e)),
             },
             To::Nowhere => return,
         };
@@ -72,13 +72,9 @@ impl Sink {
             (None, To::File(file)) => file.finish(),
             (None, To::Stream { name, mut output }) => match output.flush() {
                 Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
-                flushed => flushed.map_err(|e| cannot_write(&name, &e)),
+                flushed => flushed.map_err(|e| Error::cannot_write(&name, e)),
             },
             (None, To::Nowhere) => Ok(()),
         }
     }
-}
-
-fn cannot_write(name: &str, error: &io::Error) -> Error {
-    Error::Host(format!("cannot write {name}: {error}"))
 }

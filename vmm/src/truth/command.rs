@@ -144,6 +144,6 @@ fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
     };
     match written {
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|e| Error::Host(format!("cannot write {name}: {e}"))),
+        written => written.map_err(|e| Error::cannot_write(name, e)),
     }
 }

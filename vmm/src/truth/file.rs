@@ -34,7 +34,7 @@ impl Truth {
             .write(true)
             .open(path)
             .and_then(|mut file| file.write_all(&bytes))
-            .map_err(|e| Error::Host(format!("cannot write {}: {e}", path.display())))
+            .map_err(|e| Error::cannot_write(path.display(), e))
     }
 
     /// What [`to_bytes`](Self::to_bytes) made bytes of; [`check`](Self::check) finds nothing wrong

@@ -159,7 +159,7 @@ impl Report {
     /// Never in practice: all keys are strings.
     pub fn json(&self) -> Result<String> {
         let text = serde_json::to_string_pretty(self);
-        text.map(|text| text + "\n").map_err(|e| Error::Host(e.to_string()))
+        text.map(|text| text + "\n").map_err(|e| Error::Host(e.to_string()).because(e))
     }
 
     /// As a table.

@@ -233,8 +233,9 @@ impl Host {
     /// # Errors
     /// If the host refuses.
     pub fn create_vm(&self) -> Result<VmFd> {
-        let refused =
-            |e: errno::Error| Error::Host(format!("KVM refuses to create a machine: {e}"));
+        let refused = |e: errno::Error| {
+            Error::Host(format!("KVM refuses to create a machine: {e}")).because(e)
+        };
         let vm = self.kvm.create_vm().map_err(refused)?;
         for improvement in improvements(|cap| vm.check_extension_raw(cap.into())) {
             vm.enable_cap(&improvement).map_err(refused)?;
@@ -253,7 +254,7 @@ impl Host {
         if id >= self.max_vcpus {
             return Err(refused(&format_args!("it has {} at most", self.max_vcpus)));
         }
-        vm.create_vcpu(id as u64).map_err(|e| refused(&e))
+        vm.create_vcpu(id as u64).map_err(|e| refused(&e).because(e))
     }
 }
 
@@ -265,6 +266,7 @@ fn cannot_open(name: &dyn Display, error: errno::Error) -> Error {
         _ => "see whether the host has KVM at all",
     };
     Error::Host(format!("cannot open {name}: {error}; {what_to_do}, or use --engine soft"))
+        .because(error)
 }
 
 /// Whether a KVM has what the engine needs.

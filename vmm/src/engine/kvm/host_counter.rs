@@ -190,7 +190,7 @@ impl HostCounters {
     ) -> Result<()> {
         for (n, slot) in self.counters.iter_mut().enumerate() {
             let Some(counter) = slot else { continue };
-            match counter.take().map_err(|e| refused("to read a counter", &e))? {
+            match counter.take().map_err(|e| refused("to read a counter", e))? {
                 Some(more) => raise(pmu.count(n, more)),
                 None => {
                     *slot = None;
@@ -225,11 +225,11 @@ impl HostCounters {
                     *slot = wanted
                         .map(|select| HostCounter::open(select, distance, SIGRTMIN()))
                         .transpose()
-                        .map_err(|e| refused("a counter", &e))?;
+                        .map_err(|e| refused("a counter", e))?;
                 }
             }
             if let Some(counter) = slot {
-                counter.signal_after(distance).map_err(|e| refused("a period", &e))?;
+                counter.signal_after(distance).map_err(|e| refused("a period", e))?;
             }
         }
         Ok(())
@@ -242,8 +242,8 @@ fn distance(pmu: &Pmu, counter: usize) -> u64 {
     pmu.registers().perfctr.get(counter).map_or(1, |&value| mask - (value & mask) + 1)
 }
 
-fn refused(what: &str, error: &io::Error) -> Error {
-    Error::Host(format!("the host's PMU refuses {what}: {error}; use --count exact"))
+fn refused(what: &str, error: io::Error) -> Error {
+    Error::Host(format!("the host's PMU refuses {what}: {error}; use --count exact")).because(error)
 }
 
 /// Whether this host can count: tries every event of the table.

@@ -13,8 +13,6 @@
 
 #![allow(unsafe_code)]
 
-use std::fmt::Display;
-
 use kvm_bindings::{
     KVM_IRQ_ROUTING_IRQCHIP, KVM_IRQCHIP_IOAPIC, KVM_IRQCHIP_PIC_MASTER, KVM_IRQCHIP_PIC_SLAVE,
     KVM_MP_STATE_HALTED, KVM_MP_STATE_INIT_RECEIVED, KVM_MP_STATE_RUNNABLE,
@@ -49,8 +47,10 @@ const ELCR: [u8; 2] = [0xF8, 0xDE];
 /// The chips in the order of [`Irqchip::read`].
 const CHIPS: [u32; 3] = [KVM_IRQCHIP_PIC_MASTER, KVM_IRQCHIP_PIC_SLAVE, KVM_IRQCHIP_IOAPIC];
 
-fn refused<E: Display>(what: &str) -> impl FnOnce(E) -> Error {
-    move |error| Error::Host(format!("KVM refuses {what}: {error}; see --irqchip user"))
+fn refused<E: std::error::Error + Send + Sync + 'static>(what: &str) -> impl FnOnce(E) -> Error {
+    move |error| {
+        Error::Host(format!("KVM refuses {what}: {error}; see --irqchip user")).because(error)
+    }
 }
 
 /// Creates the controllers of a machine that has no processors yet, and the wires of its board.

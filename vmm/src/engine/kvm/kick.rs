@@ -11,7 +11,7 @@ use kvm_bindings::kvm_signal_mask;
 use kvm_ioctls::VcpuFd;
 use vmm_sys_util::ioctl::ioctl_with_ref;
 use vmm_sys_util::ioctl_iow_nr;
-use vmm_sys_util::signal::{SIGRTMIN, block_signal, register_signal_handler, unblock_signal};
+use vmm_sys_util::signal::{self, SIGRTMIN, block_signal, register_signal_handler, unblock_signal};
 
 use crate::error::{Error, Result};
 use crate::stop;
@@ -34,7 +34,7 @@ extern "C" fn ignore<T>(_: i32, _: *mut T, _: *mut c_void) {}
 /// If the host refuses.
 pub(super) fn prepare() -> Result<()> {
     register_signal_handler(SIGRTMIN(), ignore)
-        .map_err(|e| Error::Host(format!("cannot catch signal {}: {e}", SIGRTMIN())))
+        .map_err(|e| Error::Host(format!("cannot catch signal {}: {e}", SIGRTMIN())).because(e))
 }
 
 /// A thread that runs a processor, as others see it.
@@ -94,7 +94,7 @@ pub(super) fn take_signals_in_guest(vcpu: &VcpuFd) -> Result<()> {
     // SAFETY: `vcpu` is a vCPU, and KVM reads a length and as many bytes behind it.
     if unsafe { ioctl_with_ref(vcpu, KVM_SET_SIGNAL_MASK(), &mask) } < 0 {
         let why = std::io::Error::last_os_error();
-        return Err(Error::Host(format!("KVM refuses a signal mask: {why}")));
+        return Err(Error::Host(format!("KVM refuses a signal mask: {why}")).because(why));
     }
     Ok(())
 }
@@ -107,16 +107,15 @@ pub(super) fn take_signals_in_guest(vcpu: &VcpuFd) -> Result<()> {
 /// # Errors
 /// If the host refuses, or KVM wants something else.
 pub(super) fn run_until_entry(vcpu: &mut VcpuFd) -> Result<()> {
-    let failed =
-        |e: &dyn std::fmt::Display| Error::Host(format!("cannot hold signal {}: {e}", SIGRTMIN()));
-    block_signal(SIGRTMIN()).map_err(|e| failed(&e))?;
+    let failed = |e: signal::Error| Error::Host(format!("cannot hold signal {}: {e}", SIGRTMIN()));
+    block_signal(SIGRTMIN()).map_err(failed)?;
     // SAFETY: the thread is this one.
     unsafe { libc::pthread_kill(libc::pthread_self(), SIGRTMIN()) };
     let ran = match vcpu.run() {
         Err(e) if e.errno() == libc::EINTR => Ok(()),
-        Err(e) => Err(Error::Host(format!("KVM cannot complete an exit: {e}"))),
+        Err(e) => Err(Error::Host(format!("KVM cannot complete an exit: {e}")).because(e)),
         Ok(exit) => Err(Error::Host(format!("KVM needs more to complete an exit: {exit:?}"))),
     };
-    unblock_signal(SIGRTMIN()).map_err(|e| failed(&e))?;
+    unblock_signal(SIGRTMIN()).map_err(failed)?;
     ran
 }

@@ -45,6 +45,7 @@ use kvm_bindings::{
     KVM_MSR_EXIT_REASON_UNKNOWN, kvm_enable_cap,
 };
 use kvm_ioctls::{VcpuFd, VmFd};
+use vmm_sys_util::errno;
 use vmm_sys_util::eventfd::EventFd;
 
 use self::dirty_log::DirtyLog;
@@ -162,12 +163,9 @@ impl Kvm {
                         --timing model and --warm always need --engine soft";
             return Err(Error::Usage(text.into()));
         }
-        let refused = |what: &str, e: &dyn std::fmt::Display| {
-            Error::Host(format!("KVM refuses {what}: {e}; use --engine soft"))
-        };
         probe::has_no_counters(host, platform)?;
         let vm = host.create_vm()?;
-        vm.set_tss_address(TSS_ADDRESS).map_err(|e| refused("the address of its TSS", &e))?;
+        vm.set_tss_address(TSS_ADDRESS).map_err(|e| refused("the address of its TSS", e))?;
         let reasons =
             KVM_MSR_EXIT_REASON_FILTER | KVM_MSR_EXIT_REASON_UNKNOWN | KVM_MSR_EXIT_REASON_INVAL;
         let user_space_msr = kvm_enable_cap {
@@ -175,7 +173,7 @@ impl Kvm {
             args: [reasons.into(), 0, 0, 0],
             ..Default::default()
         };
-        vm.enable_cap(&user_space_msr).map_err(|e| refused("exits for MSRs", &e))?;
+        vm.enable_cap(&user_space_msr).map_err(|e| refused("exits for MSRs", e))?;
         let in_kernel = config.irqchip == IrqchipKind::Kernel;
         if in_kernel {
             host.check_irqchip()?;
@@ -185,14 +183,14 @@ impl Kvm {
         identity::with_msr_filter(&platform.features, apic_base, |default, ranges| {
             vm.set_msr_filter(default, ranges)
         })
-        .map_err(|e| refused("the MSR filter", &e))?;
+        .map_err(|e| refused("the MSR filter", e))?;
         let (ram, rom) = memory.mappings();
         let slots = slots::register(&vm, ram, rom)?;
         let create = |id| {
             let vcpu = host.create_vcpu(&vm, id)?;
             let cpuid = identity::cpuid(platform, id)
                 .ok_or_else(|| Error::Host("CPUID of this processor is too long".into()))?;
-            vcpu.set_cpuid2(&cpuid).map_err(|e| refused("the processor's CPUID", &e))?;
+            vcpu.set_cpuid2(&cpuid).map_err(|e| refused("the processor's CPUID", e))?;
             Ok(vcpu)
         };
         let vcpus = (0..usize::from(config.cpus)).map(create).collect::<Result<_>>()?;
@@ -230,9 +228,10 @@ impl Kvm {
         // What a snapshot of the software engine has in transit has arrived.
         machine.arrive_all();
         let main = EventFd::new(libc::EFD_NONBLOCK)
-            .map_err(|e| Error::Host(format!("no event descriptor: {e}")))?;
-        let to_main =
-            main.try_clone().map_err(|e| Error::Host(format!("no event descriptor: {e}")))?;
+            .map_err(|e| Error::Host(format!("no event descriptor: {e}")).because(e))?;
+        let to_main = main
+            .try_clone()
+            .map_err(|e| Error::Host(format!("no event descriptor: {e}")).because(e))?;
         let irqchip = (self.irqchip == IrqchipKind::Kernel).then(|| Irqchip::new(&self.vm));
         let dirty_log = DirtyLog::new(&self.vm, &self.slots, self.has_dirty_log);
         let shared = Shared::new(World::new(machine, to_main, irqchip, dirty_log));
@@ -243,7 +242,8 @@ impl Kvm {
                     .name(format!("vcpu {id}"))
                     .spawn_scoped(scope, || thread.run());
                 if let Err(e) = spawned {
-                    let error = Error::Host(format!("no thread for processor {id}: {e}"));
+                    let error =
+                        Error::Host(format!("no thread for processor {id}: {e}")).because(e);
                     let mut world = shared.lock();
                     world.finish(Err(error));
                     shared.unlock(world);
@@ -258,6 +258,10 @@ impl Kvm {
         let end = shared.lock().end.take();
         end.unwrap_or_else(|| Err(Error::Host("the run has no end".into())))
     }
+}
+
+fn refused(what: &str, cause: errno::Error) -> Error {
+    Error::Host(format!("KVM refuses {what}: {cause}; use --engine soft")).because(cause)
 }
 
 /// The main thread: the console, the stop, and the devices while all processors are busy or asleep.

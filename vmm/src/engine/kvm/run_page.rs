@@ -105,7 +105,7 @@ pub(super) fn enter(vcpu: &mut VcpuFd) -> Result<Exit<'_>> {
             return Err(Error::Host(format!("KVM stopped for an unknown reason: {other:?}")));
         }
         Err(e) if matches!(e.errno(), libc::EINTR | libc::EAGAIN) => Reason::Plain(Exit::Nothing),
-        Err(e) => return Err(Error::Host(format!("KVM cannot run the guest: {e}"))),
+        Err(e) => return Err(Error::Host(format!("KVM cannot run the guest: {e}")).because(e)),
     };
     let run = vcpu.get_kvm_run();
     Ok(match reason {
@@ -162,7 +162,7 @@ pub(super) fn interrupt(vcpu: &VcpuFd, vector: u8) -> Result<()> {
     // SAFETY: the file is a vCPU, and the kernel reads a structure of this type.
     if unsafe { ioctl_with_ref(vcpu, KVM_INTERRUPT(), &argument) } < 0 {
         let why = errno::Error::last();
-        return Err(Error::Host(format!("KVM refuses interrupt {vector:#x}: {why}")));
+        return Err(Error::Host(format!("KVM refuses interrupt {vector:#x}: {why}")).because(why));
     }
     Ok(())
 }

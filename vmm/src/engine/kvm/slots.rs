@@ -14,7 +14,7 @@ use kvm_bindings::{
     kvm_dirty_log__bindgen_ty_1 as GetBitmap, kvm_userspace_memory_region,
 };
 use kvm_ioctls::VmFd;
-use vm_memory::{Address, GuestMemoryBackend, GuestMemoryRegion};
+use vm_memory::{Address, GuestAddress, GuestMemoryBackend, GuestMemoryRegion};
 use vmm_sys_util::ioctl::ioctl_with_ref;
 use vmm_sys_util::{errno, ioctl_iow_nr, ioctl_iowr_nr};
 
@@ -34,6 +34,15 @@ pub(super) struct Slot {
     region: kvm_userspace_memory_region,
 }
 
+fn refused(
+    gpa: GuestAddress,
+    megabytes: u64,
+    cause: impl std::error::Error + Send + Sync + 'static,
+) -> Error {
+    let text = format!("KVM refuses {megabytes} MiB of memory at {:#x}: {cause}", gpa.raw_value());
+    Error::Host(text).because(cause)
+}
+
 /// Gives a machine its memory; a write to the ROM is an access to a device that is not there. Returns
 /// the slots that the guest can write.
 ///
@@ -45,14 +54,8 @@ pub(super) fn register(vm: &VmFd, ram: &GuestRam, rom: Option<&GuestRam>) -> Res
     let mut slots = Vec::new();
     for (slot, (mapping, region, flags)) in (0..).zip(ram.chain(rom)) {
         let gpa = region.start_addr();
-        let refused = |e: &dyn std::fmt::Display| {
-            let megabytes = region.len() >> 20;
-            Error::Host(format!(
-                "KVM refuses {megabytes} MiB of memory at {:#x}: {e}",
-                gpa.raw_value()
-            ))
-        };
-        let host = mapping.get_host_address(gpa).map_err(|e| refused(&e))?;
+        let megabytes = region.len() >> 20;
+        let host = mapping.get_host_address(gpa).map_err(|e| refused(gpa, megabytes, e))?;
         let region = kvm_userspace_memory_region {
             slot,
             flags,
@@ -64,7 +67,7 @@ pub(super) fn register(vm: &VmFd, ram: &GuestRam, rom: Option<&GuestRam>) -> Res
         // for as long as the machine lives; the processors run within its `Machine::run` only. No
         // Rust reference to guest memory is held while they do: the software CPU and the boot code
         // go through raw pointers and volatile accessors.
-        unsafe { vm.set_user_memory_region(region) }.map_err(|e| refused(&e))?;
+        unsafe { vm.set_user_memory_region(region) }.map_err(|e| refused(gpa, megabytes, e))?;
         if flags & KVM_MEM_READONLY == 0 {
             slots.push(Slot { region });
         }

@@ -9,8 +9,6 @@
 
 #![allow(unsafe_code)]
 
-use std::fmt::Display;
-
 use kvm_bindings::{
     KVM_SREGS2_FLAGS_PDPTRS_VALID, Msrs, kvm_msr_entry, kvm_regs, kvm_sregs, kvm_sregs2, kvm_xsave,
 };
@@ -29,8 +27,8 @@ ioctl_iow_nr!(KVM_SET_SREGS2, kvm_bindings::KVMIO, 0xcd, kvm_sregs2);
 /// What the run page carries.
 const SYNCED: [SyncReg; 3] = [SyncReg::Register, SyncReg::SystemRegister, SyncReg::VcpuEvents];
 
-fn refused<E: Display>(what: &str) -> impl FnOnce(E) -> Error {
-    move |error| Error::Host(format!("KVM does not give or take {what}: {error}"))
+fn refused<E: std::error::Error + Send + Sync + 'static>(what: &str) -> impl FnOnce(E) -> Error {
+    move |error| Error::Host(format!("KVM does not give or take {what}: {error}")).because(error)
 }
 
 impl State {

@@ -108,9 +108,9 @@ impl Trap {
     pub(super) fn arm(&mut self, vcpu: &mut VcpuFd, ram: &Ram) -> Result<()> {
         self.entries = self.entries.wrapping_add(1);
         if self.entries.is_multiple_of(LOOK_EVERY) {
-            let registers = vcpu
-                .get_debug_regs()
-                .map_err(|e| Error::Host(format!("KVM does not give debug registers: {e}")))?;
+            let registers = vcpu.get_debug_regs().map_err(|e| {
+                Error::Host(format!("KVM does not give debug registers: {e}")).because(e)
+            })?;
             self.note_guest_breakpoints(registers.dr7 & DR7_ENABLES != 0);
         }
         let wanted = if self.yielded {
@@ -121,7 +121,7 @@ impl Trap {
         };
         if wanted != self.armed {
             vcpu.set_guest_debug(&breakpoints(&wanted))
-                .map_err(|e| Error::Host(format!("KVM refuses breakpoints: {e}")))?;
+                .map_err(|e| Error::Host(format!("KVM refuses breakpoints: {e}")).because(e))?;
             self.armed = wanted;
         }
         Ok(())

@@ -282,7 +282,7 @@ impl<'s, 'm> Thread<'s, 'm> {
     /// then.
     fn offer_interrupts(&mut self, world: &mut World<'_>) -> Result<bool> {
         let id = self.id;
-        let refused = |e| Error::Host(format!("KVM refuses an NMI: {e}"));
+        let refused = |e| Error::Host(format!("KVM refuses an NMI: {e}")).because(e);
         let nmi_blocked = |fd: &VcpuFd| match fd.get_vcpu_events() {
             Ok(events) => events.nmi.masked != 0,
             Err(_) => false,
