@@ -66,7 +66,25 @@ impl Occurrences {
         }
     }
 
-    /// The same, if that changes nothing but how many there are: whether it is.
+    /// `n` occurrences of a signal that were fired last did not happen. None of them has used up a budget, or been
+    /// logged.
+    pub(crate) fn take_back(&mut self, signal: Signal, n: u64) {
+        let index = signal.index();
+        self.by_signal.fired[index] -= n;
+        let counters = self.by_signal.counted_by[index];
+        for (counter, left) in self.left.iter_mut().enumerate() {
+            if counters >> counter & 1 != 0 {
+                *left += n;
+            }
+        }
+    }
+
+    /// Whether a log is kept of a signal.
+    pub(crate) fn logs(&self, signal: Signal) -> bool {
+        self.by_signal.counted_by[signal.index()] & LOGGED != 0
+    }
+
+    /// The same as [`Self::fire`], if that changes nothing but how many there are: whether it is.
     #[inline(always)]
     pub fn fires_uncounted(&mut self, signals: &[(Signal, u64)]) -> bool {
         if signals.iter().any(|&(signal, _)| self.by_signal.counted_by[signal.index()] != 0) {

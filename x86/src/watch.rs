@@ -70,6 +70,12 @@ pub trait Watch {
     fn finds(&mut self, _linear: u64, _physical: u64, _bytes: u32, _direction: Direction) -> bool {
         false
     }
+    /// It is told of each instruction of the block from this linear address on, because of what it was told of the
+    /// one before.
+    #[inline(always)]
+    fn attends_from(&mut self, _next: u64) {}
+    /// Execution has left the block in the middle: what is behind this linear address did not begin.
+    fn left(&mut self, _next: u64) {}
     /// An instruction begins, of which nothing more may come: it may fault, or stop and begin again.
     /// Whether it did anything of which [`Watch::is_spent`] may tell. What is fetched is computed where it
     /// is asked for.
@@ -317,6 +323,8 @@ pub struct Watching<W> {
     interrupted_at: u64,
     /// Far transfers when a block was entered that may end with one.
     far: u64,
+    /// Where in its block the instruction ends that has begun and did not retire; 0 if there is none.
+    begun: u16,
 }
 
 impl<W: Watch> Watching<W> {
@@ -334,6 +342,7 @@ impl<W: Watch> Watching<W> {
             context: None,
             interrupted_at: 0,
             far: 0,
+            begun: 0,
         }
     }
 
@@ -434,6 +443,20 @@ impl<W: Watch> Watching<W> {
         self.spent = self.watch.is_spent();
     }
 
+    /// Not all instructions of the block have retired, but so many, and the next may have begun.
+    #[cold]
+    #[inline(never)]
+    fn finished_part(&mut self, block: &impl Code, count: usize) {
+        let retired = block.instruction(count.wrapping_sub(1)).map_or(0, |last| last.end);
+        let begun = std::mem::take(&mut self.begun);
+        self.report_leaving(retired.max(begun));
+    }
+
+    /// Reports that execution has left the block, of which so many bytes are of instructions that have begun.
+    fn report_leaving(&mut self, begun: u16) {
+        self.watch.left(self.entered.linear.wrapping_add(u64::from(begun)));
+    }
+
     /// Forgets what did not become certain.
     fn forget(&mut self) {
         self.accesses.clear();
@@ -489,6 +512,7 @@ impl<W: Watch> Watching<W> {
             if self.watch.is_attentive() {
                 self.entered = Fetch::of_block(self.entered.linear, block);
                 self.state = self.state & !QUIET | ATTENTIVE;
+                self.watch.attends_from(self.entered.linear.wrapping_add(u64::from(insn.end)));
             }
         }
         if traits & TRANSFERS != 0 {
@@ -667,6 +691,22 @@ impl<W: Watch> Observer for Watching<W> {
             0 => {}
             TRANSFERS => self.report_transfer(cpu, insn),
             _ => self.report_effects(cpu, ram, block, insn, traits),
+        }
+    }
+
+    fn interrupted(&mut self, _: &Cpu, insn: &Insn) {
+        if insn.index == 0 {
+            self.report_leaving(insn.end);
+        } else {
+            // Those before it are finished next.
+            self.begun = insn.end;
+        }
+    }
+
+    #[inline(always)]
+    fn finished(&mut self, _: &Cpu, block: &impl Code, count: usize) {
+        if count < block.len() {
+            self.finished_part(block, count);
         }
     }
 

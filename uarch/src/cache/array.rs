@@ -165,6 +165,12 @@ impl LineArray {
         self.entries[slot] = self.entries[slot] & !STATE | state as u64;
     }
 
+    /// The order of replacement of the set that a line is or would be in, if there is memory for it.
+    pub(super) fn order_of(&mut self, number: u64) -> Option<&mut u64> {
+        let set = self.set(number);
+        self.orders.get_mut(set)
+    }
+
     /// Drops the line in a slot.
     pub fn remove(&mut self, slot: usize) {
         self.entries[slot] = EMPTY;

@@ -388,6 +388,7 @@ impl Caches {
         }
         if let Some(slot) = own.code.find(line) {
             own.code.take(slot);
+            own.code_dropped = true;
             if own.fetched == line {
                 occurrences.fire(Signal::FlushProbeIfetch, 1);
             }

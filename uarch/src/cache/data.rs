@@ -256,8 +256,7 @@ impl Caches {
         let own = &mut self.processors[processor];
         let Some(slot) = own.code.find(line) else { return };
         let state = own.code.state(slot);
-        own.code.remove(slot);
-        own.forget_line(line);
+        own.drop_code(line, slot);
         own.code_written |= purpose.owns();
         context.occurrences[processor].fire(Signal::L1dInvalidatesL1i, 1);
         self.fill_second_level(context, processor, line, state, Filling::CodeVictim);
@@ -267,8 +266,7 @@ impl Caches {
     pub(super) fn drop_own_code(&mut self, context: &mut Context<'_>, processor: usize, line: u64) {
         let own = &mut self.processors[processor];
         let Some(slot) = own.code.find(line) else { return };
-        own.code.remove(slot);
-        own.forget_line(line);
+        own.drop_code(line, slot);
         own.code_written = true;
         context.occurrences[processor].fire(Signal::L1dInvalidatesL1i, 1);
     }

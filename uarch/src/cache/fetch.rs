@@ -20,14 +20,30 @@ impl Caches {
         let own = self.processors.running_mut();
         let end = fetch.physical + u64::from(fetch.bytes) - 1;
         let (first, last) = (fetch.physical >> self.shift, end >> self.shift);
+        let (begin, end) = (fetch.physical >> self.window_shift, end >> self.window_shift);
+        let in_window = fetch.physical & u64::from(self.geometry.fetch_window - 1) != 0;
+        if fetch.sequential && in_window && (own.window != begin || own.fetched != first) {
+            // The window was read, and is to be read again by the instruction alone that goes beyond it.
+            return false;
+        }
         if (first != own.fetched || first != last) && !own.find_to_fetch(first, last) {
             return false;
         }
-        let (begin, end) = (fetch.physical >> self.window_shift, end >> self.window_shift);
         let continued = fetch.sequential && own.window == begin;
         own.window = end;
         occurrences.fire(Signal::L1iFetch, end - begin + u64::from(!continued));
         true
+    }
+
+    /// Of the windows that [`Self::fetch_hits`] has read last, the last so many were not read.
+    #[cold]
+    pub(crate) fn unfetch(&mut self, occurrences: &mut Occurrences, windows: u64) {
+        let to_line = self.shift - self.window_shift;
+        let own = self.processors.running_mut();
+        let last = own.window;
+        own.window = last.wrapping_sub(windows);
+        own.unfetch(own.window >> to_line, last >> to_line);
+        occurrences.take_back(Signal::L1iFetch, windows);
     }
 
     /// Reads the windows of a fetch that goes beyond the one read last. Cycles.

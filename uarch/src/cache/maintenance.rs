@@ -63,6 +63,7 @@ impl Caches {
     pub fn invalidate(&mut self, context: &mut Context<'_>, processor: usize) {
         let own = &mut self.processors[processor];
         own.code.clear();
+        own.code_dropped = true;
         own.data.clear();
         own.forget_all();
         if let Some(second) = &mut own.second_level {

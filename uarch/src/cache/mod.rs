@@ -86,6 +86,8 @@ impl Caches {
     #[must_use]
     pub fn new(geometry: &'static CacheGeometry, processors: usize, threads: usize) -> Self {
         let core = |core| Processor::new(geometry, core * threads);
+        debug_assert!(geometry.fetch_window <= geometry.line);
+        debug_assert!(geometry.code.sets as usize >= processor::FETCHED_AT_ONCE);
         Self {
             geometry,
             shift: geometry.line.trailing_zeros(),
@@ -342,6 +344,14 @@ impl Caches {
         let written = &mut self.processors[processor].code_written;
         // Nearly always clear, and then nothing has to be written.
         *written && std::mem::take(written)
+    }
+
+    /// Whether since the last call a line has left the running processor's instruction cache, other than for another
+    /// line of code.
+    #[inline(always)]
+    pub fn take_code_dropped(&mut self) -> bool {
+        let dropped = &mut self.processors.running_mut().code_dropped;
+        *dropped && std::mem::take(dropped)
     }
 
     /// The lines of the processor's instruction cache.

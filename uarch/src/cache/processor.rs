@@ -16,6 +16,9 @@ use crate::state::Visitor;
 /// No line: a number that no address has.
 pub(super) const NO_LINE: u64 = u64::MAX;
 
+/// Most lines that are fetched at once: the 48 instructions of a block have 720 bytes, in lines of 32 bytes or more.
+pub(super) const FETCHED_AT_ONCE: usize = 24;
+
 /// The caches and buffers of one processor, or of a core.
 #[derive(Clone, Debug)]
 pub(super) struct Processor {
@@ -50,6 +53,11 @@ pub(super) struct Processor {
     pub(super) window: u64,
     /// A store of this processor has dropped a line of its instruction cache.
     pub(super) code_written: bool,
+    /// A line has left the instruction cache other than for another line of code.
+    pub(super) code_dropped: bool,
+    /// The orders of replacement of the sets whose lines were fetched at once, before they were: of the last line, of
+    /// the one before it and so on, but not of the first.
+    orders: [u64; FETCHED_AT_ONCE],
 }
 
 impl Processor {
@@ -70,6 +78,8 @@ impl Processor {
             fetched: NO_LINE,
             window: NO_LINE,
             code_written: false,
+            code_dropped: false,
+            orders: [0; FETCHED_AT_ONCE],
         }
     }
 
@@ -165,17 +175,45 @@ impl Processor {
                 return false;
             };
             self.code.touch(one);
+            self.note_order(0, last);
             self.code.touch(other);
         } else {
-            if (first..=last).any(|line| self.code.find(line).is_none()) {
+            if last - first >= FETCHED_AT_ONCE as u64
+                || (first..=last).any(|line| self.code.find(line).is_none())
+            {
                 return false;
             }
-            for line in first..=last {
+            self.code.find_and_touch(first);
+            for line in first + 1..=last {
+                self.note_order((last - line) as usize, line);
                 self.code.find_and_touch(line);
             }
         }
         self.fetched = last;
         true
+    }
+
+    fn note_order(&mut self, place: usize, line: u64) {
+        if let Some(order) = self.code.order_of(line) {
+            self.orders[place] = *order;
+        }
+    }
+
+    /// Of the lines that [`Self::find_to_fetch`] has used last, up to `last`, those behind `kept` were not fetched.
+    pub(super) fn unfetch(&mut self, kept: u64, last: u64) {
+        for (place, line) in (0..self.orders.len()).zip((kept + 1..=last).rev()) {
+            if let Some(order) = self.code.order_of(line) {
+                *order = self.orders[place];
+            }
+        }
+        self.fetched = if self.code.find(kept).is_some() { kept } else { NO_LINE };
+    }
+
+    /// Drops the line in a slot of the instruction cache, of this number.
+    pub(super) fn drop_code(&mut self, line: u64, slot: usize) {
+        self.code.remove(slot);
+        self.code_dropped = true;
+        self.forget_line(line);
     }
 
     /// A load has used a line of the data cache, which is in this slot: what need not be looked up.
@@ -236,7 +274,7 @@ crate::state! {
         saved: thread, code, data, data_fills, second_level_fills, second_level_bus, write_combining, streams,
             loaded, fetched, window, code_written;
         made: second_level;
-        derived: read, written;
+        derived: read, written, code_dropped, orders;
         then: restore;
     }
 }

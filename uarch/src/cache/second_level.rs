@@ -367,8 +367,7 @@ impl Caches {
     ) -> Option<LineState> {
         let own = &mut self.processors[processor];
         if let Some(slot) = own.code.find(line) {
-            own.code.remove(slot);
-            own.forget_line(line);
+            own.drop_code(line, slot);
         }
         let slot = own.data.find(line)?;
         let state = own.data.state(slot);

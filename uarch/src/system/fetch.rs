@@ -1,11 +1,12 @@
 //! What is told of the fetch of instructions.
 
-use super::pages::KnownPage;
+use pmu_model::Signal;
+
+use super::pages::{KnownPage, PAGE};
 use super::translation::{PageTables, Side};
 use super::{Processor, System, pieces};
 use crate::cache::{self, MemoryType};
-use crate::occurrences::Occurrences;
-use crate::tlb::{Lookup, Tlbs};
+use crate::tlb::Tlbs;
 
 /// Bytes of code that are fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +24,9 @@ pub struct Fetch {
 impl System {
     /// The running processor fetches the instructions of a straight line, from `time` on
     /// ([`System::set_time`]), if all of them are in the instruction cache and their page in the TLB: whether
-    /// they are. Else each is to be fetched on its own ([`System::fetch`]).
+    /// they are. Else each is to be fetched on its own ([`System::fetch`]), which is the same, as what is counted must
+    /// not depend on where a straight line is cut. For that it has to be told where the line is left
+    /// ([`System::unfetch`]), and asked whether one of its lines has left the cache ([`System::takes_code_dropped`]).
     #[inline(always)]
     pub fn fetch_at_once(&mut self, time: u64, fetch: &Fetch) -> bool {
         let Fetch { linear, physical, second_page, bytes } = *fetch;
@@ -31,30 +34,52 @@ impl System {
         of.time = time;
         let end = linear.wrapping_add(u64::from(bytes));
         let resumes = of.resumes(linear);
-        if resumes && end <= of.next {
-            return true;
-        }
-        if second_page.is_some() {
+        // What begins again is fetched already, in parts.
+        if second_page.is_some() || resumes && linear != of.next {
             return false;
         }
-        let (occurrences, tlbs) = (self.occurrences.running_mut(), self.tlbs.running_mut());
-        let Some(memory) =
-            of.code_page.get(linear).or_else(|| of.find_code(tlbs, linear, occurrences))
-        else {
+        let tlbs = self.tlbs.running_mut();
+        let Some(memory) = of.code_page.get(linear).or_else(|| of.find_code(tlbs, linear)) else {
             return false;
         };
         if !memory.is_cacheable() {
             return false;
         }
-        let begin = if resumes { of.next } else { linear };
-        let physical = physical + (begin - linear);
-        let bytes = (end - begin) as u32;
         let fetch = cache::Fetch { physical, bytes, sequential: resumes, memory };
-        if !self.caches.fetch_hits(occurrences, &fetch) {
+        if !self.caches.fetch_hits(self.occurrences.running_mut(), &fetch) {
             return false;
         }
-        of.has_fetched(begin, end, resumes, true);
+        of.has_fetched(linear, end, resumes, true);
         true
+    }
+
+    /// Of what the running processor has last fetched at once, what is behind a linear address was not fetched; some of
+    /// it was.
+    #[inline(never)]
+    pub fn unfetch(&mut self, end: u64) {
+        let of = self.processors.running_mut();
+        let shift = self.caches.fetch_window().trailing_zeros();
+        // It is all in one page.
+        let window = |end: u64| (end.wrapping_sub(1) & (PAGE - 1)) >> shift;
+        let windows = window(of.next) - window(end);
+        of.next = end;
+        if windows != 0 {
+            self.caches.unfetch(self.occurrences.running_mut(), windows);
+        }
+    }
+
+    /// Whether since the last call a line has left the running processor's instruction cache, other than for another
+    /// line of code.
+    #[inline(always)]
+    pub fn takes_code_dropped(&mut self) -> bool {
+        self.caches.take_code_dropped()
+    }
+
+    /// Whether a log is kept of fetches: then each instruction is to be fetched on its own.
+    #[inline]
+    #[must_use]
+    pub fn logs_fetches(&self) -> bool {
+        self.occurrences.running().logs(Signal::L1iFetch)
     }
 
     /// An instruction is fetched. Cycles beyond hits in the instruction cache and the TLB.
@@ -92,20 +117,14 @@ impl System {
 }
 
 impl Processor {
-    /// How the page of code at a linear address is cached, if that is known and the TLB has the page.
+    /// How the page of code at a linear address is cached, if that is known and the TLB has the page where it need not
+    /// be searched for.
     #[inline(never)]
-    fn find_code(
-        &mut self,
-        tlbs: &mut Tlbs,
-        linear: u64,
-        occurrences: &mut Occurrences,
-    ) -> Option<MemoryType> {
-        // Another page may be the one used last now.
-        self.code_page = KnownPage::NONE;
-        if self.paging && tlbs.code(linear, occurrences) != Lookup::Hit {
+    fn find_code(&mut self, tlbs: &mut Tlbs, linear: u64) -> Option<MemoryType> {
+        let memory = self.memory_types.get(linear)?;
+        if self.paging && !tlbs.has_recent_code(linear) {
             return None;
         }
-        let memory = self.memory_types.get(linear)?;
         self.code_page = KnownPage::new(linear, memory);
         Some(memory)
     }

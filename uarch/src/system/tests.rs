@@ -122,8 +122,12 @@ struct Program {
     tables: Tables,
     /// Pages used shortly before.
     recent: [u64; 3],
-    /// Blocks that were fetched at once.
+    /// Where each processor has left its last block.
+    left: Vec<Option<u64>>,
+    /// Blocks that were fetched at once; that were left in the middle then; and those of which a line left the cache.
     at_once: u64,
+    unfetched: u64,
+    dropped: u64,
     /// Loads of CR3 that found a flush filter without anything monitored, and with.
     loads: [u64; 2],
     /// Accesses that were found to be hits, and those of them in the line that was used last.
@@ -143,7 +147,10 @@ impl Program {
             slow: Slow(system),
             tables: Tables { pages: Vec::new() },
             recent: [0; 3],
+            left: vec![None; processors],
             at_once: 0,
+            unfetched: 0,
+            dropped: 0,
             loads: [0; 2],
             hits: 0,
             again: 0,
@@ -253,30 +260,72 @@ impl Program {
         again
     }
 
-    /// Fetches a block: at once, or instruction by instruction, as an engine does; the slow system
-    /// fetches instruction by instruction.
-    fn fetch(&mut self, processor: usize) {
-        let linear = self.address();
-        let instructions = self.random.next(6) + 1;
-        let in_page = PAGE - linear % PAGE;
-        let bytes = (instructions * 4).min(in_page) as u32;
-        let physical = self.physical(linear);
-        let block = Fetch { linear, physical, second_page: None, bytes };
-        // As an engine asks: again if the first answer was no.
-        let at_once = self.fast.fetch_at_once(0, &block) || self.fast.fetch_at_once(0, &block);
-        self.at_once += u64::from(at_once);
-        let mut done = 0;
-        while done < bytes {
-            let (linear, physical) = (linear + u64::from(done), physical + u64::from(done));
-            let one = Fetch { linear, physical, second_page: None, bytes: 4.min(bytes - done) };
-            if !at_once {
-                self.fast.fetch(processor, &self.tables, &one);
+    /// Executes a block, of which it may leave off in the middle: its instructions are fetched at once, or one by one,
+    /// as an engine does, and may access data between; the slow system fetches one by one, and only what begins. It
+    /// begins where the one before it was left, or somewhere else.
+    fn block(&mut self, processor: usize) {
+        let linear = match self.left[processor] {
+            Some(left) if self.random.next(3) != 0 => left,
+            _ => {
+                for system in [&mut self.fast, &mut self.slow.0] {
+                    system.processors[processor].redirected = true;
+                }
+                self.address()
             }
-            self.slow.fetch(processor, &self.tables, &one);
-            done += one.bytes;
+        };
+        let mut ends = Vec::new();
+        let mut end = linear;
+        for _ in 0..1 + self.random.next(12) {
+            end += 1 + self.random.next(9);
+            if end.div_ceil(PAGE) != (linear + 1).div_ceil(PAGE) {
+                break;
+            }
+            ends.push(end);
         }
-        for system in [&mut self.fast, &mut self.slow.0] {
-            system.processors[processor].redirected = true;
+        let Some(&last) = ends.last() else {
+            self.left[processor] = None;
+            return;
+        };
+        let physical = self.physical(linear);
+        let fetch = |begin: u64, end: u64| Fetch {
+            linear: begin,
+            physical: physical + (begin - linear),
+            second_page: None,
+            bytes: (end - begin) as u32,
+        };
+        // As an engine asks: again if the first answer was no.
+        let block = fetch(linear, last);
+        let mut at_once = !self.fast.logs_fetches()
+            && (self.fast.fetch_at_once(0, &block) || self.fast.fetch_at_once(0, &block));
+        self.at_once += u64::from(at_once);
+        let begun = match self.random.next(2) {
+            0 => ends.len(),
+            _ => 1 + self.random.next(ends.len() as u64) as usize,
+        };
+        let mut begin = linear;
+        let accesses = self.random.next(3) == 0;
+        for &end in &ends[..begun] {
+            if !at_once {
+                self.fast.fetch(processor, &self.tables, &fetch(begin, end));
+            }
+            self.slow.fetch(processor, &self.tables, &fetch(begin, end));
+            self.left[processor] = Some(match self.random.next(4) {
+                // It stops, and begins again.
+                0 => begin,
+                _ => end,
+            });
+            begin = end;
+            if accesses && self.random.next(3) == 0 {
+                self.access(processor);
+                if self.fast.takes_code_dropped() && std::mem::take(&mut at_once) {
+                    self.fast.unfetch(end);
+                    self.dropped += 1;
+                }
+            }
+        }
+        if at_once && begun < ends.len() {
+            self.fast.unfetch(begin);
+            self.unfetched += 1;
         }
     }
 
@@ -458,7 +507,7 @@ fn shortcuts_change_nothing() {
             match program.random.next(400) {
                 0..=3 => program.change(processor),
                 4..=9 => program.load_page_tables(processor),
-                10..=99 => program.fetch(processor),
+                10..=99 => program.block(processor),
                 _ => program.access(processor),
             }
             program.compare(step);
@@ -478,7 +527,9 @@ fn shortcuts_change_nothing() {
         let has_filter = part.tlbs.flush_filter.is_some();
         assert!(program.loads[0] > 20, "{:?}", program.loads);
         assert_eq!(program.loads[1] > 20, has_filter, "{:?}", program.loads);
-        assert!(modified > 0 && program.at_once > 1000, "{modified} {}", program.at_once);
+        let Program { at_once, unfetched, dropped, .. } = program;
+        assert!(modified > 0 && at_once > 1000, "{modified} {at_once}");
+        assert!(unfetched > 100 && dropped > 10, "{unfetched} {dropped}");
         assert!(program.hits > 2000 && program.again > 50, "{} {}", program.hits, program.again);
     }
 }

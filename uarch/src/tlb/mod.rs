@@ -141,6 +141,12 @@ impl Tlbs {
         self.data.has_recent(linear)
     }
 
+    /// As [`Self::has_recent_data`], of an instruction fetch.
+    #[inline(always)]
+    pub fn has_recent_code(&mut self, linear: u64) -> bool {
+        self.code.has_recent(linear)
+    }
+
     /// Looks up the page of an instruction fetch. Fires [`Signal::ItlbMissL1`] if the second level has
     /// it.
     #[inline(always)]

@@ -59,6 +59,36 @@ struct Model {
     found: u64,
     /// Transfers that it expected.
     expected: u64,
+    /// Linear addresses of the instructions that have begun, but for what begins again at once; and whether those of the
+    /// running block are there from its beginning.
+    begun: Vec<u64>,
+    at_once: bool,
+}
+
+impl Model {
+    /// A block is entered at a linear address, whose instructions begin, unless it is told otherwise.
+    fn begin_all(&mut self, block: &impl Code, linear: u64) {
+        self.at_once = !self.is_attentive();
+        if self.at_once {
+            let addresses = block.instructions().map(|insn| linear + u64::from(insn.start()));
+            addresses.for_each(|address| self.begin(address));
+        }
+    }
+
+    fn begin(&mut self, address: u64) {
+        if self.begun.last() != Some(&address) {
+            self.begun.push(address);
+        }
+    }
+
+    /// Of the running block, nothing behind this address has begun.
+    fn unbegin(&mut self, next: u64) {
+        if std::mem::take(&mut self.at_once) {
+            while self.begun.last().is_some_and(|&begun| begun >= next) {
+                self.begun.pop();
+            }
+        }
+    }
 }
 
 /// Nobody can foresee it, and it is the same for every model that was told the same.
@@ -71,8 +101,9 @@ fn toss(log: &[Told], of: u64) -> bool {
 impl Watch for Model {
     const MODELS: bool = true;
 
-    fn entered(&mut self, _: &Cpu, _: &impl Code, fetch: &Fetch) {
+    fn entered(&mut self, _: &Cpu, block: &impl Code, fetch: &Fetch) {
         self.log.push(Told::Entered(*fetch));
+        self.begin_all(block, fetch.linear);
     }
     fn enters_quietly(&mut self, _: &Cpu, block: &impl Code, linear: u64) -> bool {
         let fetch = Fetch {
@@ -83,10 +114,26 @@ impl Watch for Model {
         };
         self.log.push(Told::Entered(fetch));
         let enters = !self.is_attentive();
-        if !enters {
+        if enters {
+            self.begin_all(block, linear);
+        } else {
             self.log.pop();
         }
         enters
+    }
+    fn begins(&mut self, _: &Cpu, _: &Ram, _: &Insn, fetch: impl FnOnce() -> Fetch) -> bool {
+        if !self.at_once {
+            self.begin(fetch().linear);
+        }
+        false
+    }
+    fn attends_from(&mut self, next: u64) {
+        if toss(&self.log, next) {
+            self.unbegin(next);
+        }
+    }
+    fn left(&mut self, next: u64) {
+        self.unbegin(next);
     }
     fn is_attentive(&self) -> bool {
         let near = self.budget - self.accesses <= 4 * MAX_INSNS as u64;
@@ -286,17 +333,20 @@ fn one(
     }
 }
 
-/// Where a run has ended: RIP, instructions retired and general registers.
-type Place = (u64, u64, [u64; 16]);
+/// What became of a run: what the model was told, whether the program halted, and where: RIP, instructions retired and
+/// general registers.
+struct Ran {
+    told: Vec<Told>,
+    halted: bool,
+    place: (u64, u64, [u64; 16]),
+    /// Addresses of the instructions that had begun, as a model knows them that is told of blocks.
+    begun: Vec<u64>,
+    /// How many accesses were told at once, and transfers expected.
+    short_ways: [u64; 2],
+}
 
-/// Runs a program until a budget of accesses is spent or the program halts: what the model was told,
-/// whether it halted, and where; and how many accesses were told at once, and transfers expected.
-fn run(
-    program: &[u8],
-    attention: Attention,
-    budget: u64,
-    steps: u64,
-) -> (Vec<Told>, bool, Place, [u64; 2]) {
+/// Runs a program until a budget of accesses is spent or the program halts.
+fn run(program: &[u8], attention: Attention, budget: u64, steps: u64) -> Ran {
     let mut m = Machine::long();
     m.write(CODE, program);
     let with_code = |a: &mut CodeAssembler| {
@@ -314,7 +364,16 @@ fn run(
     m.cpu.rip = CODE;
     m.cpu.set_gpr(RSP, KERNEL_STACK);
     let mut translations = Translations::new();
-    let model = Model { log: Vec::new(), attention, accesses: 0, budget, found: 0, expected: 0 };
+    let model = Model {
+        log: Vec::new(),
+        attention,
+        accesses: 0,
+        budget,
+        found: 0,
+        expected: 0,
+        begun: Vec::new(),
+        at_once: false,
+    };
     let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer: Watching::new(model) };
     loop {
         let exit =
@@ -326,7 +385,8 @@ fn run(
             let registers = std::array::from_fn(|n| m.cpu.gpr(n as u8));
             let place = (m.cpu.rip, m.cpu.retired(), registers);
             let short_ways = [model.found, model.expected];
-            return (std::mem::take(&mut model.log), halted, place, short_ways);
+            let (told, begun) = (std::mem::take(&mut model.log), std::mem::take(&mut model.begun));
+            return Ran { told, halted, place, begun, short_ways };
         }
     }
 }
@@ -337,28 +397,42 @@ fn a_quiet_model_is_told_the_same() {
     let (mut found, mut expected, mut faults) = (0, 0, 0);
     for round in 0..1000 {
         let program = program(&mut random);
-        let (all, halted, end, none) = run(&program, Attention::Always, u64::MAX, u64::MAX);
-        assert!(halted && none == [0, 0]);
+        let all = run(&program, Attention::Always, u64::MAX, u64::MAX);
+        assert!(all.halted && all.short_ways == [0, 0]);
         let accesses = all
+            .told
             .iter()
             .filter(|told| matches!(told, Told::Accessed(..) | Told::AccessedWhole(..)))
             .count() as u64;
-        faults += all.iter().filter(|told| matches!(told, Told::Delivered(..))).count();
+        faults += all.told.iter().filter(|told| matches!(told, Told::Delivered(..))).count();
+        let compare = |ran: &Ran, want: &Ran, what: &str| {
+            let (told, expected) = (&ran.told, &want.told);
+            assert!(told == expected, "round {round}, {what}: {}", difference(told, expected));
+            let (begun, expected) = (&ran.begun, &want.begun);
+            assert!(begun == expected, "round {round}, {what}: {}", difference(begun, expected));
+            assert_eq!((ran.halted, ran.place), (want.halted, want.place), "round {round}, {what}");
+        };
         for attention in [Attention::Near, Attention::AtTimes] {
-            let (told, halted, place, at_once) = run(&program, attention, u64::MAX, u64::MAX);
-            assert!(told == all, "round {round}, {attention:?}: {}", difference(&told, &all));
-            assert_eq!((halted, place), (true, end), "round {round}, {attention:?}");
-            found += at_once[0];
-            expected += at_once[1];
+            let ran = run(&program, attention, u64::MAX, u64::MAX);
+            compare(&ran, &all, &format!("{attention:?}"));
+            found += ran.short_ways[0];
+            expected += ran.short_ways[1];
             let steps = 1 + random.below(40);
-            let (want, ..) = run(&program, Attention::Always, u64::MAX, steps);
-            let (told, _, place, _) = run(&program, attention, u64::MAX, steps);
-            assert!(told == want, "round {round}, {steps} steps: {}", difference(&told, &want));
-            assert_eq!(place, end, "round {round}, {steps} steps");
+            let want = run(&program, Attention::Always, u64::MAX, steps);
+            let ran = run(&program, attention, u64::MAX, steps);
+            compare(&ran, &want, &format!("{attention:?}, {steps} steps"));
+            // Where a run ends is nothing that begins.
+            assert_eq!(ran.begun, all.begun, "round {round}, {steps} steps");
+            assert_eq!(ran.place, all.place, "round {round}, {steps} steps");
             let budget = 1 + random.below(accesses);
-            let (_, stopped, at, _) = run(&program, Attention::Always, budget, u64::MAX);
-            let (_, halted, place, _) = run(&program, attention, budget, u64::MAX);
-            assert_eq!((halted, place), (stopped, at), "round {round}, {budget} accesses");
+            let want = run(&program, Attention::Always, budget, u64::MAX);
+            let ran = run(&program, attention, budget, u64::MAX);
+            assert_eq!(ran.begun, want.begun, "round {round}, {budget} accesses");
+            assert_eq!(
+                (ran.halted, ran.place),
+                (want.halted, want.place),
+                "round {round}, {budget} accesses"
+            );
         }
     }
     assert!(found > 25_000, "{found} accesses were told at once");
@@ -366,8 +440,8 @@ fn a_quiet_model_is_told_the_same() {
     assert!(faults > 10_000, "{faults} deliveries");
 }
 
-/// The first place at which two logs differ.
-fn difference(one: &[Told], other: &[Told]) -> String {
+/// The first place at which two lists differ.
+fn difference<T: std::fmt::Debug + PartialEq>(one: &[T], other: &[T]) -> String {
     let n = one.iter().zip(other).take_while(|(one, other)| one == other).count();
     format!("at {n}: {:?} and {:?}", one.get(n), other.get(n))
 }

@@ -106,6 +106,8 @@ pub(super) struct Model {
     descriptions: Descriptions,
     /// The instructions of the running block have been fetched, all at once.
     is_fetched: bool,
+    /// Those that have not begun are to be fetched after all, each on its own: code has left the cache.
+    fetches_rest: bool,
     /// The access that is told next was no hit when it was made: [`Watch::finds`].
     has_missed: bool,
     /// [`Processor::ahead`] of the running one.
@@ -170,6 +172,7 @@ impl Modelling {
             hands_over: false,
             descriptions: Descriptions::new(&part.pipeline),
             is_fetched: false,
+            fetches_rest: false,
             has_missed: false,
             ahead: 0,
             internal_page: None,
@@ -502,7 +505,22 @@ impl Watch for Box<Model> {
         let time = self.time(cpu);
         let Fetch { linear, physical, second_page, len } = *fetch;
         let fetch = system::Fetch { linear, physical, second_page, bytes: len.into() };
-        self.is_fetched = self.system.fetch_at_once(time, &fetch);
+        // A budget is used up by the very instruction that does it, and a log is of the very instruction.
+        self.is_fetched = !self.system.is_nearly_spent()
+            && !self.system.logs_fetches()
+            && self.system.fetch_at_once(time, &fetch);
+        self.fetches_rest = false;
+    }
+
+    #[inline(always)]
+    fn attends_from(&mut self, next: u64) {
+        if self.fetches_rest {
+            self.unfetch(next);
+        }
+    }
+
+    fn left(&mut self, next: u64) {
+        self.unfetch(next);
     }
 
     #[inline(always)]
@@ -526,7 +544,10 @@ impl Watch for Box<Model> {
 
     #[inline(always)]
     fn is_attentive(&self) -> bool {
-        self.runs_pipelines || !self.is_fetched || self.system.is_nearly_spent()
+        self.runs_pipelines
+            || !self.is_fetched
+            || self.fetches_rest
+            || self.system.is_nearly_spent()
     }
 
     #[inline(always)]
@@ -538,6 +559,7 @@ impl Watch for Box<Model> {
         let bytes = block.bytes() as u32;
         let fetch = system::Fetch { linear, physical: block.physical(0), second_page: None, bytes };
         self.is_fetched = !self.system.is_nearly_spent() && self.system.fetch_at_once(time, &fetch);
+        self.fetches_rest = false;
         self.is_fetched
     }
 
@@ -597,6 +619,7 @@ impl Watch for Box<Model> {
                 self.system.update_table(running, entry.physical, BYTES);
             }
         }
+        self.notice_code_dropped();
     }
 
     #[inline(always)]
@@ -793,6 +816,24 @@ impl Model {
             pipeline.accessed(cpu, &access, cycles);
             system.set_time(*running, pipeline.time());
         }
+        self.notice_code_dropped();
+    }
+
+    /// What of the running block has been fetched at once may have left the cache before it began.
+    #[inline(always)]
+    fn notice_code_dropped(&mut self) {
+        if self.system.takes_code_dropped() {
+            self.fetches_rest = self.is_fetched;
+        }
+    }
+
+    /// What is behind a linear address in the running block was not fetched, if all of it was at once.
+    #[inline(never)]
+    fn unfetch(&mut self, end: u64) {
+        if std::mem::take(&mut self.is_fetched) {
+            self.system.unfetch(end);
+        }
+        self.fetches_rest = false;
     }
 }
 

@@ -81,11 +81,13 @@ impl Observer for Recorded {
         for (signal, n) in self.models.watch.log() {
             self.recorder.fired(insn, signal, n);
         }
+        self.models.interrupted(cpu, insn);
         self.recorder.interrupted(cpu, insn);
     }
 
     #[inline(always)]
     fn finished(&mut self, cpu: &Cpu, block: &impl Code, count: usize) {
+        self.models.finished(cpu, block, count);
         self.recorder.finished(cpu, block, count);
     }
 

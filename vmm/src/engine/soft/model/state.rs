@@ -48,6 +48,7 @@ impl Model {
             descriptions: _,
             // Of the running block and the running instruction.
             is_fetched: _,
+            fetches_rest: _,
             has_missed: _,
         } = self;
         system.visit(visitor);
