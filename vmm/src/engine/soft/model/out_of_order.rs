@@ -196,14 +196,18 @@ impl OutOfOrder {
     pub(super) fn begins(&mut self, prepared: &Prepared, address: u64) {
         let Prepared { high_byte, elements_of_iteration, .. } = *prepared;
         let Running { begun, ref execution, .. } = self.running;
-        if elements_of_iteration != 0 && begun && execution.address == address {
+        let again = begun && execution.address == address;
+        if again && elements_of_iteration != 0 {
             // It stopped between two iterations, and goes on.
             return;
         }
+        // One that stops and begins again, to be executed alone, has been fetched.
+        let fetch_delay = if again { execution.fetch_delay } else { 0 };
         self.stopped = None;
         self.running =
             Running { begun: true, high_byte, elements_of_iteration, ..Running::default() };
         self.running.execution.address = address;
+        self.running.execution.fetch_delay = fetch_delay;
         if elements_of_iteration == 0 {
             self.stores.begin(prepared.instruction.stores(0));
         } else {

@@ -129,3 +129,26 @@ fn a_delivery_has_nothing_of_the_instruction_before_it() {
     pipeline.delivered(&mut occurrences);
     assert_eq!(occurrences.fired()[Signal::StallIfetch.index()], 50);
 }
+
+/// An instruction that comes to a device in the middle of a block stops there and begins again: its fetch, which is not
+/// repeated, took what it took. That of the next one at the same address is its own.
+#[test]
+fn an_instruction_that_begins_again_was_fetched() {
+    use pmu_model::Signal;
+    let nop = prepare(&[0x90]);
+    let stalls = |begins: u64, times: u64| {
+        let (mut pipeline, mut occurrences) = (OutOfOrder::new(&K8), Occurrences::default());
+        for _ in 0..times {
+            for n in 0..begins {
+                pipeline.begins(&nop, 0x40);
+                pipeline.fetched(if n == 0 { 50 } else { 0 });
+            }
+            pipeline.retired(&nop, false, &mut occurrences);
+        }
+        (occurrences.fired()[Signal::StallIfetch.index()], pipeline.clock())
+    };
+    assert_eq!(stalls(1, 1).0, 50);
+    assert_eq!(stalls(2, 1), stalls(1, 1));
+    assert_eq!(stalls(3, 4), stalls(1, 4));
+    assert_eq!(stalls(1, 4).0, 200);
+}
