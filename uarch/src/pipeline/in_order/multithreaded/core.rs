@@ -262,6 +262,13 @@ impl Core {
         let Stage::Held(ready) = of.stage else { panic!("no instruction was brought") };
         let unit_free = self.unit_free(&of.brought.instruction);
         let at = ready.max(self.free).max(unit_free);
+        if self.last != thread {
+            // The thread that issued last has left, or it would have come first. Nothing joins what it issued any more.
+            let last = &mut self.threads[self.last];
+            if matches!(last.stage, Stage::First(_)) {
+                last.stage = Stage::Issued;
+            }
+        }
 
         let of = &mut self.threads[thread];
         let Brought { instruction, clocks, waits, precision, mispredicted, halts, .. } =

@@ -2,7 +2,9 @@
 
 use pmu_model::Signal;
 
-use super::{Execution, Out, Step, What, alone, cycles, from_first, instructions::*, run};
+use super::{Core, Execution, KNC, Out, Step, What, alone, cycles, from_first, instructions::*, run};
+use crate::occurrences::Occurrences;
+use crate::state;
 
 fn repeat(step: &Step, times: usize) -> Vec<Step> {
     vec![step.clone(); times]
@@ -120,6 +122,33 @@ fn restarts_are_a_threads_own() {
     assert_eq!(from_first(&courses[0]), [0, 6]);
     assert_eq!(from_first(&courses[1]), [0, 2, 4, 6, 8, 10, 12, 14]);
     assert_eq!(cycles(&[serialising(), nop()]), [0, 14 + 5]);
+}
+
+/// A thread leaves behind an instruction that pairs, and another occupies the execution stage for long. Nothing joins the
+/// former any more, and what the core is saved as can be loaded.
+#[test]
+fn nothing_joins_behind_another_thread() {
+    let instruction = |step: Step| match step.what {
+        What::Executes(instruction) => instruction,
+        What::Delivery => unreachable!("a step of an instruction"),
+    };
+    let mut occurrences = Occurrences::default();
+    let mut core = Core::new(&KNC);
+    let mut issue = |core: &mut Core, thread: usize, step: Step| {
+        core.bring(thread, &mut occurrences, &instruction(step), &Execution::default())
+            .unwrap_or_else(|| core.issue(thread, &mut occurrences))
+    };
+    core.start(0, 0);
+    assert_eq!(issue(&mut core, 0, nop()), 5);
+    core.leave(0);
+    core.start(1, 0);
+    assert_eq!(issue(&mut core, 1, long(10)), 10);
+    core.leave(1);
+    let mut bytes = Vec::new();
+    state::save(&mut core, &mut bytes);
+    assert_eq!(state::load(&mut Core::new(&KNC), &bytes), Ok(()));
+    core.come_back(0, 0);
+    assert_eq!(issue(&mut core, 0, nop()), 20);
 }
 
 /// The x87 unit is one for all threads, their stacks are not.
