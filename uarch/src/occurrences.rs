@@ -11,6 +11,10 @@ const COUNTERS: usize = 7;
 const NEAR: u64 = 4096;
 /// In [`BySignal::counted_by`]: the signal is logged.
 const LOGGED: u8 = 1 << COUNTERS;
+/// Signals of a group: numbers that are cleared together, a line of the host's caches.
+const GROUP: usize = 8;
+
+const _: () = assert!(Signal::COUNT.div_ceil(GROUP) <= u64::BITS as usize);
 
 /// Occurrences of each signal on one processor since they were last taken.
 ///
@@ -21,6 +25,10 @@ const LOGGED: u8 = 1 << COUNTERS;
 pub struct Occurrences {
     /// Apart, since those of the running processor are moved where it is another thread at every instruction.
     by_signal: Box<BySignal>,
+    /// The groups of signals of which something may have been fired since it was last cleared, one bit each.
+    touched: u64,
+    /// Those of which some may be counted by counters with a budget.
+    counted: u64,
     /// By counter: occurrences that are left.
     left: [u64; COUNTERS],
     /// The counters that have a budget, one bit each.
@@ -46,6 +54,8 @@ impl Default for Occurrences {
         let fired = [0; Signal::COUNT];
         Self {
             by_signal: Box::new(BySignal { fired, counted_by: [0; Signal::COUNT] }),
+            touched: 0,
+            counted: 0,
             left: [0; COUNTERS],
             budgeted: 0,
             spent: false,
@@ -60,6 +70,7 @@ impl Occurrences {
     #[inline(always)]
     pub fn fire(&mut self, signal: Signal, n: u64) {
         let index = signal.index();
+        self.touched |= group_of(signal);
         self.by_signal.fired[index] += n;
         if self.by_signal.counted_by[index] != 0 {
             self.note(signal, n);
@@ -91,6 +102,7 @@ impl Occurrences {
             return false;
         }
         for &(signal, n) in signals {
+            self.touched |= group_of(signal);
             self.by_signal.fired[signal.index()] += n;
         }
         true
@@ -118,16 +130,36 @@ impl Occurrences {
         }
     }
 
-    /// How many there are of each signal, by [`Signal::index`].
+    /// How many there are of each signal, by [`Signal::index`]. The owner may take from them, and adds nothing.
     #[inline(always)]
     pub fn fired(&mut self) -> &mut [u64; Signal::COUNT] {
         &mut self.by_signal.fired
     }
 
+    /// Forgets how many there are of each signal. What is logged stays.
+    #[inline]
+    pub fn clear(&mut self) {
+        clear_groups(&mut self.by_signal.fired, std::mem::take(&mut self.touched), |fired| {
+            *fired = 0
+        });
+    }
+
     /// Takes out how many there are of each signal, and forgets what was logged.
     pub(crate) fn take(&mut self) -> [u64; Signal::COUNT] {
         self.log.clear();
-        std::mem::replace(&mut self.by_signal.fired, [0; Signal::COUNT])
+        let fired = self.by_signal.fired;
+        self.clear();
+        fired
+    }
+
+    /// Forgets what was logged.
+    pub(crate) fn forget_log(&mut self) {
+        self.log.clear();
+    }
+
+    /// Whether there are none of any signal, as far as that is known without a look at each.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.touched == 0
     }
 
     /// Gives a counter a budget of so many occurrences of all signals that it is given together: those
@@ -139,6 +171,7 @@ impl Occurrences {
         }
         self.left[counter] = self.left[counter].min(occurrences);
         let index = signal.index();
+        self.counted |= group_of(signal);
         self.by_signal.counted_by[index] |= 1 << counter;
         self.count_down(1 << counter, self.by_signal.fired[index]);
     }
@@ -156,9 +189,8 @@ impl Occurrences {
 
     /// Takes all budgets away.
     pub fn clear_budgets(&mut self) {
-        if self.budgeted != 0 {
-            self.by_signal.counted_by.iter_mut().for_each(|counters| *counters &= LOGGED);
-        }
+        let counted = std::mem::take(&mut self.counted);
+        clear_groups(&mut self.by_signal.counted_by, counted, |counters| *counters &= LOGGED);
         self.budgeted = 0;
         self.spent = false;
         self.near = false;
@@ -179,16 +211,38 @@ impl Occurrences {
     }
 }
 
+/// The bit of a signal's group.
+#[inline(always)]
+const fn group_of(signal: Signal) -> u64 {
+    1 << (signal.index() / GROUP)
+}
+
+/// Clears what there is of the signals of some groups, of which each has a bit.
+#[inline(always)]
+fn clear_groups<T>(of: &mut [T; Signal::COUNT], mut groups: u64, clear: impl Fn(&mut T)) {
+    while groups != 0 {
+        let first = groups.trailing_zeros() as usize * GROUP;
+        groups &= groups - 1;
+        match of.get_mut(first..first + GROUP) {
+            Some(group) => group.iter_mut().for_each(&clear),
+            // The last may be smaller.
+            None => of[first..].iter_mut().for_each(&clear),
+        }
+    }
+}
+
 /// What has been fired. Budgets are taken away by a load: their owner gives them for each run. Which signals
 /// are logged is its choice as well, and stays.
 impl State for Occurrences {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
-        let Self { by_signal, left: _, budgeted: _, spent: _, near: _, log } = self;
+        let Self { by_signal, touched, counted: _, left: _, budgeted: _, spent: _, near: _, log } =
+            self;
         let BySignal { fired, counted_by: _ } = &mut **by_signal;
         visitor.name("Occurrences.fired");
         fired.visit(visitor);
         visitor.check(fired.iter().all(|&fired| fired <= LATEST));
         if V::LOADS {
+            *touched = u64::MAX >> (u64::BITS as usize - Signal::COUNT.div_ceil(GROUP));
             log.clear();
             self.clear_budgets();
         }
@@ -240,5 +294,41 @@ mod tests {
         occurrences.clear_budgets();
         occurrences.fire(Signal::L1dMiss, 1000);
         assert!(!occurrences.is_spent());
+    }
+
+    /// Whatever was fired, and however it came there, nothing is left; and no budget is left of counters that had one.
+    /// One signal after the other, so that each is alone in its group once.
+    #[test]
+    fn clearing_leaves_nothing() {
+        let mut occurrences = Occurrences::default();
+        for (nth, &signal) in Signal::ALL.iter().enumerate() {
+            let other = Signal::ALL[(nth * 7 + 3) % Signal::COUNT];
+            match nth % 3 {
+                0 => occurrences.fire(signal, 1 + nth as u64),
+                1 => assert!(occurrences.fires_uncounted(&[(signal, 2), (other, 3)])),
+                _ => {
+                    let mut bytes = Vec::new();
+                    occurrences.fire(signal, 5);
+                    occurrences.visit(&mut crate::state::Saver::new(&mut bytes));
+                    occurrences = Occurrences::default();
+                    let mut loader = crate::state::Loader::new(&bytes);
+                    occurrences.visit(&mut loader);
+                    loader.finish().unwrap();
+                }
+            }
+            assert_ne!(occurrences.fired()[signal.index()], 0);
+            match nth % 2 {
+                0 => occurrences.clear(),
+                _ => assert_ne!(occurrences.take()[signal.index()], 0),
+            }
+            assert!(occurrences.fired().iter().all(|&fired| fired == 0), "{signal:?}");
+            occurrences.add_to_budget(nth % COUNTERS, 1, signal);
+            occurrences.add_to_budget((nth + 1) % COUNTERS, 1, other);
+            occurrences.clear_budgets();
+            occurrences.fire(signal, 9);
+            occurrences.fire(other, 9);
+            assert!(!occurrences.is_spent(), "{signal:?} {other:?}");
+            occurrences.clear();
+        }
     }
 }

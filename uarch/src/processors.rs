@@ -146,15 +146,15 @@ impl<T> IndexMut<usize> for PerProcessor<T> {
 }
 
 /// One `T` for each processor that has run: the others have none yet, so that those of a machine of many
-/// processors of which few do something take no memory. That of the running one is kept in place, as in
-/// [`PerProcessor`].
+/// processors of which few do something take no memory. That of the running one is at hand, as in
+/// [`PerProcessor`]; they are large, and none is moved.
 #[derive(Clone, Debug)]
 pub struct PerRun<T> {
-    /// Which one is in place.
+    /// Which one is at hand.
     number: usize,
-    running: T,
-    /// By number; there is none of the one in place.
-    others: Vec<Option<T>>,
+    running: Box<T>,
+    /// By number; there is none of the one at hand.
+    others: Vec<Option<Box<T>>>,
 }
 
 impl<T> PerRun<T> {
@@ -162,7 +162,7 @@ impl<T> PerRun<T> {
     #[must_use]
     pub fn new(processors: usize, first: T) -> Self {
         let others = std::iter::repeat_with(|| None).take(processors).collect();
-        Self { number: 0, running: first, others }
+        Self { number: 0, running: Box::new(first), others }
     }
 
     /// From now on, this processor runs; it gets one if it has none.
@@ -172,7 +172,7 @@ impl<T> PerRun<T> {
     /// If there is no processor of that number.
     pub fn choose(&mut self, processor: usize, make: impl FnOnce() -> T) {
         if processor != self.number {
-            let chosen = self.others[processor].take().unwrap_or_else(make);
+            let chosen = self.others[processor].take().unwrap_or_else(|| Box::new(make()));
             let before = std::mem::replace(&mut self.running, chosen);
             self.others[self.number] = Some(before);
             self.number = processor;
@@ -194,7 +194,7 @@ impl<T> PerRun<T> {
         if processor == self.number {
             return &mut self.running;
         }
-        self.others[processor].get_or_insert_with(make)
+        self.others[processor].get_or_insert_with(|| Box::new(make()))
     }
 }
 
@@ -237,7 +237,7 @@ impl<T: State> PerRun<T> {
         running.visit(visitor);
         for (of, other) in others.iter_mut().enumerate() {
             if of != *number {
-                optional(visitor, other, &make);
+                optional(visitor, other, || Box::new(make()));
             }
         }
     }

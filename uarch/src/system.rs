@@ -141,6 +141,9 @@ impl System {
     /// thread ran, which nobody has taken yet.
     #[cold]
     fn pass_on(&mut self, from: usize, to: usize) {
+        if self.occurrences[from].is_clear() {
+            return self.occurrences[from].forget_log();
+        }
         let fired = self.occurrences[from].take();
         for (&signal, n) in Signal::ALL.iter().zip(fired) {
             if n != 0 {

@@ -32,13 +32,14 @@ impl KnownPage {
     }
 }
 
-/// The memory types of pages that were accessed recently, by linear address.
+/// The memory types of pages that were accessed recently, by linear address. Apart, since what is known of the running
+/// processor is moved where it is another thread at every instruction.
 #[derive(Clone, Debug)]
-pub(super) struct MemoryTypes([(u64, MemoryType); 64]);
+pub(super) struct MemoryTypes(Box<[(u64, MemoryType); 64]>);
 
 impl Default for MemoryTypes {
     fn default() -> Self {
-        Self([(u64::MAX, MemoryType::Uncacheable); 64])
+        Self(Box::new([(u64::MAX, MemoryType::Uncacheable); 64]))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::geometry::PageSize;
 use super::level::Place;
+use crate::state::Visitor;
 
 /// For some pages of 4 KiB, the entry of the first level that translates them. Not part of what is
 /// modelled: it makes look-ups short.
@@ -9,15 +10,19 @@ use super::level::Place;
 pub(super) struct Recent {
     /// In each row, a page number and the place of its entry.
     pages: [(u64, Place); PAGES],
+    /// The rows that may have one, a bit each: on a core of several threads, all are cleared at every change of thread.
+    used: u32,
 }
 
-const PAGES: usize = 32;
+const PAGES: usize = u32::BITS as usize;
 /// A page number that no address has.
 const NO_PAGE: u64 = u64::MAX;
+/// A row without a page.
+const EMPTY: (u64, Place) = (NO_PAGE, Place::FIRST);
 
 impl Default for Recent {
     fn default() -> Self {
-        Self { pages: [(NO_PAGE, Place::FIRST); PAGES] }
+        Self { pages: [EMPTY; PAGES], used: 0 }
     }
 }
 
@@ -33,7 +38,18 @@ impl Recent {
     /// The entry at a place translates an address.
     pub(super) fn note(&mut self, linear: u64, place: Place) {
         let number = linear >> PageSize::Kib4.shift();
-        self.pages[Self::row(number)] = (number, place);
+        let row = Self::row(number);
+        self.pages[row] = (number, place);
+        self.used |= 1 << row;
+    }
+
+    /// Nothing is known any more.
+    pub(super) fn clear(&mut self) {
+        let mut used = std::mem::take(&mut self.used);
+        while used != 0 {
+            self.pages[used.trailing_zeros() as usize] = EMPTY;
+            used &= used - 1;
+        }
     }
 
     /// Where a page would be: by the bits of its number that select it among neighbours, and among large
@@ -63,9 +79,16 @@ impl Recent {
 }
 
 // Where entries overlap, because page tables were changed without a word, it decides which one is used.
-crate::state! { Recent { saved: pages; } }
+crate::state! { Recent { saved: pages; derived: used; then: restore; } }
 
 impl Recent {
+    /// Any row may have come with a load.
+    fn restore<V: Visitor>(&mut self, _: &mut V) {
+        if V::LOADS {
+            self.used = u32::MAX;
+        }
+    }
+
     /// The places that are known.
     pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
         self.pages.iter().filter(|(page, _)| *page != NO_PAGE).map(|&(_, place)| place)

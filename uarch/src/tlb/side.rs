@@ -153,7 +153,7 @@ impl Side {
     /// Remembers nothing.
     fn forget(&mut self) {
         (self.last, self.last_mask) = (NO_ENTRY, 0);
-        self.recent = Recent::default();
+        self.recent.clear();
     }
 
     /// What is looked up from now on is of another address space.
