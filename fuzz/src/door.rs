@@ -55,9 +55,14 @@ impl Door {
         Ok(Self { machine, base, retired, latest, stop, console })
     }
 
-    /// Back at the door, with `bytes` in memory.
+    /// Back at the door.
+    pub(crate) fn back(&mut self) -> Result<(), String> {
+        self.machine.reset_to(&self.base).map_err(|e| e.to_string())
+    }
+
+    /// The same, with `bytes` in memory.
     pub(crate) fn begin(&mut self, address: u64, bytes: &[u8]) -> Result<(), String> {
-        self.machine.reset_to(&self.base).map_err(|e| e.to_string())?;
+        self.back()?;
         self.write(address, bytes)
     }
 

@@ -15,7 +15,6 @@ fn the_corpus_passes() {
     assert!(files >= 4);
 }
 
-/// Of other seeds some still fail: see `open/` and the README.
 #[test]
 fn generated_inputs_pass() {
     let campaign = Campaign { runs: 1000, time: None, seed: 2, jobs: 1 };

@@ -66,19 +66,49 @@ pub fn play_once(bytes: &[u8]) -> Result<usize, String> {
 
 fn play_both_ways(doors: &mut BTreeMap<Key, (Door, Image)>, input: &Input) -> Result<(), String> {
     let (door, image) = at_door(doors, input)?;
+    let Some(difference) = difference(door, image, input, INSTRUCTIONS)? else { return Ok(()) };
+    let (mut same, mut differs) = (0, INSTRUCTIONS);
+    while differs - same > 1 {
+        let middle = same.midpoint(differs);
+        match difference_at(door, image, input, middle) {
+            true => differs = middle,
+            false => same = middle,
+        }
+    }
     begin(door, image, input)?;
-    let end = door.run(INSTRUCTIONS)?;
+    door.run(differs - 1)?;
+    let place = door.machine().vcpus()[0].cpu.place().rip;
+    let way = input.way;
+    Err(format!(
+        "in blocks and {way:?}: {difference}; from the instruction at {place:X}h on, number {differs}"
+    ))
+}
+
+/// Whether the ways differ behind so many instructions, however.
+fn difference_at(door: &mut Door, image: &Image, input: &Input, last: u64) -> bool {
+    !matches!(difference(door, image, input, last), Ok(None))
+}
+
+/// Where the ways of execution differ behind so many instructions, if they do.
+fn difference(
+    door: &mut Door,
+    image: &Image,
+    input: &Input,
+    last: u64,
+) -> Result<Option<String>, String> {
+    begin(door, image, input)?;
+    let end = door.run(last)?;
     let first = Outcome::of(door, end);
 
     begin(door, image, input)?;
     let end = match input.way {
-        Way::Stepped => step(door, image, input)?,
-        Way::Pieces(length) => in_pieces(door, length)?,
+        Way::Stepped => step(door, image, input, last)?,
+        Way::Pieces(length) => in_pieces(door, length, last)?,
     };
-    match first.difference(&Outcome::of(door, end)) {
-        Some(difference) => Err(format!("in blocks and {:?}: {difference}", input.way)),
-        None => Ok(()),
-    }
+    let other = Outcome::of(door, end);
+    // What the machine is compared with, before either is dropped.
+    door.back()?;
+    Ok(first.difference(&other))
 }
 
 /// How a script ended.
@@ -112,7 +142,7 @@ impl Outcome {
 }
 
 /// One instruction at a time, while the witness looks.
-fn step(door: &mut Door, image: &Image, input: &Input) -> Result<End, String> {
+fn step(door: &mut Door, image: &Image, input: &Input, last: u64) -> Result<End, String> {
     let mut witness = (input.cpus == 1).then(|| Witness::new(input.part, image));
     loop {
         let before = door.retired();
@@ -123,23 +153,26 @@ fn step(door: &mut Door, image: &Image, input: &Input) -> Result<End, String> {
         if let Some(witness) = &mut witness {
             witness.after(door.machine())?;
         }
-        if end != End::Instructions || door.retired() >= INSTRUCTIONS {
+        if end != End::Instructions || door.retired() >= last {
             return Ok(end);
         }
     }
 }
 
 /// In pieces: behind each, a snapshot is taken, the machine runs ahead by another piece, and is reset.
-fn in_pieces(door: &mut Door, length: u64) -> Result<End, String> {
+fn in_pieces(door: &mut Door, length: u64, last: u64) -> Result<End, String> {
+    // As long as there is the one before, the next takes only the pages that were written since.
+    let mut kept = None;
     loop {
-        let next = (door.retired() + length).min(INSTRUCTIONS);
+        let next = (door.retired() + length).min(last);
         let end = door.run(next)?;
-        if end != End::Instructions || next == INSTRUCTIONS {
+        if end != End::Instructions || next == last {
             return Ok(end);
         }
         let snapshot = door.machine().snapshot();
         door.run(next + length)?;
-        door.machine().reset_to(&snapshot).map_err(|error| error.to_string())?;
+        let kept = kept.insert(snapshot);
+        door.machine().reset_to(kept).map_err(|error| error.to_string())?;
     }
 }
 
@@ -192,7 +225,7 @@ fn at_door<'a>(
             let image = agent::assemble(input.cpus).map_err(|error| error.to_string())?;
             let adapt =
                 |config: Config| Config { cpus: input.cpus, timing: Timing::Flat, ..config };
-            let door = Door::new(name, &image, adapt, &[], LONGEST)?;
+            let door = Door::new(name, &image, adapt, &agent::ends(), LONGEST)?;
             Ok(place.insert((door, image)))
         }
     }
@@ -201,10 +234,13 @@ fn at_door<'a>(
 /// An input in words.
 pub fn words(bytes: &[u8]) -> String {
     let input = Input::new(bytes);
-    let how = match input.way {
-        Way::Stepped => "one instruction at a time".into(),
-        Way::Pieces(length) => format!("in pieces of {length} instructions"),
-    };
+    match input.way {
+        Way::Stepped => in_words(&input, "one instruction at a time"),
+        Way::Pieces(length) => in_words(&input, &format!("in pieces of {length} instructions")),
+    }
+}
+
+fn in_words(input: &Input, how: &str) -> String {
     let processors = if input.cpus == 1 { "1 processor" } else { "2 processors" };
     let mut words = format!("{}, {processors}, {how}\n", input.part.name());
     for (number, operation) in (1..).zip(&input.operations) {

@@ -107,18 +107,21 @@ impl Witness {
         let has_retired = machine.retired() > self.retired;
         let access = self.access.take();
         let answer = u64::from(cpu.gpr(2) as u32) << 32 | u64::from(cpu.gpr(0) as u32);
-        if has_retired && self.behind_gates.contains(&rip) {
+        // Where an interrupt came behind what retired, where that has led is on the stack.
+        let is_interrupted = self.gates.contains(&rip);
+        let behind = if is_interrupted { returns_to(machine)? } else { rip };
+        if is_interrupted {
+            self.deliver();
+        }
+        if has_retired && self.behind_gates.contains(&behind) {
             // An exception or an interrupt came, and what retired was its handler's first instruction.
-            if let Some(access) = access.filter(|_| self.behind_refusals.contains(&rip)) {
+            if let Some(access) = access.filter(|_| self.behind_refusals.contains(&behind)) {
                 self.access(access, None)?;
             }
             self.deliver();
             self.cpl = 0;
             self.retire();
             return self.compare(machine);
-        }
-        if self.gates.contains(&rip) {
-            self.deliver();
         }
         let access = access.filter(|_| has_retired);
         let writes = matches!(access, Some(Access::Write { .. } | Access::Prefer(_)));
@@ -216,5 +219,15 @@ impl Witness {
             }
         }
         Ok(())
+    }
+}
+
+/// Where the handler of an interrupt returns to that is about to begin: the top of the stack, without an error code.
+fn returns_to(machine: &Machine) -> Result<u64, String> {
+    let mut eip = [0; 4];
+    let esp = machine.vcpus()[0].cpu.gpr(4);
+    match machine.read_physical(esp & 0xFFFF_FFFF, &mut eip) {
+        true => Ok(u32::from_le_bytes(eip).into()),
+        false => Err(format!("a stack at {esp:X}h, where there is no RAM")),
     }
 }
