@@ -10,7 +10,7 @@ use vpmu::snapshot::Snapshot;
 use vpmu::stop::Stop;
 
 /// Bytes of memory: little is written, and a snapshot has it all.
-const MEMORY: u64 = 4 << 20;
+pub(crate) const MEMORY: u64 = 4 << 20;
 
 /// A machine, and what it was where its guest wrote the marker to port 80h.
 pub(crate) struct Door {

@@ -27,7 +27,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 3] = [
+pub const TARGETS: [Target; 4] = [
     Target {
         name: "pmu",
         about: "operations on a PMU, against a second model written from the manuals",
@@ -47,6 +47,13 @@ pub const TARGETS: [Target; 3] = [
         about: "a guest's operations on its PMU and devices, in blocks, stepped and in pieces",
         play: machine::play,
         words: machine::words,
+        input: machine::input,
+    },
+    Target {
+        name: "kvm",
+        about: "the same without what depends on time, on KVM and on the software engine; needs /dev/kvm",
+        play: machine::kvm::play,
+        words: machine::kvm::words,
         input: machine::input,
     },
 ];

@@ -1,5 +1,6 @@
 //! The target `machine` on its corpus and on generated inputs; and that its guest does what scripts say.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use fuzz::driver::{Campaign, Target};
@@ -51,4 +52,23 @@ fn operations_in_words() {
 ";
     assert_eq!(words, expected);
     assert_eq!(target().play(&input), Ok(7));
+}
+
+/// The guest finds the same on KVM, and counts are the same to the last digit.
+#[test]
+fn generated_inputs_are_the_same_on_kvm() {
+    if let Err(error) = std::fs::File::options().read(true).write(true).open("/dev/kvm") {
+        // Not captured, as what `println` writes is.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED, nothing was compared with KVM: /dev/kvm: {error}"
+        );
+        return;
+    }
+    let target = Target::named("kvm").expect("the target");
+    let campaign = Campaign { runs: 100, time: None, seed: 1, jobs: 1 };
+    let played = target.campaign(campaign, |_, _| {});
+    let played =
+        played.unwrap_or_else(|find| panic!("{}", target.report(&find.bytes, &find.failure)));
+    assert!(played.inputs == 100 && played.operations > 2000, "{played:?}");
 }

@@ -4,6 +4,7 @@
 //! model of the PMU goes along, which says what each register holds that counts instructions.
 
 mod agent;
+pub mod kvm;
 mod operations;
 mod witness;
 
