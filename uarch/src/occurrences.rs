@@ -140,7 +140,7 @@ impl Occurrences {
     #[inline]
     pub fn clear(&mut self) {
         clear_groups(&mut self.by_signal.fired, std::mem::take(&mut self.touched), |fired| {
-            *fired = 0
+            *fired = 0;
         });
     }
 

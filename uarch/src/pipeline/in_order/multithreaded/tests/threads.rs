@@ -2,7 +2,9 @@
 
 use pmu_model::Signal;
 
-use super::{Core, Execution, KNC, Out, Step, What, alone, cycles, from_first, instructions::*, run};
+use super::{
+    Core, Execution, KNC, Out, Step, What, alone, cycles, from_first, instructions::*, run,
+};
 use crate::occurrences::Occurrences;
 use crate::state;
 
