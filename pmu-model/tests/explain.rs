@@ -184,6 +184,9 @@ fn modifiers_are_those_that_are_taken() {
 fn unknown_registers_name_the_nearest() {
     let error = explain(k8(), "PerfEvtSel", 0).unwrap_err();
     assert_eq!(error.to_string(), "no PMU register PerfEvtSel; did you mean PerfEvtSel0?");
+    // Nothing that a terminal obeys is repeated.
+    let error = explain(k8(), "\u{1b}[2J", 0).unwrap_err();
+    assert!(error.to_string().starts_with("no PMU register \\u{1b}[2J"), "{error}");
     for name in ["186", "0xC0010008", "", "h"] {
         assert!(explain(k8(), name, 0).is_err(), "{name:?}");
     }

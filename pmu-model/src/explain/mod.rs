@@ -74,7 +74,7 @@ pub struct UnknownRegister {
 
 impl core::fmt::Display for UnknownRegister {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "no PMU register {}", self.name)?;
+        write!(f, "no PMU register {}", self.name.escape_debug())?;
         self.nearest.map_or(Ok(()), |nearest| write!(f, "; did you mean {nearest}?"))
     }
 }
