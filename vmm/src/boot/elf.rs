@@ -147,24 +147,32 @@ impl<'a> Elf<'a> {
     /// beyond a segment's file content is left as it is: zero in a new machine.
     ///
     /// # Errors
-    /// If there is no such segment, or one is not wholly in RAM that is not `taken`.
+    /// If there is no such segment, two share a place, or one is not wholly in RAM that is not `taken`.
     pub fn load(
         &self,
         memory: &GuestRam,
         ram: &RamLayout,
         taken: &[Taken],
     ) -> Result<Vec<Range<u64>>> {
+        let damaged = |problem: String| BootError::Damaged { name: self.name.into(), problem };
+        let segments = || self.of_kind(PT_LOAD).filter(|s| s.memory_size > 0);
         let mut loaded = Vec::new();
-        for segment in self.of_kind(PT_LOAD).filter(|s| s.memory_size > 0) {
+        for segment in segments() {
             let what = format!("{}: segment at {:#x}", self.name, segment.phys);
             loaded.push(ram.free(&what, segment.phys, segment.memory_size, taken)?);
-            entry::write(memory, segment.phys, self.data(segment), self.name)?;
         }
         if loaded.is_empty() {
-            return Err(BootError::Damaged {
-                name: self.name.into(),
-                problem: "has no loadable segment".into(),
-            });
+            return Err(damaged("has no loadable segment".into()));
+        }
+        // Nor is it written a thousand times to the same place.
+        let mut ascending: Vec<_> = loaded.iter().collect();
+        ascending.sort_by_key(|range| range.start);
+        if let Some(pair) = ascending.windows(2).find(|pair| pair[0].end > pair[1].start) {
+            let [one, two] = [pair[0].start, pair[1].start];
+            return Err(damaged(format!("the segments at {one:#x} and {two:#x} overlap")));
+        }
+        for segment in segments() {
+            entry::write(memory, segment.phys, self.data(segment), self.name)?;
         }
         Ok(loaded)
     }
@@ -179,8 +187,11 @@ impl<'a> Elf<'a> {
 
     /// The descriptor of the first note of that owner and type.
     pub fn note(&self, owner: &[u8], kind: u32) -> Option<&'a [u8]> {
+        // Segments are parts of the file: of those that say they are all of it, a few are enough.
+        let mut left = self.bytes.len();
         for segment in self.of_kind(PT_NOTE) {
             let data = self.data(segment);
+            left = left.checked_sub(data.len())?;
             let mut at = 0u64;
             while let (Some(owner_size), Some(size), Some(found)) =
                 (number(data, at, 4), number(data, at + 4, 4), number(data, at + 8, 4))
@@ -228,7 +239,14 @@ impl<'a> Elf<'a> {
             let bytes = self.bytes.get(from..)?.split(|b| *b == 0).next()?;
             Some(String::from_utf8_lossy(bytes).into_owned())
         };
-        let texts = |tag| rows.iter().filter(move |r| r.0 == tag).filter_map(|r| text(r.1));
+        // Names may share bytes, but have fewer in all than the file.
+        let texts = |tag| {
+            let texts = rows.iter().filter(move |r| r.0 == tag).filter_map(|r| text(r.1));
+            texts.scan(self.bytes.len(), |left, text| {
+                *left = left.checked_sub(text.len())?;
+                Some(text)
+            })
+        };
         let paths = texts(DT_RUNPATH).next().or_else(|| texts(DT_RPATH).next());
         Dynamic {
             needed: texts(DT_NEEDED).collect(),
@@ -241,7 +259,7 @@ impl<'a> Elf<'a> {
     fn file_offset(&self, virt: u64) -> Option<u64> {
         self.of_kind(PT_LOAD)
             .find(|s| virt.wrapping_sub(s.virt) < s.file_size)
-            .map(|s| s.offset + (virt - s.virt))
+            .map(|s| s.offset + virt.wrapping_sub(s.virt))
     }
 }
 
@@ -344,6 +362,45 @@ mod tests {
             let ram = "the RAM, which is at 0x0-0x9fbff and 0x100000-0x3fffff";
             assert_eq!(load(phys).unwrap_err(), ram, "{phys:#x}");
         }
+    }
+
+    /// The note's row, made one of a segment: a file of 65535 rows would else be copied so often.
+    #[test]
+    fn segments_do_not_overlap() {
+        let ram = RamLayout::new(4 << 20, None).unwrap();
+        let memory = ram.allocate().unwrap();
+        let mut file = elf(Class::Elf32, 0x10_0000, 0x10_0000, b"code", b"note");
+        let mut load = |phys: u32| {
+            for (at, value) in [(0, 1), (12, phys), (20, 0x10)] {
+                file[52 + 32 + at..][..4].copy_from_slice(&u32::to_le_bytes(value));
+            }
+            let loaded = Elf::parse("e", &file).unwrap().load(&memory, &ram, &[]);
+            loaded.map(|loaded| loaded.len()).map_err(|error| error.to_string())
+        };
+        for phys in [0xF_FFF0 - 0x8_0000, 0x10_1000] {
+            assert_eq!(load(phys), Ok(2), "{phys:#x}");
+        }
+        let text = "e: the segments at 0x100000 and 0x100fff overlap";
+        assert_eq!(load(0x10_0FFF).unwrap_err(), text);
+        assert!(load(0x10_0000).is_err());
+    }
+
+    /// A hundred rows of DT_NEEDED, each of the whole file from its name on, of which there is no end. The segment of
+    /// the names is at the end of all addresses, and what is asked for beyond it, at their beginning.
+    #[test]
+    fn names_are_fewer_than_the_bytes_of_the_file() {
+        let mut rows: Vec<u8> = Vec::new();
+        for (tag, value) in (0..100).map(|_| (1_u64, 0_u64)).chain([(5, 0x10)]) {
+            rows.extend(tag.to_le_bytes());
+            rows.extend(value.to_le_bytes());
+        }
+        let code = vec![b'x'; 0x1000];
+        let mut file = elf(Class::Elf64, 0u64.wrapping_sub(0x100), 0x10_0000, &code, &rows);
+        // PT_DYNAMIC, and a file without a zero behind the first names.
+        file[64 + 56] = 2;
+        let elf = Elf::parse("e", &file).unwrap();
+        let names: usize = elf.dynamic().needed.iter().map(String::len).sum();
+        assert!(names > 0xE00 && names <= file.len(), "{names}");
     }
 
     #[test]
