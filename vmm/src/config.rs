@@ -17,6 +17,7 @@ use crate::engine::{Count, EngineKind, IrqchipKind};
 use crate::error::{Error, Result};
 use crate::input::Script;
 use crate::platform::{Isa, Platform};
+use crate::wording::quoted;
 
 /// Bytes of the longest script of `--input`: 16 MiB.
 pub const MAX_SCRIPT: u64 = 16 << 20;
@@ -144,7 +145,8 @@ pub fn personality(name: &str) -> Result<(&'static Personality, &'static Platfor
             _ => String::new(),
         };
         Error::Usage(format!(
-            "unknown CPU {name:?}; known: {}{hint} (--cpu help describes them)",
+            "unknown CPU {}; known: {}{hint} (--cpu help describes them)",
+            quoted(name),
             known.join(", ")
         ))
     })

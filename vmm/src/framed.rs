@@ -191,10 +191,17 @@ fn in_words(error: &ciborium::de::Error<io::Error>) -> String {
     match error {
         Error::Io(_) => "its CBOR does not end".into(),
         Error::Syntax(offset) => format!("no CBOR at byte {offset}"),
-        Error::Semantic(Some(offset), what) => format!("{} at byte {offset}", what.escape_debug()),
-        Error::Semantic(None, what) => what.escape_debug().to_string(),
+        Error::Semantic(Some(offset), what) => format!("{} at byte {offset}", briefly(what)),
+        Error::Semantic(None, what) => briefly(what),
         Error::RecursionLimitExceeded => "its CBOR is nested too deeply".into(),
     }
+}
+
+/// What serde says, which may repeat the names of fields that are in the file.
+fn briefly(what: &str) -> String {
+    const MOST: usize = 200;
+    let brief: String = what.chars().take(MOST).flat_map(char::escape_debug).collect();
+    if what.chars().nth(MOST).is_some() { brief + "..." } else { brief }
 }
 
 /// The CBOR of a value.

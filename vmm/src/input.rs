@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use crate::wording::quoted;
+
 /// Output that a later line may still wait for, in bytes.
 const REMEMBERED: usize = 64 << 10;
 /// The longest text that can be waited for, in bytes.
@@ -169,7 +171,8 @@ fn parse_line(line: &str, clock_hz: u64) -> Result<Step, String> {
     let digits = relative.unwrap_or(first);
     // Rust takes a sign, too.
     let time = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse::<u64>().ok());
-    let time = time.flatten().ok_or_else(|| format!("{first:?} is no time in microseconds"))?;
+    let time =
+        time.flatten().ok_or_else(|| format!("{} is no time in microseconds", quoted(first)))?;
     let cycles = u128::from(time) * u128::from(clock_hz) / 1_000_000;
     let cycles = u64::try_from(cycles).map_err(|_| "the time is too far away".to_string())?;
     let when =
@@ -207,9 +210,11 @@ fn unescape(text: &str) -> Result<Vec<u8>, String> {
                 (digits.len() == 2)
                     .then(|| u8::from_str_radix(&digits, 16).ok())
                     .flatten()
-                    .ok_or_else(|| format!("\\x{digits}: expected two hexadecimal digits"))?
+                    .ok_or_else(|| {
+                        format!("\\x{}: expected two hexadecimal digits", digits.escape_debug())
+                    })?
             }
-            Some(c) => return Err(format!("unknown escape \\{c}")),
+            Some(c) => return Err(format!("unknown escape \\{}", c.escape_debug())),
             None => return Err("the text ends inside an escape".into()),
         });
     }
@@ -248,6 +253,9 @@ mod tests {
             ("++1 \"a\"", "line 1: \"++1\" is no time in microseconds"),
             ("wait \"\"", "line 1: there is nothing to wait for"),
             ("wait a", "line 1: the text is not in double quotes"),
+            // Nothing that a terminal obeys is repeated.
+            ("5 \"\\\u{1b}\"", "line 1: unknown escape \\\\u{1b}"),
+            ("5 \"\\x\u{1b}\t\"", "line 1: \\x\\u{1b}\\t: expected two hexadecimal digits"),
         ] {
             assert_eq!(Script::parse(text, 2_000_000_000).unwrap_err(), problem, "{text}");
         }

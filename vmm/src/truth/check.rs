@@ -1,6 +1,7 @@
 //! Whether the parts of a [`Truth`] agree, so that whoever uses it need not ask.
 
 use super::{Context, Instruction, Row, Truth};
+use crate::wording::quoted;
 
 /// Most bytes of an instruction (SDM Volume 2, section 2.3.11).
 const LONGEST: usize = 15;
@@ -31,7 +32,7 @@ impl Truth {
             let rows = self.rows.iter().map(|row| row.counts[i]);
             let contexts = self.contexts.iter().map(|context| context.own[i]);
             if sum(rows).is_none() || sum(contexts).is_none() {
-                return Err(format!("the counts of {:?} exceed 64 bits", event.name));
+                return Err(format!("the counts of {} exceed 64 bits", quoted(&event.name)));
             }
         }
         match sum(self.contexts.iter().map(|context| context.times)) {
