@@ -107,6 +107,14 @@ pub struct HeldTranslation {
     pub device: bool,
 }
 
+impl CpuState {
+    /// Whether what is a number of something is one of those: the privilege level, and the top of the x87 registers.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.cpl <= 3 && self.fpu.is_sound()
+    }
+}
+
 impl Cpu {
     /// The state, between two runs.
     #[must_use]

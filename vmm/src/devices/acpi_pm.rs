@@ -68,6 +68,11 @@ pub struct AcpiPm {
 }
 
 impl AcpiPm {
+    /// Whether `other` has the same clock, and as many bits.
+    pub(super) fn is_of_the_kind_of(&self, other: &Self) -> bool {
+        (self.rate, self.bits) == (other.rate, other.bits)
+    }
+
     /// Legacy mode (SCI_EN clear) on a machine of `clock_hz` cycles a second.
     pub fn new(clock_hz: u64, width: TimerWidth) -> Self {
         let bits = match width {

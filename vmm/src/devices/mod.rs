@@ -137,7 +137,13 @@ impl Chipset {
     pub(crate) fn is_of_the_kind_of(&self, other: &Self) -> bool {
         self.config == other.config
             && self.irq.is_of_the_kind_of(&other.irq)
-            && self.test_device.is_some() == other.test_device.is_some()
+            && self.pit.is_of_the_kind_of(&other.pit)
+            && self.rtc.is_of_the_kind_of(&other.rtc)
+            && self.acpi_pm.is_of_the_kind_of(&other.acpi_pm)
+            && match (&self.test_device, &other.test_device) {
+                (Some(one), Some(other)) => one.is_of_the_kind_of(other),
+                (one, other) => one.is_none() && other.is_none(),
+            }
             && self.pipes.is_some() == other.pipes.is_some()
     }
 

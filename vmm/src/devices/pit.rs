@@ -36,6 +36,11 @@ impl Pit {
         }
     }
 
+    /// Whether `other` has the same clock, and counts that there are.
+    pub(super) fn is_of_the_kind_of(&self, other: &Self) -> bool {
+        self.rate == other.rate && other.channels.iter().all(Channel::is_sound)
+    }
+
     /// Reads port 40h to 43h, `index` 0 to 3. The control port is write-only.
     pub fn read(&mut self, index: u16, now: u64) -> u8 {
         let tick = self.rate.ticks(now);

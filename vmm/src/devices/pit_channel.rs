@@ -54,6 +54,12 @@ impl Channel {
         }
     }
 
+    /// Whether a guest can have programmed it so.
+    pub(crate) fn is_sound(&self) -> bool {
+        let is_count = |count: u64| (1..=0x1_0000).contains(&count);
+        self.mode <= 5 && is_count(self.count) && self.next_count.is_none_or(is_count)
+    }
+
     /// A control word for this counter that is not a latch command.
     pub(crate) fn program(&mut self, control: u8) {
         let mode = control >> 1 & 7;

@@ -67,6 +67,11 @@ pub struct Rtc {
 }
 
 impl Rtc {
+    /// Whether `other` has the same clock.
+    pub(super) fn is_of_the_kind_of(&self, other: &Self) -> bool {
+        (self.rate, self.clock_hz) == (other.rate, other.clock_hz)
+    }
+
     /// A clock that shows `start` (seconds since 1970-01-01 UTC) at virtual time zero, with the
     /// configuration bytes that a PC BIOS leaves for `ram_size` bytes of memory and `vcpus`
     /// processors.

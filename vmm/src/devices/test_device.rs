@@ -46,6 +46,11 @@ impl TestDevice {
         &mut self.echo[usize::from(port & 3)]
     }
 
+    /// Whether `other` has as much memory.
+    pub(super) fn is_of_the_kind_of(&self, other: &Self) -> bool {
+        self.memory.len() == other.memory.len()
+    }
+
     /// Where in its memory `gpa` is.
     pub(super) fn offset(gpa: u64) -> Option<usize> {
         gpa.checked_sub(MEMORY).filter(|&offset| offset < MEMORY_SIZE).map(|offset| offset as usize)

@@ -60,6 +60,15 @@ impl InTransit {
         }
     }
 
+    /// Whether it is between so many processors, and agrees with itself.
+    pub(super) fn is_of(&self, processors: usize) -> bool {
+        let first = |of: &Vec<Departed>| of.iter().map(|departed| departed.due).min();
+        self.departed.len() == processors
+            && self.arrivals.is_of(processors)
+            && self.posted.iter().all(|delivery| delivery.vcpu < processors)
+            && self.departed.iter().zip(0..).all(|(of, vcpu)| self.arrivals.at(vcpu) == first(of))
+    }
+
     /// An interrupt is sent to `vcpu`.
     pub(super) fn post(&mut self, vcpu: usize, kind: InterruptKind) {
         self.posted.push(Delivery { vcpu, kind });

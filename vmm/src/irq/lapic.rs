@@ -139,6 +139,11 @@ pub struct PmiRecord {
 }
 
 impl Lapic {
+    /// Whether `other` is of the same processor, and in a state that it can have.
+    pub(super) fn is_of_the_kind_of(&self, other: &Self) -> bool {
+        self.config == other.config && self.timer.is_of_the_kind_of(&other.timer)
+    }
+
     /// A local APIC as power-up leaves it: hardware enabled, software disabled, all LVT masked.
     pub fn new(config: LapicConfig) -> Self {
         let bsp = if config.bsp { BASE_BSP } else { 0 };

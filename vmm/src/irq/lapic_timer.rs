@@ -25,6 +25,11 @@ impl LapicTimer {
         Self { rate, divide_configuration: 0, initial: 0, count: 0, since: 0 }
     }
 
+    /// Whether `other` has the same clock, and counts down from something if it does.
+    pub(super) fn is_of_the_kind_of(&self, other: &Self) -> bool {
+        self.rate == other.rate && (other.count == 0 || other.initial != 0)
+    }
+
     pub(crate) fn divide_configuration(&self) -> u32 {
         self.divide_configuration
     }

@@ -71,6 +71,16 @@ impl Lapics {
         all
     }
 
+    /// Whether `other` has as many, of the same processors, and what it notes of them is so.
+    pub(super) fn is_of_the_kind_of(&self, other: &Self) -> bool {
+        let all = ProcessorSet::first(self.count());
+        self.count() == other.count()
+            && self.each.iter().zip(&other.each).all(|(one, other)| one.is_of_the_kind_of(other))
+            && other.timers.is_of(self.count())
+            && other.renumbered.union(other.stirred).is_within(all)
+            && other.signals.iter().all(|&(number, _)| number < self.count())
+    }
+
     /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.each.len()

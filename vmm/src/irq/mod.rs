@@ -136,7 +136,11 @@ impl Interrupts {
 
     /// Whether another has as many local APICs.
     pub(crate) fn is_of_the_kind_of(&self, other: &Self) -> bool {
-        self.lapics.count() == other.lapics.count()
+        let processors = self.lapics.count();
+        let is_processor = |wire: &Wire| !matches!(wire, Wire::Pmi(vcpu) if *vcpu >= processors);
+        self.lapics.is_of_the_kind_of(&other.lapics)
+            && other.in_transit.is_of(processors)
+            && other.wires.iter().all(is_processor)
     }
 
     /// Reset of the whole machine.

@@ -22,6 +22,14 @@ impl Schedule {
         Self { times: vec![None; processors], ordered: BTreeSet::new(), first: None }
     }
 
+    /// Whether it is of so many processors, and agrees with itself.
+    pub(super) fn is_of(&self, processors: usize) -> bool {
+        let times = self.times.iter().zip(0..).filter_map(|(time, n)| Some(((*time)?, n)));
+        self.times.len() == processors
+            && self.ordered == times.collect()
+            && self.first == self.ordered.first().map(|&(time, _)| time)
+    }
+
     /// Sets when something is next due at a processor.
     #[inline]
     pub(super) fn set(&mut self, processor: usize, time: Option<u64>) {

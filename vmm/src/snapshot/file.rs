@@ -73,14 +73,16 @@ impl Snapshot {
 }
 
 fn decode(body: &[u8]) -> std::result::Result<Snapshot, FormatError> {
-    let (tree, ram) = decompress(body).map_err(|e| KIND.corrupt(e.to_string()))?;
+    let failed = |error: io::Error| KIND.corrupt(error.to_string());
+    let mut input = zstd::Decoder::new(body).map_err(failed)?;
+    let tree = read_tree(&mut input).map_err(failed)?;
     let Tree::<Identity, Box<State>> { identity, state } =
         framed::from_cbor(&tree).map_err(|what| KIND.corrupt(what))?;
+    let ram = read_ram(&mut input, identity.memory).map_err(failed)?;
     Ok(Snapshot { identity, state, ram })
 }
 
-fn decompress(body: &[u8]) -> io::Result<(Vec<u8>, Pages)> {
-    let mut input = zstd::Decoder::new(body)?;
+fn read_tree(input: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut length = [0; 8];
     input.read_exact(&mut length)?;
     let length = u64::from_le_bytes(length);
@@ -88,10 +90,15 @@ fn decompress(body: &[u8]) -> io::Result<(Vec<u8>, Pages)> {
         return Err(io::Error::other("its state is too long"));
     }
     let mut tree = Vec::new();
-    input.by_ref().take(length).read_to_end(&mut tree)?;
-    let ram = Pages::read(&mut input)?;
+    input.take(length).read_to_end(&mut tree)?;
+    Ok(tree)
+}
+
+/// A few bytes may stand for many: no more than the machine has are made of them.
+fn read_ram(input: &mut impl Read, memory: u64) -> io::Result<Pages> {
+    let ram = Pages::read(input, memory)?;
     if input.read(&mut [0])? != 0 {
         return Err(io::Error::other("something follows its RAM"));
     }
-    Ok((tree, ram))
+    Ok(ram)
 }

@@ -135,6 +135,16 @@ impl Machine {
         {
             return Err("processors that it does not have".into());
         }
+        // Whoever goes on there would never come to its end.
+        if cut_off.as_ref().is_some_and(|at| at.slice <= *now) {
+            return Err("a run that was cut off behind its end".into());
+        }
+        // A processor may be ahead by what it executes at once; who adds to a time does not look.
+        let latest = self.end_of_time.saturating_add(1 << 32);
+        let times = vcpus.iter().map(VcpuState::time).chain([*device_time, *now]);
+        if times.max().is_some_and(|time| time > latest) {
+            return Err("a time behind the end of time".into());
+        }
         for (vcpu, state) in self.vcpus.iter_mut().zip(vcpus) {
             vcpu.restore(state, self.memory.ram())?;
         }

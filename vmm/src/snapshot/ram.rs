@@ -192,9 +192,11 @@ impl Pages {
         out.write_all(&[0; 16])
     }
 
-    /// Reads what [`Self::write`] has written.
-    pub(super) fn read(input: &mut impl Read) -> io::Result<Self> {
+    /// Reads what [`Self::write`] has written of a machine with `memory` bytes.
+    pub(super) fn read(input: &mut impl Read, memory: u64) -> io::Result<Self> {
         let mut all = Self(Arc::default());
+        // Where the last run ends, and how many pages there may be from there on.
+        let (mut end, mut left) = (0, memory / PAGE);
         loop {
             let [mut address, mut pages] = [[0; 8]; 2];
             input.read_exact(&mut address)?;
@@ -206,9 +208,14 @@ impl Pages {
             if address % PAGE != 0 || pages > (LONGEST / BYTES) as u64 {
                 return Err(io::Error::other("a run of pages that is too long or not at a page"));
             }
-            if address.checked_add(pages * PAGE).is_none() {
-                return Err(io::Error::other("a run of pages beyond all addresses"));
+            if address < end {
+                return Err(io::Error::other("a run of pages before the end of another"));
             }
+            let Some(next) = address.checked_add(pages * PAGE) else {
+                return Err(io::Error::other("a run of pages beyond all addresses"));
+            };
+            let more = || io::Error::other("more pages than its machine has");
+            (end, left) = (next, left.checked_sub(pages).ok_or_else(more)?);
             for address in (address..).step_by(BYTES).take(pages as usize) {
                 let mut page = [0; BYTES];
                 input.read_exact(&mut page)?;

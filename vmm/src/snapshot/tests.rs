@@ -1,6 +1,7 @@
 //! A machine that is cut off, put aside and put back goes on as if it had not been. The oracle is the run that was
 //! not cut: all of its state, to the last field, and its RAM.
 
+use ciborium::Value;
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
     al, bl, byte_ptr, cr0, cr3, cr4, dword_ptr, eax, ebx, ecx, edi, edx, esi, esp, mm0, mm1,
@@ -12,6 +13,7 @@ use super::*;
 use crate::boot::Payload;
 use crate::config::Config;
 use crate::console::Console;
+use crate::framed;
 use crate::machine::End;
 use crate::program::{DATA, Program};
 use crate::stop::Stop;
@@ -413,4 +415,74 @@ fn processors_whose_models_are_told() {
             }
         }
     }
+}
+
+/// The RAM of a file: its runs of pages ascend, and have no more pages than the machine.
+#[test]
+fn pages_are_those_of_the_machine() {
+    let read = |runs: &[(u64, u64)]| {
+        let mut bytes = Vec::new();
+        for (address, pages) in runs {
+            bytes.extend(address.to_le_bytes());
+            bytes.extend(pages.to_le_bytes());
+            bytes.extend(vec![1; 4096 * *pages as usize]);
+        }
+        bytes.extend([0; 16]);
+        ram::Pages::read(&mut &bytes[..], 3 * 4096).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(&[(0, 1), (0x1000, 1), (0x9000, 1)]), Ok(()));
+    assert_eq!(read(&[(0, 2), (0x3000, 2)]).unwrap_err(), "more pages than its machine has");
+    for runs in [[(0x1000, 1), (0, 1)], [(0, 2), (0x1000, 1)]] {
+        assert_eq!(read(&runs).unwrap_err(), "a run of pages before the end of another");
+    }
+}
+
+/// What a file may say of processors and devices, and no guest brings about: a clock of zero ticks, a count of nothing,
+/// an interrupt for a processor that there is not.
+#[test]
+fn what_cannot_be_is_refused() {
+    let bytes = guest(&mut Random(300), 2, false).unwrap();
+    let mut made = machine("k8", 2, &bytes);
+    run(&mut made, 2000);
+    let tree: Value = framed::from_cbor(&framed::to_cbor(&made.state())).unwrap();
+    let restored = |tree: &Value| {
+        let state: State = framed::from_cbor(&framed::to_cbor(tree)).unwrap();
+        machine("k8", 2, &bytes).restore(&state)
+    };
+    assert_eq!(restored(&tree), Ok(()));
+    for (path, value) in [
+        ("chipset.pit.rate.clock_hz", 0_u64),
+        ("chipset.pit.rate.device_hz", 0),
+        ("chipset.pit.channels.0.count", 0),
+        ("chipset.pit.channels.2.mode", 6),
+        ("chipset.rtc.rate.device_hz", 0),
+        ("chipset.rtc.clock_hz", 0),
+        ("chipset.acpi_pm.rate.clock_hz", 0),
+        ("chipset.acpi_pm.bits", 64),
+        ("chipset.irq.lapics.each.1.timer.rate.device_hz", 0),
+        ("chipset.irq.lapics.each.0.config.clock_hz", 0),
+        ("chipset.irq.lapics.timers.first", 7),
+        ("cut_off.slice", 1),
+        ("device_time", u64::MAX),
+        ("now", u64::MAX / 2 + (1 << 33)),
+        ("vcpus.1.cpu.time", u64::MAX),
+        ("vcpus.1.cpu.cpl", 4),
+        ("vcpus.0.cpu.fpu.top", 8),
+    ] {
+        let mut tree = tree.clone();
+        *field(&mut tree, path) = Value::Integer(value.into());
+        assert!(restored(&tree).is_err(), "{path}");
+    }
+}
+
+/// A field of a tree.
+fn field<'a>(tree: &'a mut Value, path: &str) -> &'a mut Value {
+    path.split('.').fold(tree, |node, name| match node {
+        Value::Map(pairs) => {
+            let pair = pairs.iter_mut().find(|(key, _)| key.as_text() == Some(name));
+            &mut pair.unwrap_or_else(|| panic!("{path}: no {name}")).1
+        }
+        Value::Array(values) => &mut values[name.parse::<usize>().unwrap()],
+        _ => panic!("{path}: nothing below {name}"),
+    })
 }

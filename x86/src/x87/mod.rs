@@ -109,6 +109,11 @@ impl Default for Fpu {
 }
 
 impl Fpu {
+    /// Whether its top is one of the eight registers.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.top < 8
+    }
+
     /// FNINIT: all exceptions masked, nearest, extended precision, stack empty; the registers keep
     /// their contents.
     pub fn init(&mut self) {

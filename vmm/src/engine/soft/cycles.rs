@@ -43,6 +43,11 @@ pub(super) struct Cycles {
 }
 
 impl Cycles {
+    /// The privilege level of the cycles that have passed before it is known what of.
+    pub(super) fn cpl(&self) -> u8 {
+        self.cpl
+    }
+
     /// So many cycles pass, in which this occurred; the instruction that did it is over when `last_step` says.
     pub(super) fn pass(
         &mut self,

@@ -32,6 +32,11 @@ pub struct VcpuState {
 }
 
 impl VcpuState {
+    /// Its virtual time.
+    pub(crate) fn time(&self) -> u64 {
+        self.cpu.time
+    }
+
     /// As of a processor that holds no translation.
     pub(crate) fn forget_translations(&mut self) {
         self.cpu.translations.clear();
@@ -101,6 +106,11 @@ impl Vcpu {
             programs_still,
             cycles,
         } = state;
+        let contexts = counted_under.iter().chain(waits_under);
+        let mut cpls = contexts.map(|context| context.cpl).chain(cycles.iter().map(|c| c.cpl()));
+        if !cpu.is_sound() || cpls.any(|cpl| cpl > 3) {
+            return Err("a state that no processor is in".into());
+        }
         self.pmu.load(pmu).map_err(|e| e.to_string())?;
         if !self.bank.restore(bank) {
             return Err("other model-specific registers".into());
