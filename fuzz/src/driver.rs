@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::random::Random;
-use crate::{instructions, machine, pmu};
+use crate::{instructions, loaders, machine, pmu};
 
 /// What the bytes of an input are to the product, and what has to hold.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 5] = [
     Target {
         name: "pmu",
         about: "operations on a PMU, against a second model written from the manuals",
@@ -55,6 +55,13 @@ pub const TARGETS: [Target; 4] = [
         play: machine::kvm::play,
         words: machine::kvm::words,
         input: machine::input,
+    },
+    Target {
+        name: "loaders",
+        about: "files, scripts and words through the readers of what comes from outside",
+        play: loaders::play,
+        words: loaders::words,
+        input: loaders::input,
     },
 ];
 
