@@ -90,6 +90,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<St
 fn fuzz(name: &str, matches: &ArgMatches) -> Result<String, String> {
     let target = Target::named(name).ok_or_else(|| format!("no target {name}"))?;
     let args = TargetArgs::from_arg_matches(matches).map_err(|error| error.to_string())?;
+    (target.needs)()?;
     if !args.paths.is_empty() {
         let (files, operations) = target.replay(&args.paths)?;
         return Ok(format!("{files} inputs, {operations} operations"));
@@ -132,6 +133,7 @@ fn replay(args: &ReplayArgs) -> Result<String, String> {
     let mut words = String::new();
     for file in &files {
         let (target, input) = find::read(file)?;
+        (target.needs)()?;
         let played = target.play(&input);
         failures += u64::from(played.is_err());
         match played {
@@ -154,6 +156,7 @@ fn replay(args: &ReplayArgs) -> Result<String, String> {
 
 fn minimise(args: &MinimiseArgs) -> Result<String, String> {
     let (target, input) = find::read(&args.path)?;
+    (target.needs)()?;
     if target.play(&input).is_ok() {
         return Err(format!("{}: nothing fails", args.path.display()));
     }

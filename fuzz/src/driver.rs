@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::random::Random;
-use crate::{instructions, loaders, machine, pmu};
+use crate::{instructions, linux, loaders, machine, pmu};
 
 /// What the bytes of an input are to the product, and what has to hold.
 #[derive(Clone, Copy)]
@@ -18,6 +18,8 @@ pub struct Target {
     pub name: &'static str,
     /// What it holds against what, in a line.
     pub about: &'static str,
+    /// That the host has what it needs, or what is missing.
+    pub needs: fn() -> Result<(), String>,
     /// Plays an input: how many operations it had, or what does not hold.
     pub play: fn(&[u8]) -> Result<usize, String>,
     /// An input in words.
@@ -31,6 +33,7 @@ pub const TARGETS: [Target; 5] = [
     Target {
         name: "pmu",
         about: "operations on a PMU, against a second model written from the manuals",
+        needs: || Ok(()),
         play: |bytes| pmu::play(bytes).map_err(|difference| difference.to_string()),
         words: pmu::words,
         input: pmu::input,
@@ -38,6 +41,7 @@ pub const TARGETS: [Target; 5] = [
     Target {
         name: "instructions",
         about: "code in every mode, stepped, translated, uncached, counted and modelled",
+        needs: || Ok(()),
         play: instructions::play,
         words: instructions::words,
         input: instructions::input,
@@ -45,6 +49,7 @@ pub const TARGETS: [Target; 5] = [
     Target {
         name: "machine",
         about: "a guest's operations on its PMU and devices, in blocks, stepped and in pieces",
+        needs: || Ok(()),
         play: machine::play,
         words: machine::words,
         input: machine::input,
@@ -59,9 +64,18 @@ pub const TARGETS: [Target; 5] = [
     Target {
         name: "loaders",
         about: "files, scripts and words through the readers of what comes from outside",
+        needs: || Ok(()),
         play: loaders::play,
         words: loaders::words,
         input: loaders::input,
+    },
+    Target {
+        name: "driver",
+        about: "Linux's driver of the PMU, on hardware that lies",
+        needs: || linux::kernel().map(drop),
+        play: linux::play,
+        words: linux::words,
+        input: linux::input,
     },
 ];
 

@@ -10,6 +10,7 @@ pub mod driver;
 mod fact;
 mod find;
 pub mod instructions;
+pub mod linux;
 pub mod loaders;
 pub mod machine;
 pub mod pmu;

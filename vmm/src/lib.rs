@@ -19,6 +19,7 @@ pub mod framed;
 pub mod gdb;
 pub mod input;
 pub mod irq;
+pub mod lies;
 pub mod list;
 pub mod machine;
 pub mod memory;

@@ -1,0 +1,20 @@
+//! The target `driver` as cargo-fuzz builds it; else a plain program that plays the files it is given.
+
+#![cfg_attr(fuzzing, no_main)]
+
+use fuzz::driver::Target;
+
+fn play(bytes: &[u8]) {
+    Target::named("driver").expect("the target").play_or_panic(bytes);
+}
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| play(bytes));
+
+#[cfg(not(fuzzing))]
+fn main() -> std::io::Result<()> {
+    for file in std::env::args_os().skip(1) {
+        play(&std::fs::read(file)?);
+    }
+    Ok(())
+}
