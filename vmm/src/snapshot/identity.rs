@@ -99,13 +99,19 @@ impl Identity {
         if !config::CLOCKS.contains(&self.clock_hz) {
             return Err(Error::Input(format!("a snapshot of a clock of {} Hz", self.clock_hz)));
         }
+        let ram = RamLayout::new(self.memory, host_memory())?;
+        if ram.size() != self.memory {
+            let text =
+                format!("a snapshot of {} bytes of memory, expected whole pages", self.memory);
+            return Err(Error::Input(text));
+        }
         Ok(Config {
             personality,
             platform,
             isa: self.isa,
             lvtpc_auto_mask: self.lvtpc_auto_mask,
             cpus: config::processors(self.cpus.into(), platform)?,
-            ram: RamLayout::new(self.memory, host_memory())?,
+            ram,
             payload,
             boot: self.boot,
             clock_hz: self.clock_hz,
