@@ -29,7 +29,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     Target {
         name: "pmu",
         about: "operations on a PMU, against a second model written from the manuals",
@@ -56,7 +56,8 @@ pub const TARGETS: [Target; 5] = [
     },
     Target {
         name: "kvm",
-        about: "the same without what depends on time, on KVM and on the software engine; needs /dev/kvm",
+        about: "the same without what depends on time, on KVM and on the software engine",
+        needs: machine::kvm::needs,
         play: machine::kvm::play,
         words: machine::kvm::words,
         input: machine::input,

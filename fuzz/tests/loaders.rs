@@ -16,13 +16,13 @@ fn the_corpus_passes() {
 
 #[test]
 fn generated_inputs_pass() {
-    let campaign = Campaign { runs: 2000, time: None, seed: 1, jobs: 1 };
+    let campaign = Campaign { runs: 300, time: None, seed: 1, jobs: 1 };
     let played = target().campaign(campaign, |_, _| {});
     let played =
         played.unwrap_or_else(|find| panic!("{}", target().report(&find.bytes, &find.failure)));
     // Some are accepted as they are changed, and some refused: one without the other would find little.
-    assert!(played.inputs == 2000, "{played:?}");
-    assert!((300..1700).contains(&played.operations), "{played:?}");
+    assert!(played.inputs == 300, "{played:?}");
+    assert!((30..270).contains(&played.operations), "{played:?}");
 }
 
 /// Without any change: the reader, what it is told besides, and which file.

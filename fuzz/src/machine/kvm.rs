@@ -14,6 +14,7 @@ use vpmu::boot::Payload;
 use vpmu::config::Limits;
 use vpmu::console::Console;
 use vpmu::engine::EngineKind;
+use vpmu::engine::kvm::host::Host;
 use vpmu::machine::{End, Machine};
 use vpmu::program::{LAPIC, PROCESSORS, STACKS, STACKS_SIZE};
 
@@ -30,6 +31,14 @@ const TIMED: [u32; 6] = [0x300, 0x310, 0x320, 0x380, 0x390, 0x3E0];
 const MEMORY: u64 = crate::door::MEMORY;
 /// IA32_TIME_STAMP_COUNTER.
 const TSC: u32 = 0x10;
+
+/// That there is a KVM.
+///
+/// # Errors
+/// Why there is none.
+pub fn needs() -> Result<(), String> {
+    Host::open().map(drop).map_err(|error| format!("the target kvm: {error}"))
+}
 
 /// Plays an input, but for what depends on time: how many operations it has; none if the script does not end, so that
 /// there is nothing to compare.
