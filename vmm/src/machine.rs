@@ -27,7 +27,7 @@ use crate::devices::acpi_pm::TimerWidth;
 use crate::devices::pipes::{self, Pipes};
 use crate::devices::{Chipset, ChipsetConfig, ChipsetEvent};
 pub use crate::end::End;
-use crate::engine::kvm::Kvm;
+use crate::engine::kvm::{self, Kvm};
 use crate::engine::soft::{Soft, Timing, Vcpu, Warm};
 use crate::engine::{Board, Choice, Count};
 use crate::error::{Error, Result};
@@ -357,6 +357,25 @@ impl Machine {
         }
     }
 
+    /// Whether a debugger stops a processor before its next instruction, which it is about to execute.
+    pub(crate) fn is_at_stop(&self, id: usize) -> bool {
+        let Vcpu { cpu, waits_for_startup, .. } = &self.vcpus[id];
+        !waits_for_startup && !cpu.halted && cpu.stops_here()
+    }
+
+    /// Whether a debugger stops the machine when the interrupt of a counter is taken that has yet to be.
+    pub(crate) fn awaits_pmi(&self) -> bool {
+        let untaken = || self.board.tracer.as_ref().is_some_and(|tracer| tracer.has_untaken());
+        self.board.stops_at_pmis() && untaken()
+    }
+
+    /// Whether a debugger stops the processors where only the software engine can: before each instruction of one,
+    /// behind accesses, or in more places than there are breakpoints to KVM.
+    fn is_stopped_by_soft(&self) -> bool {
+        let few = |addresses: &[u64]| addresses.len() <= kvm::BREAKPOINTS;
+        self.vcpus.iter().any(|vcpu| !vcpu.cpu.breakpoints().is_some_and(few))
+    }
+
     /// Has all processors stop there. With none at all, acts stop nobody.
     fn set_stops(&mut self, stops: Option<&Stops>) {
         self.vcpus.iter_mut().for_each(|vcpu| vcpu.cpu.set_stops(stops.cloned()));
@@ -452,7 +471,9 @@ impl Machine {
         console: &mut Console,
     ) -> Result<End> {
         self.soft.set_stop(stop);
-        let end = match self.kvm.take() {
+        // All state is here between two runs.
+        let kvm = if self.is_stopped_by_soft() { None } else { self.kvm.take() };
+        let end = match kvm {
             Some(mut kvm) => {
                 self.cut_off = None;
                 let end = kvm.run(self, stop, console);

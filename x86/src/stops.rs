@@ -81,6 +81,11 @@ impl Stops {
         Self { everywhere: true, ..self }
     }
 
+    /// The linear addresses of the instructions that it stops before, ascending; `None` if those are not all stops.
+    fn addresses_alone(&self) -> Option<&[u64]> {
+        (!self.everywhere && self.watched.is_empty()).then_some(&self.addresses)
+    }
+
     fn has(&self, linear: u64, retired: u64) -> bool {
         (self.everywhere || self.addresses.binary_search(&linear).is_ok())
             && self.passed != Some((linear, retired))
@@ -132,6 +137,34 @@ impl Cpu {
         if let Some(stops) = &mut self.stops {
             stops.passed = Some(here);
         }
+    }
+
+    /// Whether the next instruction is one that it would stop before, if that were not passed this once.
+    #[must_use]
+    pub fn passes_stop(&self) -> bool {
+        let passed = self.stops.as_ref().and_then(|stops| stops.passed);
+        passed == Some((self.linear_rip(), self.retired())) && self.has_stop_at(self.linear_rip())
+    }
+
+    /// No stop is passed any more. For an owner that has others execute the processor's instructions, which are
+    /// not counted as retired: its place would be taken for the one that was passed.
+    pub fn pass_no_stop(&mut self) {
+        if let Some(stops) = &mut self.stops {
+            stops.passed = None;
+        }
+    }
+
+    fn has_stop_at(&self, linear: u64) -> bool {
+        self.stops
+            .as_ref()
+            .is_some_and(|stops| stops.everywhere || stops.addresses.binary_search(&linear).is_ok())
+    }
+
+    /// The linear addresses of the instructions that it stops before, ascending; `None` if it stops in other places
+    /// too, before every instruction or behind accesses.
+    #[must_use]
+    pub fn breakpoints(&self) -> Option<&[u64]> {
+        self.stops.as_ref().map_or(Some(&[]), |stops| stops.addresses_alone())
     }
 
     /// The access to watched memory behind which it has stopped since this was last called: the first one.

@@ -51,6 +51,11 @@ impl Board {
         self.tracer.as_ref().is_some_and(|tracer| tracer.stops.is_hit())
     }
 
+    /// Whether a debugger stops the machine where a processor takes the interrupt of a counter.
+    pub(crate) fn stops_at_pmis(&self) -> bool {
+        self.tracer.as_ref().is_some_and(|tracer| tracer.stops.interrupts)
+    }
+
     /// The time for a device access of a processor that is at `time`.
     #[inline]
     fn device_time(&mut self, time: u64) -> u64 {

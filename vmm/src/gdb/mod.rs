@@ -65,7 +65,7 @@ impl Debugger {
     /// goes on, and stops when gdb connects again.
     ///
     /// # Errors
-    /// As [`Machine::run_until`]; and if KVM has the processors.
+    /// As [`Machine::run_until`].
     pub fn run(
         &self,
         machine: &mut Machine,
@@ -73,9 +73,6 @@ impl Debugger {
         instructions: Option<u64>,
         console: &mut Console,
     ) -> Result<End> {
-        if machine.kvm.is_some() {
-            return Err(Error::Usage("--gdb: only with --engine soft so far".into()));
-        }
         say(&format!("waiting for gdb: target remote {}", self.listener.address()), stop);
         let mut link = self.listener.accept();
         loop {

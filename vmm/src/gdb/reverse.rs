@@ -90,12 +90,14 @@ pub(super) enum Backwards {
 }
 
 impl Session<'_> {
-    /// Whether gdb can go backwards: what is recorded and traced would be so twice, and a command's streams
-    /// are the host's.
+    /// Whether gdb can go backwards: what is recorded and traced would be so twice, a command's streams are the
+    /// host's, and so is time on KVM.
     pub(super) fn can_go_back(&self) -> bool {
         let board = &self.machine.board;
         let is_traced = board.tracer.as_ref().is_some_and(|tracer| tracer.writes());
-        !self.machine.soft.is_recording() && !is_traced && board.chipset.pipes.is_none()
+        let is_on_kvm = self.machine.kvm.is_some();
+        let streams = board.chipset.pipes.is_some();
+        !self.machine.soft.is_recording() && !is_traced && !streams && !is_on_kvm
     }
 
     /// Remembers this place if it is time to. Nothing behind it is remembered any more.

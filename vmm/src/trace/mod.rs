@@ -219,6 +219,11 @@ impl Tracer {
         }
     }
 
+    /// Whether a processor has yet to take the interrupt of a counter.
+    pub(crate) fn has_untaken(&self) -> bool {
+        self.underway.iter().any(|underway| underway.nmi || underway.requested.highest().is_some())
+    }
+
     /// A processor takes an interrupt, or the NMI if there is no vector, which may be that of a counter.
     pub(crate) fn takes(&mut self, vcpu: usize, at: impl Into<At>, vector: Option<u8>) {
         let Some(underway) = self.underway.get_mut(vcpu) else { return };

@@ -9,6 +9,9 @@ mod command_line;
 mod conditions;
 mod conversation;
 mod examples;
+mod gdb;
+#[path = "../harness/gdb.rs"]
+mod gdb_client;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod idle;
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         ("conditions", conditions::TESTS),
         ("conversation", conversation::TESTS),
         ("examples", examples::TESTS),
+        ("gdb", gdb::TESTS),
         ("idle", idle::TESTS),
         ("limits", limits::TESTS),
         ("pages", pages::TESTS),

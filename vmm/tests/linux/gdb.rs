@@ -1,33 +1,13 @@
 //! Debian's own gdb on Debian's own kernel.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
 
+use crate::gdb_client::{address, assert_in_order, folder, is_there, said, start};
 use crate::guest::{Packages, packages};
-use crate::harness::{CannotRun, Verdict, tests};
+use crate::harness::{Verdict, tests};
 
 tests!(a_driver_from_its_first_wrmsr_to_the_handler, backwards_to_who_has_written);
-
-/// That gdb is there: of Debian's package `gdb`.
-fn gdb_is_there() -> Verdict {
-    let version = Command::new("gdb").arg("--version").stdin(Stdio::null()).output();
-    match version {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(CannotRun::without("gdb", &String::from_utf8_lossy(&output.stderr))),
-        Err(error) => Err(CannotRun::without("gdb", &error.to_string())),
-    }
-}
-
-/// A folder for the files of a test.
-fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("gdb-{name}"));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).expect("a folder");
-    folder
-}
 
 /// `vpmu` with these arguments, which waits for gdb at a socket in the folder.
 fn vpmu(packages: &Packages, folder: &Path, command: &str, options: &[&str]) -> Child {
@@ -37,7 +17,7 @@ fn vpmu(packages: &Packages, folder: &Path, command: &str, options: &[&str]) -> 
         .args([command, "--timeout", "400", "--kernel"])
         .arg(&packages.kernel)
         .arg("--gdb")
-        .arg(format!("unix:{}", folder.join("socket").display()))
+        .arg(address(folder))
         .args(options)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -46,48 +26,20 @@ fn vpmu(packages: &Packages, folder: &Path, command: &str, options: &[&str]) -> 
         .expect("vpmu")
 }
 
-/// What gdb says to commands, and the guest's exit status behind them.
+/// What gdb says to commands.
 fn gdb(folder: &Path, mut vpmu: Child, commands: &str) -> String {
-    let (socket, script) = (folder.join("socket"), folder.join("commands"));
-    for _ in 0..500 {
-        if socket.exists() {
-            break;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
     let commands = commands.replace("kernel.elf", &folder.join("kernel.elf").display().to_string());
-    fs::write(&script, commands).expect("the commands");
-    // What `monitor` prints goes to standard error, and is to stay in its place.
-    let output = Command::new("sh")
-        .args(["-c", "exec gdb \"$@\" 2>&1", "gdb"])
-        .args(["-nx", "-batch", "-ex", "set pagination off", "-ex"])
-        .arg(format!("target remote {}", socket.display()))
-        .arg("-x")
-        .arg(&script)
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output();
-    let output = output.expect("gdb");
+    let text = said(start(folder, &commands));
     let _ = vpmu.kill();
     let _ = vpmu.wait();
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn assert_in_order(text: &str, lines: &[&str]) {
-    let mut rest = text;
-    for line in lines {
-        let at = rest
-            .find(line)
-            .unwrap_or_else(|| panic!("no {line:?} where it is expected in:\n{text}"));
-        rest = &rest[at + line.len()..];
-    }
+    text
 }
 
 /// perf samples: from its first write to an event select by way of the driver's function to the handler of
 /// the NMI that the counter sends. WRMSR is 0F 30; the driver's functions are those of Linux 6.1
 /// (`arch/x86/events`).
 fn a_driver_from_its_first_wrmsr_to_the_handler() -> Verdict {
-    gdb_is_there()?;
+    is_there()?;
     let packages = packages()?;
     let folder = folder("driver");
     let options =
@@ -146,7 +98,7 @@ kill
 /// Forward to a breakpoint, from there back to the last write of what it reads, and forward again to the same
 /// place.
 fn backwards_to_who_has_written() -> Verdict {
-    gdb_is_there()?;
+    is_there()?;
     let packages = packages()?;
     let folder = folder("backwards");
     let serial = folder.join("serial.out");

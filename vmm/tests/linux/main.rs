@@ -10,6 +10,8 @@ mod cuts;
 mod events;
 mod exec;
 mod gdb;
+#[path = "../harness/gdb.rs"]
+mod gdb_client;
 mod guest;
 #[path = "../harness/mod.rs"]
 mod harness;

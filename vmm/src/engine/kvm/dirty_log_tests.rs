@@ -313,7 +313,7 @@ fn set_up(image: &mut Vec<u8>) -> Result<(), IcedError> {
 const ROUNDS: usize = 60;
 
 /// An image made with `seed`, and EBX at its end.
-fn program(seed: u64) -> Result<(Vec<u8>, u32), IcedError> {
+pub(super) fn program(seed: u64) -> Result<(Vec<u8>, u32), IcedError> {
     let mut random = Random(seed);
     // Two in a page, the second of which is at its end.
     let places =

@@ -71,6 +71,8 @@ use crate::wait;
 /// Where KVM may keep the three pages of its own that some hosts need for real mode: in the hole
 /// below 4 GiB, where nothing of the machine is.
 const TSS_ADDRESS: usize = 0xFFFB_D000;
+/// How many instructions a debugger can stop the processors before while KVM has them.
+pub(crate) const BREAKPOINTS: usize = trap::FREE;
 /// The main thread looks around at least so often.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// No processor is in the guest for longer than twice this without a look where its exception handlers
@@ -335,6 +337,8 @@ fn attend(shared: &Shared<'_>, stop: &Stop, console: &mut Console, main: &EventF
     }
 }
 
+#[cfg(test)]
+mod debugger_tests;
 #[cfg(test)]
 mod dirty_log_tests;
 #[cfg(test)]

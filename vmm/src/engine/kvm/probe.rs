@@ -8,9 +8,12 @@
 
 use std::fmt;
 
-use kvm_bindings::{kvm_dtable, kvm_segment};
+use kvm_bindings::{
+    KVM_GUESTDBG_ENABLE, KVM_GUESTDBG_USE_HW_BP, kvm_dtable, kvm_guest_debug, kvm_segment,
+};
 use kvm_ioctls::{VcpuFd, VmFd};
 use vm_memory::{Bytes, GuestAddress};
+use x86_cpu::control_registers::{cr0, cr4, efer};
 
 use super::host::Host;
 use super::identity;
@@ -29,7 +32,15 @@ const OPEN_WINDOW: [u8; 5] = [0xFB, 0x90, 0x90, 0xE6, 0x80];
 const WINDOW_TRIES: u32 = 5;
 /// RDPMC; OUT 80h, AL.
 const RDPMC: [u8; 4] = [0x0F, 0x33, 0xE6, 0x80];
+/// NOP; NOP; UD2, which has no handler.
+const NOPS: [u8; 4] = [0x90, 0x90, 0x0F, 0x0B];
 const CODE_ADDRESS: u64 = 0x1000;
+/// Page tables, one a level; present, writable, open to CPL 3; and large.
+const PML4: u64 = 0x2000;
+const PDPT: u64 = 0x3000;
+const DIRECTORY: u64 = 0x4000;
+const OPEN: u64 = 7;
+const LARGE: u64 = 1 << 7;
 /// Vendor, signature and features, and the same of the extended functions.
 const FUNCTIONS: [u32; 4] = [0, 1, 0x8000_0000, 0x8000_0001];
 /// RFLAGS: bit 1, and IOPL 3 for the OUT at CPL 3.
@@ -148,7 +159,43 @@ pub(super) fn leaks(host: &Host, platform: &Platform) -> Result<Vec<Leak>> {
 pub(super) fn support(host: &Host, platform: &Platform) -> Result<Support> {
     let (mut vcpu, vm, _memory) = machine(host, platform, &OPEN_WINDOW)?;
     let interrupt_window = has_interrupt_window(&mut vcpu)?;
-    Support::of(&host.create_vcpu(&vm, 1)?, interrupt_window)
+    // One that refuses to run this does not stop there either. Other parts do not come there.
+    let breakpoints =
+        !platform.features.long_mode || stops_at_breakpoints(host, platform).unwrap_or(false);
+    Support::of(&host.create_vcpu(&vm, 1)?, interrupt_window, breakpoints)
+}
+
+/// Whether KVM stops at a breakpoint in 64-bit code at CPL 3. One that leaves such code to the host's processor as it
+/// is may not.
+fn stops_at_breakpoints(host: &Host, platform: &Platform) -> Result<bool> {
+    let (mut vcpu, _vm, memory) = machine(host, platform, &NOPS)?;
+    for (at, entry) in [(PML4, PDPT | OPEN), (PDPT, DIRECTORY | OPEN), (DIRECTORY, OPEN | LARGE)] {
+        memory.write_obj(entry, GuestAddress(at)).map_err(|e| failed(&e))?;
+    }
+    let mut state = State::from_kvm(&mut vcpu)?;
+    enter_at(&mut state, 0, 3);
+    let s = &mut state.sregs;
+    (s.cs.l, s.cs.db) = (1, 0);
+    s.idt = kvm_dtable::default();
+    (s.cr0, s.cr3, s.cr4) = (CR0 | cr0::PG, PML4, cr4::PAE);
+    s.efer = efer::LME | efer::LMA;
+    state.to_kvm(&mut vcpu)?;
+    let mut debug = kvm_guest_debug {
+        control: KVM_GUESTDBG_ENABLE | KVM_GUESTDBG_USE_HW_BP,
+        ..kvm_guest_debug::default()
+    };
+    // The second NOP. DR7: L0 and G0, and bit 10, which reads as one.
+    debug.arch.debugreg[0] = CODE_ADDRESS + 1;
+    debug.arch.debugreg[7] = 0x403;
+    vcpu.set_guest_debug(&debug).map_err(|e| failed(&e))?;
+    loop {
+        match run_page::enter(&mut vcpu)? {
+            Exit::Debug(_) => return Ok(true),
+            // A signal.
+            Exit::Nothing => {}
+            _ => return Ok(false),
+        }
+    }
 }
 
 /// Whether KVM, if it is asked for the interrupt window, exits at CPL 0 when STI has opened it.

@@ -62,6 +62,8 @@ pub(super) struct Support {
     pub time_stamp_counter: bool,
     /// `KVM_RUN` exits as soon as an interrupt can be taken, if `request_interrupt_window` is set.
     pub interrupt_window: bool,
+    /// It stops at breakpoints in 64-bit code at CPL 3.
+    pub breakpoints: bool,
 }
 
 impl Support {
@@ -71,6 +73,12 @@ impl Support {
         let legacy = cpu.efer() & efer::LMA == 0;
         let (paging, v8086) = (cpu.cr0() & cr0::PG != 0, cpu.rflags() & VM != 0);
         (self.legacy_paging || !(legacy && paging)) && (self.virtual_8086 || !v8086)
+    }
+
+    /// Whether such a KVM sees all of a debugger's breakpoints in a processor with this EFER. Nobody is told when
+    /// the guest goes to CPL 3.
+    pub(super) fn sees(self, breakpoints: Option<&[u64]>, efer: u64) -> bool {
+        self.breakpoints || efer & efer::LMA == 0 || breakpoints.is_some_and(<[u64]>::is_empty)
     }
 }
 

@@ -17,8 +17,10 @@ impl<'s, 'm> Thread<'s, 'm> {
             return false;
         }
         let lapic = world.machine.board.chipset.irq.lapic(self.id);
-        // Others may send it interrupts: nothing can be changed in it while they run.
-        let masks = world.vcpu_slots[self.id].pmi && lapic.masks_lvtpc();
+        // Others may send it interrupts: nothing can be changed in it while they run. And nobody would see the
+        // processor take it.
+        let stops = world.machine.board.stops_at_pmis();
+        let masks = world.vcpu_slots[self.id].pmi && (lapic.masks_lvtpc() || stops);
         let here = !world.machine.board.chipset.irq.is_in_kernel();
         here || masks || self.deferred.is_some() || world.is_idle_check_due()
     }

@@ -119,11 +119,12 @@ impl State {
 
 impl Support {
     /// Tries out what KVM supports on a vCPU that is there for nothing else: the pagetable kind of KVM
-    /// cannot run it after that. Whether there is an `interrupt_window` is known already.
+    /// cannot run it after that. Whether there is an `interrupt_window`, and whether it stops at `breakpoints`, is
+    /// known already.
     ///
     /// # Errors
     /// If KVM refuses to be asked.
-    pub(super) fn of(vcpu: &VcpuFd, interrupt_window: bool) -> Result<Self> {
+    pub(super) fn of(vcpu: &VcpuFd, interrupt_window: bool, breakpoints: bool) -> Result<Self> {
         const PAGED: u64 = 0x8001_0011;
         const PROTECTED: u64 = 0x11;
         const VM: u64 = 1 << 17;
@@ -145,7 +146,7 @@ impl Support {
         vcpu.set_msrs(&tsc).map_err(no("MSRs"))?;
         vcpu.get_msrs(&mut tsc).map_err(no("MSRs"))?;
         let time_stamp_counter = tsc.as_slice().first().is_some_and(|entry| entry.data >= AHEAD);
-        Ok(Self { legacy_paging, virtual_8086, time_stamp_counter, interrupt_window })
+        Ok(Self { legacy_paging, virtual_8086, time_stamp_counter, interrupt_window, breakpoints })
     }
 }
 

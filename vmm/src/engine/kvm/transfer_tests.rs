@@ -31,6 +31,7 @@ const LEAST: Support = Support {
     virtual_8086: false,
     time_stamp_counter: false,
     interrupt_window: false,
+    breakpoints: false,
 };
 
 /// Puts states of which this holds through a vCPU; how many there were. About half of all are in

@@ -14,7 +14,7 @@
 //! ```text
 //! let mut trap = Trap::new(&mut vcpu);
 //! loop {
-//!     trap.arm(&mut vcpu, ram)?;                        // before every KVM_RUN
+//!     trap.arm(&mut vcpu, ram, &[])?;                   // before every KVM_RUN
 //!     match exit {
 //!         Debug(arch) => {
 //!             let state = State::from_kvm(&mut vcpu)?;
@@ -34,6 +34,12 @@
 //!             ...
 //!         Shutdown => ...                               // the same with trap::shut_down
 //! ```
+//!
+//! # A debugger's breakpoints
+//!
+//! [`FREE`] of KVM's four breakpoints are left to a debugger of this process's ([`crate::gdb`]). Nothing of the
+//! guest's is touched by these, neither memory nor its debug registers. One may be at a handler of ours: the
+//! processor stops there for the debugger if the exception is the guest's own.
 //!
 //! # Limits
 //!
@@ -67,8 +73,12 @@ use crate::error::{Error, Result};
 
 /// Entries into the guest between two looks at its debug registers.
 pub(super) const LOOK_EVERY: u32 = 128;
+/// Breakpoints that KVM has.
+const ALL: usize = 4;
 /// Whose handlers have breakpoints, by number of the breakpoint.
 const VECTORS: [u8; 2] = [vector::GP, vector::UD];
+/// Breakpoints that are left to a debugger, those behind the handlers'.
+pub(super) const FREE: usize = ALL - VECTORS.len();
 /// DR7: bit 10 reads as one; GEn.
 const DR7_ONE: u64 = 1 << 10;
 /// The bits of DR7 that enable breakpoints.
@@ -80,13 +90,14 @@ const DR6_OTHERS: u64 = 0xe000;
 const RESET_RIP: u64 = 0xfff0;
 const RESET_CS_BASE: u64 = 0xffff_0000;
 
-/// Linear addresses of the handlers of [`VECTORS`], those that there are.
-type Handlers = [Option<u64>; VECTORS.len()];
+/// Linear addresses of the handlers of [`VECTORS`], those that there are, and of a debugger's breakpoints.
+type Addresses = [Option<u64>; ALL];
 
 /// The breakpoints of one vCPU.
 #[derive(Debug)]
 pub(super) struct Trap {
-    armed: Handlers,
+    /// `None` if KVM may have those of an earlier run.
+    armed: Option<Addresses>,
     /// The guest uses breakpoints of its own.
     yielded: bool,
     entries: u32,
@@ -97,15 +108,15 @@ impl Trap {
     #[must_use]
     pub(super) fn new(vcpu: &mut VcpuFd) -> Self {
         vcpu.set_sync_valid_reg(SyncReg::SystemRegister);
-        Self { armed: Handlers::default(), yielded: false, entries: 0 }
+        Self { armed: None, yielded: false, entries: 0 }
     }
 
-    /// Has the breakpoints where the guest's handlers are now. To be called before every `KVM_RUN`;
-    /// takes a system call only if one has moved.
+    /// Has the breakpoints where the guest's handlers are now, and at those of a debugger, of which there are
+    /// [`FREE`] at most. To be called before every `KVM_RUN`; takes a system call only if one has moved.
     ///
     /// # Errors
     /// If KVM refuses.
-    pub(super) fn arm(&mut self, vcpu: &mut VcpuFd, ram: &Ram) -> Result<()> {
+    pub(super) fn arm(&mut self, vcpu: &mut VcpuFd, ram: &Ram, debugger: &[u64]) -> Result<()> {
         self.entries = self.entries.wrapping_add(1);
         if self.entries.is_multiple_of(LOOK_EVERY) {
             let registers = vcpu.get_debug_regs().map_err(|e| {
@@ -113,22 +124,23 @@ impl Trap {
             })?;
             self.note_guest_breakpoints(registers.dr7 & DR7_ENABLES != 0);
         }
-        let wanted = if self.yielded {
-            Handlers::default()
-        } else {
+        let mut wanted = Addresses::default();
+        if !self.yielded {
             let registers = &vcpu.sync_regs_mut().sregs;
-            VECTORS.map(|vector| handler(ram, registers, vector))
-        };
-        if wanted != self.armed {
+            let handlers = VECTORS.map(|vector| handler(ram, registers, vector));
+            let all = handlers.into_iter().chain(debugger.iter().map(|&address| Some(address)));
+            wanted.iter_mut().zip(all).for_each(|(wanted, address)| *wanted = address);
+        }
+        if self.armed != Some(wanted) {
             vcpu.set_guest_debug(&breakpoints(&wanted))
                 .map_err(|e| Error::Host(format!("KVM refuses breakpoints: {e}")).because(e))?;
-            self.armed = wanted;
+            self.armed = Some(wanted);
         }
         Ok(())
     }
 
     /// Goes on from a debug exit with `dr6`. The processor has the `state`. Afterwards it is where
-    /// the guest goes on.
+    /// the guest goes on, or at a breakpoint of a debugger's.
     pub(super) fn stopped(
         &mut self,
         dr6: u64,
@@ -138,8 +150,8 @@ impl Trap {
         translations: &mut Translations<Plain>,
     ) -> Attempt {
         self.note_guest_breakpoints(state.guest_uses_breakpoints());
-        let hit = |n: usize| dr6 >> n & 1 != 0 && self.armed[n].is_some();
-        let hits: Vec<_> = (0..VECTORS.len()).filter(|&n| hit(n)).collect();
+        let armed = self.armed.unwrap_or_default();
+        let hits: Vec<_> = (0..ALL).filter(|n| dr6 >> n & 1 != 0 && armed[*n].is_some()).collect();
         if hits.is_empty() {
             // While we have breakpoints, KVM hands us all debug exceptions of the guest.
             let mut registers = cpu.debug_registers();
@@ -148,9 +160,9 @@ impl Trap {
             return deliver(cpu, cx, Exception { vector: vector::DB, code: None });
         }
         let memory = Linear::new(cx.ram, &state.sregs);
-        for n in hits {
+        for vector in hits.iter().filter_map(|&n| VECTORS.get(n)) {
             let spurious = cpu
-                .unwind(cx, VECTORS[n])
+                .unwind(cx, *vector)
                 .is_some_and(|fault| fault.proven || is_unknown_to_kvm(cpu, &memory));
             if spurious {
                 let attempt = cpu.attempt(cx, translations);
@@ -159,6 +171,9 @@ impl Trap {
                 }
             }
             state.to_cpu(cpu);
+        }
+        if cpu.stops_here() {
+            return Attempt::Done;
         }
         execute(cpu, cx, translations)
     }
@@ -242,9 +257,9 @@ fn is_unknown_to_kvm(cpu: &Cpu, memory: &Linear<'_>) -> bool {
 }
 
 /// What KVM is to be told for breakpoints on these addresses.
-fn breakpoints(handlers: &Handlers) -> kvm_guest_debug {
+fn breakpoints(addresses: &Addresses) -> kvm_guest_debug {
     let mut debugreg = [0; 8];
-    for (n, address) in handlers.iter().enumerate() {
+    for (n, address) in addresses.iter().enumerate() {
         if let Some(address) = address {
             debugreg[n] = *address;
             // Ln and Gn; R/Wn and LENn zero: instruction fetch.

@@ -142,14 +142,19 @@ impl<'s, 'm> Thread<'s, 'm> {
         if world.is_stopped_for(id) {
             return self.park(world);
         }
-        if world.is_to_pause() {
+        if world.is_to_pause() || !self.loaded && world.machine.is_at_stop(id) {
             return self.pause(world);
         }
-        let held = self.loaded || self.fits(&world.machine.vcpus[id].cpu);
+        let cpu = &world.machine.vcpus[id].cpu;
+        let held = match self.loaded {
+            true => self.support.sees(cpu.breakpoints(), self.fd.sync_regs().sregs.efer),
+            false => self.fits(cpu),
+        };
         let held = held && !world.machine.hides_memory();
         if world.machine.is_counting() {
             return self.count(world, Reason::Counting);
         }
+        let held = held && !world.machine.awaits_pmi();
         if !held || self.needs_irqchip(&mut world) {
             return self.count(world, Reason::NotHeld);
         }
@@ -172,7 +177,9 @@ impl<'s, 'm> Thread<'s, 'm> {
                 return Ok(shared.wait(world, id));
             }
         }
-        self.trap.arm(self.fd, world.machine.memory.ram())?;
+        let machine = &*world.machine;
+        let breakpoints = machine.vcpus[id].cpu.breakpoints().unwrap_or_default();
+        self.trap.arm(self.fd, machine.memory.ram(), breakpoints)?;
         if self.trap.has_yielded() {
             return self.count(world, Reason::NotHeld);
         }
@@ -431,7 +438,9 @@ impl<'s, 'm> Thread<'s, 'm> {
             Some(state) => state,
             None => Box::new(State::from_kvm(self.fd)?),
         };
-        let vcpu = &world.machine.vcpus[self.id];
+        let vcpu = &mut world.machine.vcpus[self.id];
+        // What KVM executes is not counted as retired.
+        vcpu.cpu.pass_no_stop();
         let cpu = &vcpu.cpu;
         let tsc_is_stale = std::mem::take(&mut world.vcpu_slots[self.id].tsc_is_stale);
         state.set_tsc = tsc_is_stale.then(|| cpu.time.wrapping_add(vcpu.tsc_offset));
@@ -471,9 +480,12 @@ impl<'s, 'm> Thread<'s, 'm> {
         Ok(world)
     }
 
-    /// Whether KVM can have the processor: it holds the state, and the breakpoints are ours.
+    /// Whether KVM can have the processor: it holds the state, the breakpoints are ours, it stops at a debugger's, and
+    /// not at one that is to be passed.
     fn fits(&self, cpu: &Cpu) -> bool {
-        self.support.holds(cpu) && !trap::has_breakpoints(cpu)
+        let passes = cpu.passes_stop() && !cpu.halted;
+        let stops = self.support.sees(cpu.breakpoints(), cpu.efer()) && !passes;
+        self.support.holds(cpu) && !trap::has_breakpoints(cpu) && stops
     }
 
     /// Stops all processors and has the software engine take over their state, that of interrupt
@@ -490,14 +502,26 @@ impl<'s, 'm> Thread<'s, 'm> {
         Ok(world)
     }
 
-    /// Ends the run for a pause: all state is where a snapshot takes it from, and where the next run takes it from.
+    /// Ends the run for a pause or a debugger: all state is where a snapshot takes it from, and where the next run
+    /// takes it from.
     fn pause<'g>(&mut self, world: Guard<'g, 'm>) -> Result<Guard<'g, 'm>>
     where
         's: 'g,
     {
         let mut world = self.take_all(world)?;
-        world.finish(Ok(End::Paused));
+        let end = self.stop_of_debugger(&world).unwrap_or(End::Paused);
+        world.finish(Ok(end));
         Ok(world)
+    }
+
+    /// The end of the run if a debugger stops a processor where it is, or the machine at an act. The software CPU
+    /// has the processors.
+    fn stop_of_debugger(&self, world: &World<'_>) -> Option<End> {
+        let machine = &*world.machine;
+        let all = std::iter::once(self.id).chain(0..machine.vcpus.len());
+        let stopped = all.into_iter().find(|&id| machine.is_at_stop(id));
+        let stopped = stopped.or_else(|| machine.board.stops_at_act().then_some(self.id));
+        stopped.map(End::Debugger)
     }
 
     /// A counter is enabled, or KVM cannot have what a processor has come to, or a local APIC hides
@@ -507,13 +531,18 @@ impl<'s, 'm> Thread<'s, 'm> {
         's: 'g,
     {
         world = self.take_all(world)?;
+        if let Some(end) = self.stop_of_debugger(&world) {
+            world.finish(Ok(end));
+            return Ok(world);
+        }
         self.trace_engine(&mut world, "soft", reason);
         world.machine.board.chipset.irq.delay(true);
         world.machine.look_at_all();
         let mut unlimited = u64::MAX;
         while world.end.is_none() {
             if world.is_to_pause() || world.machine.is_pause_due() {
-                world.finish(Ok(End::Paused));
+                let end = self.stop_of_debugger(&world).unwrap_or(End::Paused);
+                world.finish(Ok(end));
                 continue;
             }
             let has_input = world.has_input;
@@ -538,8 +567,8 @@ impl<'s, 'm> Thread<'s, 'm> {
                 self.fits(&vcpu.cpu)
                     && (self.support.interrupt_window || vcpu.cpu.halted || !waits())
             });
-            // KVM gives all processors the same memory.
-            let held = held && !machine.hides_memory();
+            // KVM gives all processors the same memory, and takes interrupts where nobody sees it.
+            let held = held && !machine.hides_memory() && !machine.awaits_pmi();
             match machine.slice(until, &mut unlimited, held && !activity.masked) {
                 // Of the stop, the main thread makes the end.
                 Slice::Whole | Slice::Stopped => {}

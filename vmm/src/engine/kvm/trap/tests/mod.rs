@@ -284,7 +284,7 @@ impl Guest {
         let mut trap = Trap::new(&mut self.vcpu);
         for exits in 0..1000 {
             between(self, exits);
-            trap.arm(&mut self.vcpu, self.memory.ram()).unwrap();
+            trap.arm(&mut self.vcpu, self.memory.ram(), &[]).unwrap();
             let mut shutdown = false;
             let hits = match run_page::enter(&mut self.vcpu).unwrap() {
                 Exit::Debug(debug) => Some(debug.dr6),
