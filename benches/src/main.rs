@@ -10,7 +10,7 @@
 //! - `kvm`: what an exit costs on the KVM engine, beside a bare KVM_RUN loop. Needs /dev/kvm.
 //! - `long`: a guest of twenty billion instructions that counts a million in the middle, on the KVM
 //!   engine, and a shorter one on the software engine. Needs /dev/kvm.
-//! - `resets`: what it takes to go back to a snapshot in memory.
+//! - `resets`: what it takes to go back to a snapshot in memory; `kvm-resets`: the same on KVM.
 //! - `scripts`: the fuzz target of the PMU.
 //! - `against OLD [NEW]`: two builds of `vpmu` in turns, this tree's where NEW is left out.
 //!
@@ -64,10 +64,11 @@ fn main() -> ExitCode {
             "kvm" => kvm_exits::exits(),
             "long" => long_count::compare(),
             "resets" => resets::table(),
+            "kvm-resets" => resets::table_on_kvm(),
             "scripts" => scripts::speed(),
             "against" => against(&mut wanted),
             _ => Err(format!(
-                "{what}: not one of loops, registers, boot, models, threads, kvm, long, resets, scripts, against"
+                "{what}: not one of loops, registers, boot, models, threads, kvm, long, resets, kvm-resets, scripts, against"
             )
             .into()),
         };

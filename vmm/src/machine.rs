@@ -112,6 +112,8 @@ pub struct Machine {
     pub(crate) cut_off: Option<CutOff>,
     /// Where it is to pause next.
     pub(crate) pause: Option<Pause>,
+    /// KVM has run the guest since translated code was last compared with what it has written.
+    pub(crate) translations_are_stale: bool,
     /// What RAM was when it was last taken notice of what is written there.
     pub(crate) base: snapshot::Base,
     /// The line on the terminal that shows that it runs, if there is to be one.
@@ -238,6 +240,7 @@ impl Machine {
             short_turns_until: 0,
             cut_off: None,
             pause: None,
+            translations_are_stale: false,
             base: snapshot::Base::default(),
             progress: None,
         };
@@ -471,6 +474,9 @@ impl Machine {
         console: &mut Console,
     ) -> Result<End> {
         self.soft.set_stop(stop);
+        if std::mem::take(&mut self.translations_are_stale) {
+            self.soft.forget();
+        }
         // All state is here between two runs.
         let kvm = if self.is_stopped_by_soft() { None } else { self.kvm.take() };
         let end = match kvm {

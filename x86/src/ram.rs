@@ -313,6 +313,12 @@ impl Ram {
         }
     }
 
+    /// Whether the page of `gpa` is one that [`Self::take_written`] would name.
+    #[must_use]
+    pub fn is_written(&self, gpa: u64) -> bool {
+        self.find(gpa).is_some_and(|(_, n)| self.pages[n].written.get())
+    }
+
     /// Guest-physical addresses of the pages that the processors, or the owner by [`Self::write_bytes`], have written
     /// since this was last called, and of some that they could have written; in no order.
     pub fn take_written(&self) -> Vec<u64> {

@@ -63,7 +63,7 @@ impl std::fmt::Debug for Snapshot {
 mod tests;
 
 impl Machine {
-    /// The state beside its RAM. On KVM, that of the processors as they last were here.
+    /// The state beside its RAM.
     pub(crate) fn state(&mut self) -> Box<State> {
         let Self {
             board,
@@ -87,6 +87,7 @@ impl Machine {
             pause: _,
             // Of RAM.
             base: _,
+            translations_are_stale: _,
             end_of_time: _,
             signature: _,
             progress: _,
@@ -163,11 +164,7 @@ impl Machine {
     /// The machine as it is between two instructions. As long as the last snapshot, or the one that it was reset to
     /// last, is there, this takes memory and time for the pages of RAM that have been written since.
     pub fn snapshot(&mut self) -> Snapshot {
-        let ram = match self.kvm {
-            None => ram::Pages::since(&self.base, &self.memory),
-            // What the host's processor writes is not seen.
-            Some(_) => ram::Pages::of(&self.memory),
-        };
+        let ram = ram::Pages::since(&self.base, &self.memory);
         self.base = ram.base();
         Snapshot { identity: self.identity.clone(), state: self.state(), ram }
     }
@@ -185,11 +182,8 @@ impl Machine {
     /// Makes it what it was, to go on from there as it did then. What is recorded or traced of it goes on.
     ///
     /// # Errors
-    /// The snapshot is of another kind of machine, or KVM has the processors.
+    /// The snapshot is of another kind of machine.
     pub fn reset_to(&mut self, snapshot: &Snapshot) -> Result<()> {
-        if self.kvm.is_some() {
-            return Err(Error::Usage("a machine is only reset with --engine soft".into()));
-        }
         if snapshot.identity != self.identity {
             return Err(Error::Usage("the snapshot is of another kind of machine".into()));
         }

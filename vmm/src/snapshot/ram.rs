@@ -44,6 +44,13 @@ pub(crate) struct Base(Weak<Chunks>);
 /// The longest run of pages in a file, in bytes: what a reader takes memory for at once.
 const LONGEST: usize = 1 << 20;
 
+impl Base {
+    /// Whether somebody still has them, so that it matters which pages are written from now on.
+    pub(crate) fn is_there(&self) -> bool {
+        self.0.strong_count() != 0
+    }
+}
+
 impl Pages {
     const ZEROES: &Page = &[0; BYTES];
 

@@ -9,6 +9,10 @@
 //! (`KVM_CAP_MANUAL_DIRTY_LOG_PROTECT2`): the bits of pages without translated code stay set, which
 //! costs nothing and means nothing. Logging begins when the software engine gives the processors back
 //! for the first time, since a host maps logged memory in pages of 4 KiB only.
+//!
+//! While a snapshot in memory says what RAM was, it matters of all pages whether they are written: then logging
+//! begins with the run, all pages are protected that are not known to have been written since, and what the log names
+//! becomes known ([`Ram::take_written`]). So a run that follows a reset protects what the run before it has written.
 
 use kvm_bindings::{
     KVM_CAP_MANUAL_DIRTY_LOG_PROTECT2, KVM_DIRTY_LOG_INITIALLY_SET,
@@ -27,6 +31,8 @@ pub(super) struct DirtyLog<'m> {
     vm: &'m VmFd,
     slots: &'m [Slot],
     availability: Availability,
+    /// It matters of all pages whether they are written, and not only of those with translated code.
+    of_all: bool,
     /// Scratch: a bit a page of one slot.
     bitmap: Vec<u64>,
 }
@@ -43,10 +49,25 @@ enum Availability {
 }
 
 impl<'m> DirtyLog<'m> {
-    /// The log of these `slots`, all that the guest can write; `has` says whether the host has one.
-    pub(super) fn new(vm: &'m VmFd, slots: &'m [Slot], has: bool) -> Self {
+    /// The log of these `slots`, all that the guest can write; `has` says whether the host has one. It begins now
+    /// if it matters `of_all` pages whether they are written.
+    pub(super) fn new(vm: &'m VmFd, slots: &'m [Slot], has: bool, of_all: bool, ram: &Ram) -> Self {
         let availability = if has { Availability::Off } else { Availability::Unavailable };
-        Self { vm, slots, availability, bitmap: Vec::new() }
+        let mut log = Self { vm, slots, availability, of_all, bitmap: Vec::new() };
+        if of_all {
+            log.begin(ram);
+            if log.availability == Availability::On {
+                let protected = log.protect_unwritten(ram);
+                log.give_up_on(protected);
+            }
+        }
+        log
+    }
+
+    /// Whether [`Ram::take_written`] has named, or will name, all pages that the guest has written, if that was
+    /// asked for.
+    pub(super) fn is_of_all(&self) -> bool {
+        self.of_all && self.availability == Availability::On
     }
 
     /// Has KVM log writes to the pages that hold translated code. Called before the first processor
@@ -66,9 +87,11 @@ impl<'m> DirtyLog<'m> {
     /// Drops the translations of pages that the guest has written since [`Self::begin`]. Called when no
     /// processor is in the guest any more, before the software CPU executes any translation.
     pub(super) fn drop_stale(&mut self, ram: &Ram, soft: &mut Soft) {
-        let pages =
-            if self.availability == Availability::On { ram.code_pages() } else { Vec::new() };
-        let marked = self.mark_written(ram, &pages);
+        let marked = match self.availability {
+            Availability::On if self.of_all => self.mark_all_written(ram),
+            Availability::On => self.mark_written(ram, &ram.code_pages()),
+            Availability::Off | Availability::Unavailable => Ok(()),
+        };
         self.give_up_on(marked);
         if self.availability != Availability::On {
             soft.forget();
@@ -118,6 +141,33 @@ impl<'m> DirtyLog<'m> {
         Ok(())
     }
 
+    /// Clears the bits of all pages that are not known to have been written.
+    fn protect_unwritten(&mut self, ram: &Ram) -> errno::Result<()> {
+        for slot in self.slots {
+            self.bitmap.resize(slot.words(), 0);
+            slot.read_log(self.vm, &mut self.bitmap)?;
+            for n in bits(&self.bitmap).into_iter().filter(|&n| ram.is_written(slot.address(n))) {
+                self.bitmap[n / 64] &= !(1 << (n % 64));
+            }
+            let first = self.bitmap.iter().position(|&word| word != 0);
+            let last = self.bitmap.iter().rposition(|&word| word != 0);
+            if let (Some(first), Some(last)) = (first, last) {
+                slot.clear_log(self.vm, first, &mut self.bitmap[first..=last])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes in `ram` all pages whose bits are set.
+    fn mark_all_written(&mut self, ram: &Ram) -> errno::Result<()> {
+        for slot in self.slots {
+            self.bitmap.resize(slot.words(), 0);
+            slot.read_log(self.vm, &mut self.bitmap)?;
+            bits(&self.bitmap).into_iter().for_each(|n| _ = ram.note_page_written(slot.address(n)));
+        }
+        Ok(())
+    }
+
     /// Goes without the log from now on if the host has refused something.
     fn give_up_on(&mut self, result: errno::Result<()>) {
         if let Err(error) = result {
@@ -125,4 +175,14 @@ impl<'m> DirtyLog<'m> {
             self.availability = Availability::Unavailable;
         }
     }
+}
+
+/// The numbers of the bits that are set.
+fn bits(bitmap: &[u64]) -> Vec<usize> {
+    let words = bitmap.iter().enumerate().filter(|(_, word)| **word != 0);
+    words
+        .flat_map(|(at, &word)| {
+            (0..64).filter(move |n| word >> n & 1 != 0).map(move |n| 64 * at + n)
+        })
+        .collect()
 }

@@ -216,7 +216,8 @@ impl Kvm {
         self.irqchip == IrqchipKind::User
     }
 
-    /// Runs the machine until the guest ends or is cut off. No thread is left behind.
+    /// Runs the machine until the guest ends or is cut off. No thread is left behind, and all of the machine's state
+    /// is where the software engine has it.
     ///
     /// # Errors
     /// If the console's output cannot be written, or the host cannot go on.
@@ -235,28 +236,37 @@ impl Kvm {
             .try_clone()
             .map_err(|e| Error::Host(format!("no event descriptor: {e}")).because(e))?;
         let irqchip = (self.irqchip == IrqchipKind::Kernel).then(|| Irqchip::new(&self.vm));
-        let dirty_log = DirtyLog::new(&self.vm, &self.slots, self.has_dirty_log);
+        let (slots, ram) = (&self.slots, machine.memory.ram());
+        let of_all = machine.base.is_there();
+        let dirty_log = DirtyLog::new(&self.vm, slots, self.has_dirty_log, of_all, ram);
         let shared = Shared::new(World::new(machine, to_main, irqchip, dirty_log));
-        thread::scope(|scope| {
+        let threads = thread::scope(|scope| {
+            let mut threads = Vec::new();
             for (id, vcpu) in self.vcpus.iter_mut().enumerate() {
                 let thread = Thread::new(id, vcpu, &shared, self.support, self.host_events);
                 let spawned = thread::Builder::new()
                     .name(format!("vcpu {id}"))
                     .spawn_scoped(scope, || thread.run());
-                if let Err(e) = spawned {
-                    let error =
-                        Error::Host(format!("no thread for processor {id}: {e}")).because(e);
-                    let mut world = shared.lock();
-                    world.finish(Err(error));
-                    shared.unlock(world);
-                    break;
+                match spawned {
+                    Ok(thread) => threads.push(thread),
+                    Err(e) => {
+                        let text = format!("no thread for processor {id}: {e}");
+                        let error = Error::Host(text).because(e);
+                        let mut world = shared.lock();
+                        world.finish(Err(error));
+                        shared.unlock(world);
+                        break;
+                    }
                 }
             }
             let end = attend(&shared, stop, console, &main);
             let mut world = shared.lock();
             world.finish(end);
             shared.unlock(world);
+            // One that has panicked has ended the run with an error.
+            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
         });
+        vcpu::take_over(threads, &shared);
         let end = shared.lock().end.take();
         end.unwrap_or_else(|| Err(Error::Host("the run has no end".into())))
     }
@@ -341,5 +351,7 @@ fn attend(shared: &Shared<'_>, stop: &Stop, console: &mut Console, main: &EventF
 mod debugger_tests;
 #[cfg(test)]
 mod dirty_log_tests;
+#[cfg(test)]
+mod reset_tests;
 #[cfg(test)]
 mod tests;

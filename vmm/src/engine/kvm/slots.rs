@@ -82,6 +82,11 @@ impl Slot {
         (offset < self.region.memory_size).then_some((offset / PAGE) as usize)
     }
 
+    /// The guest-physical address of the page with a number within the slot.
+    pub(super) fn address(&self, page: usize) -> u64 {
+        self.region.guest_phys_addr + page as u64 * PAGE
+    }
+
     /// Words of a bitmap with a bit a page.
     pub(super) fn words(&self) -> usize {
         self.pages().div_ceil(WORD)

@@ -247,6 +247,14 @@ impl State {
         self.events.flags &= !KVM_VCPUEVENT_VALID_PAYLOAD;
     }
 
+    /// Drops all that KVM was about to deliver.
+    pub(super) fn drop_events(&mut self) {
+        self.drop_exception();
+        self.events.interrupt.injected = 0;
+        self.events.nmi.injected = 0;
+        self.events.nmi.pending = 0;
+    }
+
     /// Whether a breakpoint of the guest's own is enabled in DR7.
     #[must_use]
     pub(super) fn guest_uses_breakpoints(&self) -> bool {

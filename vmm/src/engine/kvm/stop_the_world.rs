@@ -7,8 +7,85 @@
 
 use super::{Next, Thread};
 use crate::engine::kvm::irqchip::{self, Activity};
-use crate::engine::kvm::world::{Coordinator, Guard, Phase, World};
+use crate::engine::kvm::world::{Coordinator, Guard, Phase, Shared, World};
 use crate::error::Result;
+use crate::snapshot;
+
+/// Moves what KVM still has of the machine to the software engine. The run has ended, of these threads as of all, and
+/// no processor executes anything. Where a pause or a debugger ended it, that is nothing.
+pub(in crate::engine::kvm) fn take_over<'m>(threads: Vec<Thread<'_, 'm>>, shared: &Shared<'m>) {
+    let mut world = shared.lock();
+    let was_native = threads.iter().any(|thread| thread.loaded);
+    let is_whole = take_rest(threads, &mut world);
+    let World { dirty_log, machine, .. } = &mut *world;
+    if dirty_log.is_of_all() {
+        dirty_log.drop_stale(machine.memory.ram(), &mut machine.soft);
+    } else if was_native {
+        machine.translations_are_stale = true;
+    }
+    if !dirty_log.is_of_all() || !is_whole {
+        // Nobody has seen all that was written.
+        machine.base = snapshot::Base::default();
+    }
+}
+
+/// The same but for RAM; whether the host has given all.
+fn take_rest<'m>(mut threads: Vec<Thread<'_, 'm>>, world: &mut Guard<'_, 'm>) -> bool {
+    let mut is_whole = true;
+    let mut note = |id: usize, moved: Result<()>| {
+        // The run has ended whether or not it can be had.
+        if let Err(error) = moved {
+            log::debug!("processor {id}: {error}");
+            is_whole = false;
+        }
+    };
+    for thread in &mut threads {
+        if std::mem::take(&mut world.vcpu_slots[thread.id].initialised) {
+            note(thread.id, thread.finish(world));
+            thread.loaded = false;
+        }
+    }
+    let loaded = threads.iter().any(|thread| thread.loaded);
+    let in_kernel = world.irqchip.is_some() && world.machine.board.chipset.irq.is_in_kernel();
+    for thread in &mut threads {
+        if in_kernel {
+            note(thread.id, thread.save_with_lapic(world));
+        }
+        // Of one that has shut down, KVM may not give the local APIC.
+        note(thread.id, thread.save(world));
+    }
+    if in_kernel {
+        note(0, take_shared(world));
+    }
+    for thread in threads.iter_mut().filter(|thread| in_kernel || thread.deferred.is_some()) {
+        thread.execute_deferred(world);
+    }
+    if loaded {
+        // Else virtual time is where the software engine has left it.
+        let World { machine, clock, .. } = &mut **world;
+        machine.now = machine.now.max(clock.now());
+        machine.vcpus.iter_mut().for_each(|vcpu| vcpu.was_native_until(machine.now));
+    }
+    is_whole
+}
+
+/// Moves what the processors share of in-kernel interrupt controllers, their local APICs having been moved.
+fn take_shared(world: &mut World<'_>) -> Result<()> {
+    world.forward();
+    let World { irqchip: Some(irqchip), machine, vcpu_slots, .. } = &mut *world else {
+        return Ok(());
+    };
+    let irq = &mut machine.board.chipset.irq;
+    if irq.is_in_kernel() {
+        irqchip.take(irq)?;
+    }
+    for (id, slot) in vcpu_slots.iter_mut().enumerate() {
+        if std::mem::take(&mut slot.pmi) {
+            machine.board.assert_pmi(id, machine.vcpus[id].cpu.place());
+        }
+    }
+    Ok(())
+}
 
 impl<'s, 'm> Thread<'s, 'm> {
     /// Whether this thread needs the in-kernel interrupt controllers to be moved to this process.
@@ -85,19 +162,7 @@ impl<'s, 'm> Thread<'s, 'm> {
                 return Ok(world);
             }
         }
-        world.forward();
-        let World { irqchip: Some(irqchip), machine, vcpu_slots, .. } = &mut *world else {
-            return Ok(world);
-        };
-        let irq = &mut machine.board.chipset.irq;
-        if irq.is_in_kernel() {
-            irqchip.take(irq)?;
-        }
-        for (id, slot) in vcpu_slots.iter_mut().enumerate() {
-            if std::mem::take(&mut slot.pmi) {
-                machine.board.assert_pmi(id, machine.vcpus[id].cpu.place());
-            }
-        }
+        take_shared(&mut world)?;
         self.run_phase(world, Phase::Execute)
     }
 

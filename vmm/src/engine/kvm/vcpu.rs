@@ -27,6 +27,8 @@ use crate::turns::Slice;
 #[path = "stop_the_world.rs"]
 mod stop_the_world;
 
+pub(super) use self::stop_the_world::take_over;
+
 /// One processor, on its thread.
 pub(super) struct Thread<'s, 'm> {
     id: usize,
@@ -93,8 +95,8 @@ impl<'s, 'm> Thread<'s, 'm> {
         }
     }
 
-    /// Runs until the run ends; then the state is with the software CPU again.
-    pub(super) fn run(mut self) {
+    /// Runs until the run ends. Then the state is where it is: see [`take_over`].
+    pub(super) fn run(mut self) -> Self {
         let shared = self.shared;
         let kicker = Kicker::here(self.fd);
         let _watch = Watch(shared, self.id);
@@ -118,14 +120,11 @@ impl<'s, 'm> Thread<'s, 'm> {
                 }
             };
         }
-        // The state is for the summary only; the run has ended whether or not it can be had.
-        if let Err(error) = self.save(&mut world) {
-            log::debug!("processor {}: {error}", self.id);
-        }
         world.vcpu_slots[self.id].kicker = None;
         world.vcpu_slots[self.id].parked = true;
         world.announce();
         shared.unlock(world);
+        self
     }
 
     /// One way into the guest and out of it, or one wait.
@@ -436,7 +435,12 @@ impl<'s, 'm> Thread<'s, 'm> {
         }
         let mut state = match self.state.take() {
             Some(state) => state,
-            None => Box::new(State::from_kvm(self.fd)?),
+            None => {
+                // What it was to deliver in the run before has been delivered, or is here.
+                let mut state = Box::new(State::from_kvm(self.fd)?);
+                state.drop_events();
+                state
+            }
         };
         let vcpu = &mut world.machine.vcpus[self.id];
         // What KVM executes is not counted as retired.
@@ -634,7 +638,10 @@ impl<'s, 'm> Thread<'s, 'm> {
             }
             world = self.shared.wait(world, self.id);
         }
-        if !world.vcpu_slots[self.id].initialised && world.end.is_none() {
+        if world.end.is_some() {
+            // It is a part of the state that is taken over.
+            self.deferred = Some(next);
+        } else if !world.vcpu_slots[self.id].initialised {
             self.act(&mut world, |trap, state, cpu, cx, translations| {
                 next.execute(trap, state, cpu, cx, translations)
             });
