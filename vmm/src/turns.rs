@@ -406,9 +406,7 @@ impl Machine {
     fn receive(&mut self, until: u64) {
         for id in self.board.chipset.irq.receivers(u64::MAX).iter() {
             let time = self.vcpus[id].cpu.time.max(until);
-            for outcome in self.board.chipset.irq.arrive(id, time) {
-                self.board.trace_pmi(id, self.vcpus[id].cpu.place(), outcome);
-            }
+            self.vcpus[id].receive(&mut self.board, time);
         }
         self.distribute_signals();
     }

@@ -244,6 +244,15 @@ impl Interrupts {
         arrived.into_iter().filter_map(|kind| self.deliver(vcpu, kind)).collect()
     }
 
+    /// The same, but for those of counters, which are left to the caller to send; how many these are.
+    pub(crate) fn arrive_but_pmis(&mut self, vcpu: usize, time: u64) -> usize {
+        let arrived = self.in_transit.arrived(vcpu, time).into_iter();
+        let (pmis, others): (Vec<_>, Vec<_>) =
+            arrived.partition(|kind| *kind == InterruptKind::Pmi);
+        others.into_iter().for_each(|kind| _ = self.deliver(vcpu, kind));
+        pmis.len()
+    }
+
     /// When the next interrupt in transit arrives at `vcpu`.
     #[inline]
     pub fn next_arrival(&self, vcpu: usize) -> Option<u64> {

@@ -406,3 +406,58 @@ fn a_counter_of_the_host_overflows_into_an_nmi() {
     assert_eq!(total.count, PERIOD + counter);
     assert!(machine.time() > 0 && vcpu.cpu.retired() == 0);
 }
+
+/// Two counters that overflow at once assert two interrupts, of which the local APIC latches one: the second is sent an
+/// instruction later, as on the software engine, so that the handler of the NMI runs twice.
+#[test]
+#[cfg_attr(not(host_kvm), ignore = "no /dev/kvm when this was built")]
+fn interrupts_that_are_asserted_at_once_all_come() {
+    use iced_x86::code_asm::{al, dword_ptr, dx, eax, edx};
+    use x86_cpu::stops::Stops;
+
+    use crate::program::{DATA, Program};
+
+    const LVTPC: i32 = 0x340;
+    const NMI: u32 = 4 << 8;
+    let mut program = Program::new().unwrap();
+    let make = |p: &mut Program| {
+        let mut over = p.create_label();
+        p.jmp(over)?;
+        let handler = p.here()?;
+        p.gate(2, handler, 0);
+        p.inc(dword_ptr(DATA))?;
+        p.iretd()?;
+        p.place(&mut over)?;
+        p.write_lapic(LVTPC, NMI)?;
+        p.mark("here")?;
+        crate::turns::tests::spin(p, 100)?;
+        p.mov(eax, dword_ptr(DATA))?;
+        p.mov(edx, 0xF4)?;
+        p.out(dx, al)
+    };
+    make(&mut program).unwrap();
+    let image = program.finish().unwrap();
+    let here = image.symbol("here").unwrap();
+    for irqchip in [IrqchipKind::User, IrqchipKind::Kernel] {
+        // Status 2 n + 1.
+        for (apart, status) in [(true, 5), (false, 3)] {
+            let config = Config { irqchip, ..config(&image.bytes, PROTECTED, 1, None) };
+            let mut machine = Machine::new(&config).unwrap();
+            let mut console = Console::to("nowhere".into(), Box::new(std::io::sink()));
+            let stop = Stop::new().unwrap();
+            let _watch = Watch::limit(&stop, Duration::from_secs(20)).unwrap();
+            machine.vcpus[0].cpu.set_stops(Some(Stops::new(vec![here], vec![])));
+            let end = machine.run_until(&stop, None, &mut console).unwrap();
+            assert_eq!(end, End::Debugger(0));
+            machine.vcpus[0].cpu.set_stops(None);
+            let (vcpu, irq) = (&mut machine.vcpus[0], &mut machine.board.chipset.irq);
+            if apart {
+                assert!(vcpu.send_apart(2, irq).is_some());
+            } else {
+                (0..2).for_each(|_| _ = irq.pmi(0));
+            }
+            let end = machine.run_until(&stop, None, &mut console).unwrap();
+            assert_eq!(end, End::Exit(status), "{irqchip:?}");
+        }
+    }
+}

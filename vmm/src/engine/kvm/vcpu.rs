@@ -204,10 +204,9 @@ impl<'s, 'm> Thread<'s, 'm> {
         let (vcpu, irq) = (&mut machine.vcpus[id], &mut machine.board.chipset.irq);
         let mut noted = Noted::default();
         let mut asserted = Pmis::NONE;
-        self.counters.collect(&mut vcpu.pmu, told, |pmis| {
-            asserted = asserted.with(pmis);
-            noted.pmis.extend(pmis.iter().map(|_| irq.pmi(id)));
-        })?;
+        self.counters.collect(&mut vcpu.pmu, told, |pmis| asserted = asserted.with(pmis))?;
+        // Those behind the first the software engine sends, which takes over for so long.
+        noted.pmis.extend(vcpu.send_apart(asserted.count(), irq));
         noted.overflows.extend(Act::overflows(&mut vcpu.pmu, asserted));
         let entered = entered?;
         let nothing = matches!(entered, Exit::Nothing);

@@ -291,9 +291,7 @@ impl Soft {
                 return Outcome::Debugger;
             }
             let deadline = board.catch_up(vcpu.cpu.time);
-            for outcome in board.chipset.irq.arrive(vcpu.id, vcpu.cpu.time) {
-                board.trace_pmi(vcpu.id, vcpu.cpu.place(), outcome);
-            }
+            vcpu.receive(board, vcpu.cpu.time);
             vcpu.deliver_late(board);
             if board.chipset.irq.has_signals() {
                 return Outcome::Signals;
@@ -690,3 +688,5 @@ fn observed<O: Observer, T>(
 
 #[cfg(test)]
 mod long_mode_tests;
+#[cfg(test)]
+mod skid_tests;

@@ -9,7 +9,7 @@ use x86_cpu::timing::Budget;
 
 use super::cycles::{Compare, Cycles};
 use super::stretch::{CountingContext, Stretch};
-use super::vcpu::{Siblings, headroom};
+use super::vcpu::{Siblings, headroom, put_off};
 use crate::engine::Board;
 use crate::msr::{self, MsrSpace};
 use crate::platform::MsrBank;
@@ -60,7 +60,7 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) place: Place,
 }
 
-impl Outside<'_, '_> {
+impl<'t> Outside<'_, 't> {
     fn msrs(&mut self) -> MsrSpace<'_> {
         MsrSpace {
             lapic: self.board.chipset.irq.lapic_mut(self.id),
@@ -76,15 +76,14 @@ impl Outside<'_, '_> {
         if let Some(context) = self.context {
             let cycles = ends.saturating_sub(self.counted_time);
             let mut stretch = Stretch { observed: None, instructions: 1, cycles, context };
+            self.counted_instructions += 1;
             self.overflowed = self.count(&mut stretch);
-            if let Some(cycles) = self.cycles.as_mut().filter(|_| self.keeps_time) {
-                let (board, siblings) = (&mut *self.board, &mut *self.siblings);
-                let mut pmus =
-                    Sharing { id: self.id, pmu: self.pmu, siblings, board, place: self.place };
-                self.overflowed = self.overflowed.with(cycles.end(&mut pmus));
+            if self.keeps_time && self.cycles.is_some() {
+                let (mut pmus, cycles, _) = self.sharing();
+                let compared = cycles.as_mut().map_or(Pmis::NONE, |cycles| cycles.end(&mut pmus));
+                self.overflowed = self.overflowed.with(compared);
             }
             self.counted_time = ends;
-            self.counted_instructions += 1;
             self.programmed = true;
         }
     }
@@ -163,11 +162,12 @@ impl Outside<'_, '_> {
             return Pmis::NONE;
         }
         let added = self.pmu.advance(counts, cpl);
-        let (board, siblings) = (&mut *self.board, &mut *self.siblings);
-        let mut pmus = Sharing { id: self.id, pmu: self.pmu, siblings, board, place: self.place };
+        let last_step = self.last_step;
+        let (mut pmus, cycles, counts) = self.sharing();
+        let counts = counts.get_or_insert_default();
         pmus.share(|sibling, _| sibling.sibling_advance(counts, cpl));
-        let cycles = self.cycles.get_or_insert_default();
-        let compared = cycles.pass(&mut pmus, cpl, stretch.cycles, self.last_step, counts);
+        let cycles = cycles.get_or_insert_default();
+        let compared = cycles.pass(&mut pmus, cpl, stretch.cycles, last_step, counts);
         counts.clear();
         added.with(compared)
     }
@@ -189,11 +189,27 @@ impl Outside<'_, '_> {
         } else {
             self.pmu.advance(counts, cpl)
         };
-        let (board, siblings) = (&mut *self.board, &mut *self.siblings);
-        let mut pmus = Sharing { id: self.id, pmu: self.pmu, siblings, board, place: self.place };
-        pmus.share(|sibling, nth| sibling.sibling(nth, counts, cpl));
-        counts.clear();
+        if let (mut pmus, _, Some(counts)) = self.sharing() {
+            pmus.share(|sibling, nth| sibling.sibling(nth, counts, cpl));
+            counts.clear();
+        }
         pmis
+    }
+
+    /// The counters that are told of what has just been counted, and where cycles and counts are put together.
+    fn sharing(
+        &mut self,
+    ) -> (Sharing<'_, 't>, &mut Option<Box<Cycles>>, &mut Option<Box<SignalCounts>>) {
+        let pmus = Sharing {
+            id: self.id,
+            pmu: self.pmu,
+            siblings: self.siblings,
+            board: self.board,
+            place: self.place,
+            late: self.late,
+            retired: self.counted_instructions,
+        };
+        (pmus, self.cycles, self.counts)
     }
 
     /// RDMSR, untraced.
@@ -259,7 +275,7 @@ impl Outside<'_, '_> {
         for (nth, _) in (0..).zip(pmis.iter()) {
             match self.board.skid.saturating_add(nth) {
                 0 => self.board.assert_pmi(self.id, self.place),
-                later => self.late.push_back(retired.saturating_add(later)),
+                later => put_off(self.late, retired.saturating_add(later)),
             }
         }
     }
@@ -273,11 +289,18 @@ struct Sharing<'a, 'b> {
     board: &'a mut Board,
     /// Where the processor is.
     place: Place,
+    /// Its PMIs that are on their way.
+    late: &'a mut VecDeque<u64>,
+    /// Instructions that it has retired, with the last of those that are counted.
+    retired: u64,
 }
 
 impl Sharing<'_, '_> {
-    /// Has each sibling told that counts it, and sends the PMIs of what overflows by that. The processor is
-    /// told as which of the sibling's own siblings.
+    /// Has each sibling told that counts it, and sends the PMIs of what overflows by that: with the configured skid
+    /// to the processor itself, to the sibling by way of [`Vcpu::receive`]. The processor is told as which of the
+    /// sibling's own siblings.
+    ///
+    /// [`Vcpu::receive`]: super::Vcpu
     fn share(&mut self, mut tell: impl FnMut(&mut Pmu, usize) -> Pmis) {
         for (sibling, nth) in self.siblings.iter_with_nth() {
             if !sibling.counts_the_core() {
@@ -290,8 +313,12 @@ impl Sharing<'_, '_> {
                     tracer.report(sibling.id, place, act);
                 }
             }
+            let skid = self.board.skid;
             for counter in pmis.iter() {
-                if sibling.pmu.is_core_event(counter) {
+                let is_core_event = sibling.pmu.is_core_event(counter);
+                if is_core_event && skid != 0 {
+                    put_off(self.late, self.retired.saturating_add(skid));
+                } else if is_core_event {
                     self.board.assert_pmi(self.id, self.place);
                 } else if let Some(outcome) = self.board.chipset.irq.pmi_from_sibling(sibling.id) {
                     self.board.trace_pmi(sibling.id, place, outcome);

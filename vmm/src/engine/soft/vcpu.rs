@@ -10,7 +10,8 @@ use x86_cpu::timing::Budget;
 use super::cycles::Cycles;
 use super::stretch::{CountingContext, MATCH, Most, most_per_step};
 use crate::engine::Board;
-use crate::irq::Pending;
+use crate::irq::lapic::PmiOutcome;
+use crate::irq::{Interrupts, Pending};
 use crate::msr::MsrSpace;
 use crate::platform::MsrBank;
 
@@ -171,6 +172,32 @@ impl Vcpu {
         self.cpu.watch_disabled_breakpoints(matches);
     }
 
+    /// Takes what has come from the other processors by `time`. A PMI that another thread of the core has caused comes
+    /// the configured skid later, unless the processor retires nothing that it could wait for.
+    pub(crate) fn receive(&mut self, board: &mut Board, time: u64) {
+        let irq = &mut board.chipset.irq;
+        if irq.next_arrival(self.id).is_none_or(|first| first > time) {
+            return;
+        }
+        if board.skid == 0 || self.cpu.halted || self.waits_for_startup {
+            for outcome in irq.arrive(self.id, time) {
+                board.trace_pmi(self.id, self.cpu.place(), outcome);
+            }
+            return;
+        }
+        let pmis = irq.arrive_but_pmis(self.id, time);
+        let at = self.cpu.retired().saturating_add(board.skid);
+        (0..pmis).for_each(|_| put_off(&mut self.late, at));
+    }
+
+    /// Sends so many PMIs that are asserted at once: the local APIC latches one, so that each further one is sent an
+    /// instruction later, when the one before it is in service. What came of the first.
+    pub(crate) fn send_apart(&mut self, pmis: u32, irq: &mut Interrupts) -> Option<PmiOutcome> {
+        let retired = self.cpu.retired();
+        (1..pmis).for_each(|nth| put_off(&mut self.late, retired.saturating_add(nth.into())));
+        (pmis != 0).then(|| irq.pmi(self.id))
+    }
+
     /// Delivers the late PMIs that are due. A halted processor retires nothing more, so that all are
     /// due once it has halted, but for those behind one that wakes it.
     pub(super) fn deliver_late(&mut self, board: &mut Board) {
@@ -183,6 +210,11 @@ impl Vcpu {
             board.assert_pmi(self.id, self.cpu.place());
         }
     }
+}
+
+/// Has a PMI arrive when so many instructions have retired, behind those that arrive then or earlier.
+pub(super) fn put_off(late: &mut VecDeque<u64>, retired: u64) {
+    late.insert(late.partition_point(|&other| other <= retired), retired);
 }
 
 /// How far execution may go from `time` on so that no counter of `pmu` overflows before the last step.
