@@ -328,9 +328,9 @@ pub struct Watching<W> {
 }
 
 impl<W: Watch> Watching<W> {
-    /// An observer that reports to `watch`.
-    pub fn new(watch: W) -> Self {
-        Self {
+    /// An observer that reports to `watch`. It is large, and its owner may hand it over for an instruction at a time.
+    pub fn new(watch: W) -> Box<Self> {
+        Box::new(Self {
             watch,
             counting: Counting::default(),
             single: NO_ACCESS,
@@ -343,7 +343,7 @@ impl<W: Watch> Watching<W> {
             interrupted_at: 0,
             far: 0,
             begun: 0,
-        }
+        })
     }
 
     /// Counts facts anew, from zero, and forgets in which context they were.
@@ -397,7 +397,7 @@ impl<W: Watch> Watching<W> {
         if at_once && self.watch.finds(linear, physical, bytes, direction) {
             return;
         }
-        self.accessed(Access {
+        self.note(Access {
             linear,
             physical,
             second_page: None,
@@ -406,6 +406,23 @@ impl<W: Watch> Watching<W> {
             direction,
             target: Target::Memory,
         });
+    }
+
+    /// An access waits for the retirement of its instruction.
+    #[inline(always)]
+    fn note(&mut self, access: Access) {
+        if self.state & PENDING == 0 {
+            self.single = access;
+            self.state |= PENDING | SINGLE;
+        } else {
+            self.add_access(access);
+        }
+    }
+
+    /// Whether there are accesses or walks that are not yet certain.
+    #[inline(always)]
+    fn is_pending(&self) -> bool {
+        W::SEES_ADDRESSES && self.state & PENDING != 0
     }
 
     /// There is more than one access, or a walk.
@@ -507,7 +524,7 @@ impl<W: Watch> Watching<W> {
         if W::SEES_ADDRESSES && traits & TOUCHES != 0 {
             self.touch(cpu, ram, insn);
         }
-        if self.has_pending() {
+        if self.is_pending() {
             self.report_of(cpu, ram, block, insn);
             if self.watch.is_attentive() {
                 self.entered = Fetch::of_block(self.entered.linear, block);
@@ -574,7 +591,7 @@ impl<W: Watch> Watching<W> {
     fn touch(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn) {
         let Ok(linear) = cpu.linear(&insn.mem, 1, false) else { return };
         if let Some(walk) = cpu.look_up(ram, linear) {
-            self.accessed(Access {
+            self.note(Access {
                 linear,
                 physical: walk.physical,
                 second_page: None,
@@ -587,7 +604,7 @@ impl<W: Watch> Watching<W> {
     }
 }
 
-impl<W: Watch> Observer for Watching<W> {
+impl<W: Watch> Observer for Box<Watching<W>> {
     const COUNTS: bool = true;
     const FOLLOWS: bool = true;
     const SEES_ADDRESSES: bool = W::SEES_ADDRESSES;
@@ -673,7 +690,7 @@ impl<W: Watch> Observer for Watching<W> {
 
     #[inline(always)]
     fn has_pending(&self) -> bool {
-        W::SEES_ADDRESSES && self.state & PENDING != 0
+        self.is_pending()
     }
 
     #[inline(always)]
@@ -740,12 +757,7 @@ impl<W: Watch> Observer for Watching<W> {
 
     #[inline(always)]
     fn accessed(&mut self, access: Access) {
-        if self.state & PENDING == 0 {
-            self.single = access;
-            self.state |= PENDING | SINGLE;
-        } else {
-            self.add_access(access);
-        }
+        self.note(access);
     }
 
     fn walked(&mut self, walk: &Walk) {

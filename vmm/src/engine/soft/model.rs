@@ -49,7 +49,7 @@ const PAT_LARGE: u64 = 1 << 12;
 const CACHE_DISABLE: u64 = 1 << 30;
 
 /// What is told of execution for the models.
-pub(super) type ModelObserver = Watching<Box<Model>>;
+pub(super) type ModelObserver = Box<Watching<Model>>;
 
 /// The models of a machine, and the code translated for execution that they see. It is moved where it is
 /// used, which may be for an instruction at a time.
@@ -182,7 +182,7 @@ impl Modelling {
             live.of(Tier::Microarchitecture).without(live.of(Tier::InstructionSet))
         });
         Self {
-            observer: Watching::new(Box::new(model)),
+            observer: Watching::new(model),
             translations: Box::new(translations.empty()),
             timed: Box::new(timed(translations)),
             signals,
@@ -260,7 +260,7 @@ impl Modelling {
         &mut self,
         processor: usize,
     ) -> Option<(&mut Multithreaded, &mut System, usize)> {
-        let Model { pipelines, system, part, .. } = &mut *self.observer.watch;
+        let Model { pipelines, system, part, .. } = &mut self.observer.watch;
         let first = pipelines.first_of(pipelines.number_of(processor));
         pipelines[first].make(&part.pipeline);
         let Pipeline::Multithreaded(core) = &mut pipelines[first] else { return None };
@@ -270,7 +270,7 @@ impl Modelling {
     /// It has run, and what was demanded has been counted.
     pub(super) fn end(&mut self, vcpu: &Vcpu) {
         let Model { system, running, processors, pipelines, runs_pipelines, .. } =
-            &mut *self.observer.watch;
+            &mut self.observer.watch;
         system.occurrences(*running).fired().fill(0);
         let processor = &mut processors[*running];
         processor.told_until = (vcpu.cpu.retired(), vcpu.cpu.linear_rip());
@@ -493,7 +493,7 @@ fn entry_bytes(cpu: &Cpu) -> u32 {
     if cpu.cr4() & PAE != 0 { 8 } else { 4 }
 }
 
-impl Watch for Box<Model> {
+impl Watch for Model {
     const MODELS: bool = true;
 
     #[inline(always)]
@@ -643,7 +643,7 @@ impl Watch for Box<Model> {
 
     fn iterated(&mut self, insn: &Insn) {
         if self.runs_pipelines {
-            let Model { system, pipelines, running, descriptions, .. } = &mut **self;
+            let Model { system, pipelines, running, descriptions, .. } = &mut *self;
             let pipeline = pipelines.running_mut();
             pipeline.iterated(descriptions, insn, system.occurrences(*running));
             system.set_time(*running, pipeline.time());
@@ -653,7 +653,7 @@ impl Watch for Box<Model> {
     #[inline(never)]
     fn retired(&mut self, cpu: &Cpu, _: &Ram, insn: &Insn) {
         let Model { system, pipelines, running, runs_pipelines, descriptions, hands_over, .. } =
-            &mut **self;
+            &mut *self;
         if !*runs_pipelines {
             return;
         }
@@ -712,7 +712,7 @@ impl Watch for Box<Model> {
 
     fn delivering(&mut self) {
         if self.runs_pipelines {
-            let Model { system, pipelines, running, .. } = &mut **self;
+            let Model { system, pipelines, running, .. } = &mut *self;
             pipelines.running_mut().delivering(system.occurrences(*running));
         }
     }
@@ -721,7 +721,7 @@ impl Watch for Box<Model> {
         let running = self.running;
         self.system.interrupted(running, from, to);
         if self.runs_pipelines {
-            let Model { system, pipelines, hands_over, .. } = &mut **self;
+            let Model { system, pipelines, hands_over, .. } = &mut *self;
             *hands_over = pipelines.running_mut().delivered(system, running);
         }
     }
