@@ -509,6 +509,12 @@ impl Pmu {
         self.personality.perfctr_mask() - self.registers.perfctr[counter] + 1
     }
 
+    /// The least [`Pmu::headroom_of`] of the enabled counters; None if none is enabled.
+    #[inline]
+    pub fn nearest_overflow(&self) -> Option<u64> {
+        self.nearest(self.subscriptions.enabled)
+    }
+
     /// A number that changes with each write to a control register, and so whenever what is counted
     /// may have changed. Writes to counters do not change it.
     #[inline]

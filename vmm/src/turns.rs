@@ -279,14 +279,15 @@ impl Machine {
             }
             if let Some(Next::Runs(next)) = next {
                 let end = std::mem::replace(&mut turn.until, next.until);
-                let ended = self.run_one(next.id, turn, at_pause, left);
+                let mut id = next.id;
+                let ended = self.run_next(&mut id, *threads, turn, at_pause, left);
                 if turn.until == next.until {
                     turn.until = end;
                 }
                 if ended.is_some() {
                     return ended;
                 }
-                *threads = threads.union(self.woken_on(next.id, *threads, turn));
+                *threads = threads.union(self.woken_on(id, *threads, turn));
                 continue;
             }
             // Nothing that is to be executed issues before the end.
@@ -359,29 +360,47 @@ impl Machine {
     /// comes next; `None` if the slice goes on. PAUSE ends the turn if others have yet to run.
     fn run_one(
         &mut self,
-        id: usize,
+        mut id: usize,
         turn: &mut Turn,
         at_pause: bool,
         left: &mut u64,
     ) -> Option<Slice> {
-        let before = self.vcpus[id].cpu.retired();
+        self.run_next(&mut id, ProcessorSet::default(), turn, at_pause, left)
+    }
+
+    /// The same; and if it is one of these `threads` of a core, of those whose turns come next, as far as nothing has to
+    /// be looked at in between. `id` is the one that ran last.
+    fn run_next(
+        &mut self,
+        id: &mut usize,
+        threads: ProcessorSet,
+        turn: &mut Turn,
+        at_pause: bool,
+        left: &mut u64,
+    ) -> Option<Slice> {
+        let before = self.retired_on_core_of(*id);
         let mut counted = turn.counted;
         let at_pause = at_pause && !turn.short;
         let ended = loop {
-            let used = self.vcpus[id].cpu.retired() - before;
+            let used = self.retired_on_core_of(*id) - before;
             let instructions = left.saturating_sub(used);
             let limit =
                 Limit { time: turn.until, instructions, counted, at_send: !turn.short, at_pause };
             let (vcpus, board) = (&mut self.vcpus, &mut self.board);
-            match self.soft.run(vcpus, id, board, self.memory.ram(), limit) {
+            let ram = self.memory.ram();
+            let outcome = match threads.contains(*id) {
+                true => self.soft.run_core(vcpus, id, board, ram, threads, limit),
+                false => self.soft.run(vcpus, *id, board, ram, limit),
+            };
+            match outcome {
                 Outcome::Complete | Outcome::HandsOver => break None,
                 Outcome::Interleaves => {
-                    turn.until = turn.until.min(self.vcpus[id].cpu.time);
+                    turn.until = turn.until.min(self.vcpus[*id].cpu.time);
                     break None;
                 }
                 Outcome::Stopped => break Some(Slice::Stopped),
                 Outcome::Yielded => {
-                    turn.until = turn.until.min(self.vcpus[id].cpu.time);
+                    turn.until = turn.until.min(self.vcpus[*id].cpu.time);
                     self.short_turns_until = turn.until.saturating_add(SHORT_TURNS);
                 }
                 Outcome::Signals => _ = self.distribute_signals(),
@@ -391,14 +410,22 @@ impl Machine {
                     }
                 }
                 Outcome::InstructionLimit => break Some(Slice::Ended(End::Instructions)),
-                Outcome::Debugger => break Some(Slice::Ended(End::Debugger(id))),
-                Outcome::Shutdown => break Some(Slice::Ended(End::TripleFault(id))),
+                Outcome::Debugger => break Some(Slice::Ended(End::Debugger(*id))),
+                Outcome::Shutdown => break Some(Slice::Ended(End::TripleFault(*id))),
                 Outcome::Uncounted if self.soft.is_counting() => counted = false,
                 Outcome::Uncounted => break Some(Slice::Uncounted),
             }
         };
-        *left = left.saturating_sub(self.vcpus[id].cpu.retired() - before);
+        *left = left.saturating_sub(self.retired_on_core_of(*id) - before);
         ended
+    }
+
+    /// The instructions that all threads of the core of a processor have retired.
+    fn retired_on_core_of(&self, id: usize) -> u64 {
+        let threads = usize::from(self.board.platform.threads_per_core);
+        let first = id - id % threads;
+        let core = &self.vcpus[first..(first + threads).min(self.vcpus.len())];
+        core.iter().map(|vcpu| vcpu.cpu.retired()).sum()
     }
 
     /// Gives each processor what has arrived by the end of the turn, `until`, or by its own time if that

@@ -174,7 +174,7 @@ pub(crate) fn core_guest(random: &mut Random, cpus: u32) -> Result<Vec<u8>, Iced
     each_by_itself(cpus, true, prepare, |p| {
         (0..8).try_for_each(|_| {
             let event = EVENTS[random.below(8) as usize];
-            core_script(p, random, cpus, event)
+            core_script(p, random, cpus, event, Counted { all_threads: true, compared: true })
         })
     })
 }
@@ -225,8 +225,23 @@ pub(crate) fn each_by_itself(
     Ok(program.finish()?.bytes)
 }
 
+/// What a counter may be programmed to beside the plain way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    /// At times it counts what all threads of the core do.
+    pub(crate) all_threads: bool,
+    /// At times it compares the occurrences of each cycle.
+    pub(crate) compared: bool,
+}
+
 /// One of the things that a thread of a core may do.
-fn core_script(p: &mut Program, random: &mut Random, cpus: u32, event: u32) -> Made {
+pub(crate) fn core_script(
+    p: &mut Program,
+    random: &mut Random,
+    cpus: u32,
+    event: u32,
+    counted: Counted,
+) -> Made {
     let sum = DATA + 0x200;
     match random.below(12) {
         0 => spin(p, 1 + random.below(500))?,
@@ -272,8 +287,9 @@ fn core_script(p: &mut Program, random: &mut Random, cpus: u32, event: u32) -> M
         8 | 9 => {
             // At times it compares the occurrences of each cycle: threshold, inversion, edge.
             let compared = random.below(3) << 24 | random.below(2) << 23 | random.below(2) << 18;
-            let compared = if random.below(2) == 0 { compared } else { 0 };
+            let compared = if random.below(2) == 0 && counted.compared { compared } else { 0 };
             let any = random.below(2) << 21;
+            let any = if counted.all_threads { any } else { 0 };
             let select = event | 3 << 16 | 1 << 20 | 1 << 22 | any | compared;
             let overflow = u64::from(1 + random.below(3000)).wrapping_neg() & 0xFF_FFFF_FFFF;
             p.write_msr(0x2E, 3)?;

@@ -60,7 +60,7 @@ impl std::fmt::Debug for Snapshot {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 impl Machine {
     /// The state beside its RAM.

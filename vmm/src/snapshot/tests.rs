@@ -23,7 +23,7 @@ use crate::turns::tests::{
 };
 
 /// Until so many instructions have retired.
-fn run(machine: &mut Machine, instructions: u64) -> End {
+pub(crate) fn run(machine: &mut Machine, instructions: u64) -> End {
     let mut console = Console::to("nowhere".into(), Box::new(std::io::sink()));
     machine.run_until(&Stop::new().unwrap(), Some(instructions), &mut console).unwrap()
 }
@@ -37,7 +37,7 @@ fn loaded(bytes: &[u8]) -> Machine {
 }
 
 /// Where two machines differ.
-fn difference(one: &mut Machine, other: &mut Machine) -> Option<String> {
+pub(crate) fn difference(one: &mut Machine, other: &mut Machine) -> Option<String> {
     let [a, b] = [&mut *one, &mut *other].map(|machine| {
         let mut state = machine.state();
         state.forget_cuts();

@@ -19,6 +19,7 @@
 
 mod asking;
 mod cycles;
+mod interleaved;
 mod model;
 mod outside;
 mod recorded;
@@ -83,6 +84,8 @@ pub struct Soft {
     asking: Asking,
     /// Who has executed HLT, which is yet to issue.
     halting: ProcessorSet,
+    /// Where threads take turns, each instruction is looked at: for tests, which compare.
+    pub(crate) looks_at_each: bool,
     /// The recorder of everything that is executed, and the code translated for it; `None` while
     /// nothing is recorded.
     recording: Option<Recording>,
@@ -118,6 +121,7 @@ impl Soft {
             others_count: false,
             asking: Asking::default(),
             halting: ProcessorSet::default(),
+            looks_at_each: false,
             recording: None,
             translated_for_recordings: Translated::default(),
             stop: None,
@@ -630,11 +634,29 @@ fn observed<O: Observer, T>(
     observer: O,
     act: impl FnOnce(&mut Cpu, &mut Cx<'_, O>) -> T,
 ) -> (T, O) {
+    let since = running.vcpu.cpu.time;
+    let (result, observer, _) =
+        observed_since(since, running, demand, limit, pending, observer, act);
+    (result, observer)
+}
+
+/// The same, and counts the time since then; and whether anything was done that others than the processor may notice,
+/// beside what it did to memory.
+#[inline(always)]
+fn observed_since<O: Observer, T>(
+    since: u64,
+    running: Running<'_, '_>,
+    demand: &Demand,
+    limit: Budget,
+    pending: Pending,
+    observer: O,
+    act: impl FnOnce(&mut Cpu, &mut Cx<'_, O>) -> T,
+) -> (T, O, bool) {
     let Running { vcpu, siblings, board, ram } = running;
     let waits_under = vcpu.waits_under.take();
     let context = waits_under.unwrap_or_else(|| vcpu.counting_context(pending));
     vcpu.counted_under = Some(context);
-    let shared = siblings.demand().counting;
+    let shared = siblings.count_the_core();
     let mut outside = Outside {
         id: vcpu.id,
         board,
@@ -652,11 +674,12 @@ fn observed<O: Observer, T>(
         counts: &mut vcpu.counts,
         late: &mut vcpu.late,
         context: demand.counting.then_some(context),
-        counted_time: vcpu.cpu.time,
+        counted_time: since,
         counted_instructions: vcpu.cpu.retired(),
         programmed: false,
         programs_still: &mut vcpu.programs_still,
         overflowed: Pmis::NONE,
+        acted: false,
         place: vcpu.cpu.place(),
     };
     let mut cx = Cx { bus: &mut outside, ram, observer };
@@ -683,7 +706,7 @@ fn observed<O: Observer, T>(
         outside.raise(pmis, retired);
         outside.update_counters(Uncounted { observed, time, retired });
     }
-    (result, observer)
+    (result, observer, outside.acted)
 }
 
 #[cfg(test)]

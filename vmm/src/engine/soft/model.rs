@@ -26,6 +26,7 @@ use x86_cpu::watch::{
 };
 
 mod in_order;
+pub(super) mod interleaved;
 mod multithreaded;
 mod out_of_order;
 mod pipeline;
@@ -269,18 +270,7 @@ impl Modelling {
 
     /// It has run, and what was demanded has been counted.
     pub(super) fn end(&mut self, vcpu: &Vcpu) {
-        let Model { system, running, processors, pipelines, runs_pipelines, .. } =
-            &mut self.observer.watch;
-        system.occurrences(*running).fired().fill(0);
-        let processor = &mut processors[*running];
-        processor.told_until = (vcpu.cpu.retired(), vcpu.cpu.linear_rip());
-        if *runs_pipelines {
-            let pipeline = pipelines.running_mut();
-            pipeline.suspend(&vcpu.cpu);
-            processor.clock = pipeline.clock();
-        } else {
-            processor.clock = vcpu.cpu.time + processor.ahead;
-        }
+        self.observer.watch.end(&vcpu.cpu);
     }
 }
 
@@ -292,6 +282,12 @@ impl Model {
     }
 
     fn begin(&mut self, vcpu: &Vcpu, siblings: &Siblings<'_>, signals: &SignalSet) {
+        self.enter(vcpu);
+        self.give_budgets(vcpu, siblings, signals);
+    }
+
+    /// What is told next is of this processor.
+    fn enter(&mut self, vcpu: &Vcpu) {
         self.running = vcpu.id;
         self.system.choose(vcpu.id);
         self.pipelines.choose(vcpu.id);
@@ -316,6 +312,25 @@ impl Model {
         self.epoch = self.processors[vcpu.id].epochs[0];
         self.set_clock(&vcpu.cpu);
         self.system.set_time(vcpu.id, self.time(&vcpu.cpu));
+    }
+
+    /// It has been told, and what was demanded has been counted.
+    fn end(&mut self, cpu: &Cpu) {
+        let Self { system, running, processors, pipelines, runs_pipelines, .. } = self;
+        system.occurrences(*running).clear();
+        let processor = &mut processors[*running];
+        processor.told_until = (cpu.retired(), cpu.linear_rip());
+        if *runs_pipelines {
+            let pipeline = pipelines.running_mut();
+            pipeline.suspend(cpu);
+            processor.clock = pipeline.clock();
+        } else {
+            processor.clock = cpu.time + processor.ahead;
+        }
+    }
+
+    /// Gives the counters of the running processor budgets of what they count of these signals.
+    fn give_budgets(&mut self, vcpu: &Vcpu, siblings: &Siblings<'_>, signals: &SignalSet) {
         let occurrences = self.system.occurrences(vcpu.id);
         occurrences.clear_budgets();
         for signal in &vcpu.pmu.demand().signals.intersection(signals) {

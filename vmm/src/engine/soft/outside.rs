@@ -53,6 +53,8 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) programs_still: &'a mut bool,
     /// Overflows that a WRMSR caused by its own retirement.
     pub(super) overflowed: Pmis,
+    /// Something was done that others than the processor itself may notice, beside what it did to memory.
+    pub(super) acted: bool,
     /// Where the processor is: at the instruction that calls, if it is told that ([`Cpu::tells_place`]); once it has
     /// run, at the next.
     ///
@@ -270,13 +272,29 @@ impl<'t> Outside<'_, 't> {
 
     /// Sends the PMIs of overflows to the local APIC, with the configured skid.
     pub(super) fn raise(&mut self, pmis: Pmis, retired: u64) {
-        // The local APIC latches one PMI, so that each further one is sent an instruction later, when
-        // the one before it is in service.
-        for (nth, _) in (0..).zip(pmis.iter()) {
-            match self.board.skid.saturating_add(nth) {
-                0 => self.board.assert_pmi(self.id, self.place),
-                later => put_off(self.late, retired.saturating_add(later)),
-            }
+        if !pmis.is_empty() {
+            self.acted = true;
+            raise(pmis, self.board, self.id, self.place, self.late, retired);
+        }
+    }
+}
+
+/// Sends the PMIs of overflows on a processor to its local APIC, with the configured skid.
+#[cold]
+pub(super) fn raise(
+    pmis: Pmis,
+    board: &mut Board,
+    id: usize,
+    place: Place,
+    late: &mut VecDeque<u64>,
+    retired: u64,
+) {
+    // The local APIC latches one PMI, so that each further one is sent an instruction later, when
+    // the one before it is in service.
+    for (nth, _) in (0..).zip(pmis.iter()) {
+        match board.skid.saturating_add(nth) {
+            0 => board.assert_pmi(id, place),
+            later => put_off(late, retired.saturating_add(later)),
         }
     }
 }
@@ -360,20 +378,24 @@ impl Bus for Outside<'_, '_> {
     }
 
     fn mmio_read(&mut self, time: u64, gpa: u64, size: usize) -> u64 {
+        self.acted = true;
         self.board.read_mmio(self.id, time, gpa, bytes(size))
     }
 
     fn mmio_write(&mut self, time: u64, gpa: u64, size: usize, value: u64) {
+        self.acted = true;
         if let Some(access) = self.board.write_mmio(self.id, time, gpa, bytes(size), value) {
             access.trace(self.board, self.id, self.place.into());
         }
     }
 
     fn io_read(&mut self, time: u64, port: u16, size: usize) -> u32 {
+        self.acted = true;
         self.board.read_port(time, port, bytes(size))
     }
 
     fn io_write(&mut self, time: u64, port: u16, size: usize, value: u32) {
+        self.acted = true;
         self.board.write_port(time, port, bytes(size), value);
     }
 
@@ -384,6 +406,7 @@ impl Bus for Outside<'_, '_> {
         edi: u32,
         uncounted: Option<Uncounted<'_>>,
     ) -> Result<u64, Refused> {
+        self.acted = true;
         let access = self.msr_access(index, None);
         let value = self.read_msr(time, index, edi, uncounted);
         if let Some(access) = access {
@@ -401,6 +424,7 @@ impl Bus for Outside<'_, '_> {
         edi: u32,
         uncounted: Option<Uncounted<'_>>,
     ) -> Result<After, Refused> {
+        self.acted = true;
         let access = self.msr_access(index, Some(value));
         let written = self.write_msr(time, ends, index, value, edi, uncounted);
         if let Some(access) = access {
@@ -435,6 +459,7 @@ impl Bus for Outside<'_, '_> {
     }
 
     fn spflt(&mut self, ends: u64, enabled: bool) -> After {
+        self.acted = true;
         let before = self.pmu.programmings();
         self.count_programming(ends);
         self.pmu.set_user_preference(enabled);
@@ -483,10 +508,12 @@ impl Bus for Outside<'_, '_> {
     }
 
     fn set_cr8(&mut self, time: u64, value: u8) {
+        self.acted = true;
         self.board.set_cr8(self.id, time, value);
     }
 
     fn ferr(&mut self) {
+        self.acted = true;
         self.board.chipset.assert_ferr();
     }
 }

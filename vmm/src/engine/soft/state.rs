@@ -163,6 +163,7 @@ impl Soft {
             others: _,
             others_count: _,
             asking: _,
+            looks_at_each: _,
             stop: _,
             // Translated code, and what is recorded beside the guest.
             plain: _,

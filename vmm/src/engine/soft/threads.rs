@@ -165,8 +165,7 @@ impl Soft {
 
     /// Whether the threads of a core go in step, as a counter of one of them counts what all do.
     pub(super) fn goes_in_step(&self, vcpu: &Vcpu, siblings: &Siblings<'_>) -> bool {
-        self.timing != Timing::Flat
-            && (vcpu.counts_the_core() || siblings.iter().any(Vcpu::counts_the_core))
+        self.timing != Timing::Flat && (vcpu.counts_the_core() || siblings.count_the_core())
     }
 
     /// The processors that have executed HLT, which is yet to issue: their turn is not over.
@@ -251,7 +250,7 @@ impl Soft {
     }
 
     /// The same, the processor and its siblings being found.
-    pub(super) fn wait_until(&mut self, running: Running<'_, '_>, until: u64) {
+    pub(super) fn wait_until(&mut self, mut running: Running<'_, '_>, until: u64) {
         let id = running.vcpu.id;
         if self.timing == Timing::Flat {
             return;
@@ -261,9 +260,11 @@ impl Soft {
         let thread = id - first;
         let until = core.due(thread).max(until);
         let cycles = until.saturating_sub(running.vcpu.cpu.time);
-        if cycles == 0 && !core.has_issued(thread) {
+        if cycles == 0 && !core.has_issued(thread) || self.waits_simply(&mut running, until) {
             return;
         }
+        let Some(modelling) = &mut self.modelling else { return };
+        let Some((core, ..)) = modelling.core_of(id) else { return };
         core.tell(thread, until);
         // The recorder is told by itself: it would have the cycles be of what comes next.
         let mut recording = self.recording.take();

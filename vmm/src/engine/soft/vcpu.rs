@@ -277,6 +277,11 @@ impl<'a> Siblings<'a> {
         before.chain(self.after.iter_mut().map(move |sibling| (sibling, nth)))
     }
 
+    /// Whether counters of siblings take anything from the other threads of the core.
+    pub(super) fn count_the_core(&self) -> bool {
+        self.iter().any(Vcpu::counts_the_core)
+    }
+
     /// What the siblings' counters take from the other threads of the core.
     pub(super) fn demand(&self) -> Demand {
         let mut sum = Demand::default();

@@ -42,6 +42,8 @@ pub(in crate::engine::soft) struct Multithreaded {
     in_step: bool,
     /// How many writes a thread is ahead of the bus at most.
     write_buffers: usize,
+    /// What [`Self::advance`] would find, if it is known and nothing has been done since.
+    brings: Option<(usize, u64)>,
 }
 
 /// What a core does next.
@@ -100,7 +102,22 @@ impl Multithreaded {
             horizon: u64::MAX,
             in_step: false,
             write_buffers: parameters.write_buffers,
+            brings: None,
         }
+    }
+
+    /// [`Self::advance`], where nothing has been done since an instruction was told of.
+    pub(in crate::engine::soft) fn advance_at_once(
+        &mut self,
+        system: &mut System,
+        first: usize,
+    ) -> Option<(usize, u64)> {
+        self.brings.take().or_else(|| self.advance(system, first))
+    }
+
+    /// Anything may be done.
+    pub(super) fn forget_next(&mut self) {
+        self.brings = None;
     }
 
     fn running(&self) -> &Thread {
@@ -144,6 +161,11 @@ impl Multithreaded {
     /// took one more.
     pub(super) fn clock(&self) -> u64 {
         self.running().time() + self.running().elements
+    }
+
+    /// The same of any thread.
+    pub(super) fn clock_of(&self, thread: usize) -> u64 {
+        self.threads[thread].time() + self.threads[thread].elements
     }
 
     /// Nothing is executed until a cycle, if that is to come.
@@ -279,6 +301,17 @@ impl Multithreaded {
         }
     }
 
+    /// The same of the thread that the core has next, where it does not go in step: [`Self::advance`] has said so, and
+    /// the cycle.
+    pub(in crate::engine::soft) fn due_at(&self, thread: usize, cycle: u64) -> u64 {
+        self.threads[thread].told.max(cycle)
+    }
+
+    /// Whether a thread executes.
+    pub(in crate::engine::soft) fn runs(&self, thread: usize) -> bool {
+        self.core.runs(thread)
+    }
+
     /// Whether the last instruction of a thread has issued since it was last told of.
     pub(in crate::engine::soft) fn has_issued(&self, thread: usize) -> bool {
         self.threads[thread].issued.is_some_and(|cycle| cycle != COUNTED)
@@ -399,6 +432,7 @@ impl Multithreaded {
         if self.in_step {
             return true;
         }
+        self.brings = None;
         loop {
             match self.step(system, processor - self.running) {
                 // One that halts may be woken before the others go on.
@@ -408,6 +442,10 @@ impl Multithreaded {
                     thread.told = thread.told.max(cycle);
                     return false;
                 }
+                Some(Step::Brings(thread, cycle)) => {
+                    self.brings = Some((thread, cycle));
+                    return true;
+                }
                 _ => return true,
             }
         }
@@ -416,7 +454,10 @@ impl Multithreaded {
 
 impl State for Multithreaded {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
-        let Self { core, threads, running, horizon, in_step, write_buffers: _ } = self;
+        let Self { core, threads, running, horizon, in_step, write_buffers: _, brings } = self;
+        if V::LOADS {
+            *brings = None;
+        }
         core.visit(visitor);
         threads.visit(visitor);
         visitor.index(running, THREADS);

@@ -1,0 +1,291 @@
+//! Threads of a core that take turns instruction by instruction, as long as nothing else has to be looked at.
+//!
+//! [`Soft::run`] ends where the next instruction of a core is another thread's. Who that is depends on who is awake, on
+//! what devices have to do and on what is in transit, and mostly nothing of it has changed behind an instruction: it
+//! has computed something, or accessed memory. So one look at all of it says whether and until when it does not matter
+//! ([`Undisturbed`]). Until then, or until an instruction does anything beyond registers and memory
+//! ([`super::outside::Outside::acted`]), the threads run one after the other, each as [`Soft::run`] would have run it,
+//! and in the same order: that of the model of the core.
+//!
+//! Where a counter compares the occurrences of each cycle, or counts what all threads do, each instruction is looked
+//! at.
+
+use x86_cpu::cpu::Cpu;
+use x86_cpu::observe::Cx;
+use x86_cpu::ram::Ram;
+use x86_cpu::run::Exit;
+use x86_cpu::timing::Budget;
+
+use super::model::Modelling;
+use super::model::interleaved::Counted;
+use super::outside::raise;
+use super::vcpu::{Siblings, Vcpu, headroom};
+use super::{Running, STRIDE, Soft, Timing, observed_since};
+use crate::engine::{Board, Limit, Outcome};
+use crate::irq::Pending;
+use crate::processor_set::ProcessorSet;
+use crate::stop::Stop;
+
+#[cfg(test)]
+mod tests;
+
+/// A counter that is further from its overflow does not overflow in a run, of [`STRIDE`] cycles and an instruction:
+/// nothing occurs so often in them. What occurs most is cycles in which a bus is busy, hundreds for each of the
+/// accesses of which nobody waits for the end.
+const FAR: u64 = 1 << 24;
+
+/// The threads of a core each execute, or sleep and are stirred by nothing.
+#[derive(Clone, Copy, Debug)]
+struct Undisturbed {
+    /// Up to when, if none of them does anything beyond registers and memory.
+    until: u64,
+    threads_per_core: usize,
+}
+
+impl Soft {
+    /// Runs processor `id` as [`Self::run`] does; or, as far as nothing comes between, it and those of these threads
+    /// of its core whose turns come next, which retire as many instructions in all as the limit says. `id` is the one
+    /// that ran last, and the outcome is its own.
+    pub(crate) fn run_core(
+        &mut self,
+        vcpus: &mut [Vcpu],
+        id: &mut usize,
+        board: &mut Board,
+        ram: &Ram,
+        threads: ProcessorSet,
+        mut limit: Limit,
+    ) -> Outcome {
+        let undisturbed = self.undisturbed(vcpus, *id, board, threads, limit);
+        if let Some(undisturbed) = undisturbed
+            && let Some(outcome) = self.take_turns(vcpus, id, board, ram, undisturbed, &mut limit)
+        {
+            return outcome;
+        }
+        self.run(vcpus, *id, board, ram, limit)
+    }
+
+    /// Whether nothing but what the threads of a core execute says which of them executes next: until when.
+    fn undisturbed(
+        &mut self,
+        vcpus: &[Vcpu],
+        id: usize,
+        board: &Board,
+        threads: ProcessorSet,
+        limit: Limit,
+    ) -> Option<Undisturbed> {
+        let Board { chipset, platform, .. } = board;
+        let deadline = chipset.next_deadline().unwrap_or(u64::MAX);
+        let is_quiet = !self.looks_at_each
+            && self.timing != Timing::Flat
+            && self.recording.is_none()
+            && board.tracer.is_none()
+            && !limit.counted
+            && chipset.irq.first_arrival().is_none()
+            && chipset.irq.stirred().is_empty()
+            && !chipset.irq.has_signals()
+            && !chipset.has_events()
+            && deadline > board.latest_device_time()
+            && self.interleaves();
+        if !is_quiet {
+            return None;
+        }
+        let threads_per_core = usize::from(platform.threads_per_core);
+        let (core, _, first) = self.modelling.as_mut()?.core_of(id)?;
+        let last = (first + threads_per_core).min(vcpus.len());
+        let is_undisturbed = |vcpu: &Vcpu| {
+            let thread = vcpu.id - first;
+            !vcpu.counts_the_core()
+                && match core.runs(thread) {
+                    true => threads.contains(vcpu.id) && vcpu.only_executes(board),
+                    false => !core.holds(thread) && vcpu.next_turn(board).is_none(),
+                }
+        };
+        let all_are = !core.is_in_step() && vcpus[first..last].iter().all(is_undisturbed);
+        all_are.then_some(Undisturbed { until: limit.time.min(deadline), threads_per_core })
+    }
+
+    /// Runs threads in the order in which their turns come, as long as they are undisturbed. `None` if processor `id`
+    /// is to go on as by [`Self::run`]; what has retired until then is taken from the limit.
+    fn take_turns(
+        &mut self,
+        vcpus: &mut [Vcpu],
+        id: &mut usize,
+        board: &mut Board,
+        ram: &Ram,
+        undisturbed: Undisturbed,
+        limit: &mut Limit,
+    ) -> Option<Outcome> {
+        let Undisturbed { until, threads_per_core } = undisturbed;
+        let mut modelling = self.modelling.take()?;
+        modelling.begin_turns(*id);
+        let mut outcome = None;
+        while let Some((next, due)) = modelling.next_turn(*id) {
+            let Some((vcpu, mut siblings)) = Siblings::split(vcpus, next, threads_per_core) else {
+                break;
+            };
+            let is_over = limit.instructions == 0
+                || vcpu.cpu.time.max(due) >= until
+                || self.stop.as_ref().is_some_and(Stop::is_requested)
+                || vcpu.cpu.has_watch_hit()
+                || vcpu.cpu.stops_here();
+            // The first is the one that was asked for, unless that one only waits.
+            if is_over || outcome.is_none() && next != *id {
+                break;
+            }
+            *id = next;
+            let counted = vcpu.counts_its_wait();
+            let begun = vcpu.cpu.time;
+            let pmis = modelling.wait(vcpu, due, counted);
+            if !pmis.is_empty() {
+                let (place, retired) = (vcpu.cpu.place(), vcpu.cpu.retired());
+                raise(pmis, board, next, place, &mut vcpu.late, retired);
+                #[cfg(test)]
+                tests::note(|ends| ends.overflowed += 1);
+                outcome = None;
+                break;
+            }
+            let before = vcpu.cpu.retired();
+            let since = if counted == Counted::WithWhatFollows { begun } else { vcpu.cpu.time };
+            let running = Running { vcpu: &mut *vcpu, siblings: &mut siblings, board, ram };
+            let (exit, acted, after) = take_turn(modelling, running, *limit, until, since);
+            modelling = after;
+            limit.instructions = limit.instructions.saturating_sub(vcpu.cpu.retired() - before);
+            let goes_on = !acted
+                && modelling.hands_over()
+                && matches!(exit, Exit::Leave | Exit::Deadline)
+                && !vcpu.is_held_up();
+            #[cfg(test)]
+            tests::note_end(exit, acted, vcpu.is_held_up(), goes_on);
+            if !goes_on {
+                self.modelling = Some(modelling);
+                return self.end_turns(vcpus, next, board, ram, exit, *limit);
+            }
+            outcome = Some(Outcome::HandsOver);
+        }
+        self.modelling = Some(modelling);
+        outcome
+    }
+
+    /// [`Self::wait_until`] a cycle, where only the counters of the thread itself count that, and nobody is told of it:
+    /// whether it is so.
+    pub(super) fn waits_simply(&mut self, running: &mut Running<'_, '_>, until: u64) -> bool {
+        let Running { vcpu, siblings, board, .. } = running;
+        let is_simple = !self.looks_at_each
+            && self.recording.is_none()
+            && board.tracer.is_none()
+            && vcpu.is_counted_simply()
+            && !siblings.count_the_core()
+            && self.interleaves();
+        let Some(modelling) = self.modelling.as_mut().filter(|_| is_simple) else { return false };
+        modelling.begin_turns(vcpu.id);
+        let pmis = modelling.wait(vcpu, until, Counted::AtOnce);
+        let (place, retired) = (vcpu.cpu.place(), vcpu.cpu.retired());
+        raise(pmis, board, vcpu.id, place, &mut vcpu.late, retired);
+        true
+    }
+
+    /// The turn of processor `id` ended so. `None` if it is to go on.
+    fn end_turns(
+        &mut self,
+        vcpus: &mut [Vcpu],
+        id: usize,
+        board: &mut Board,
+        ram: &Ram,
+        exit: Exit,
+        limit: Limit,
+    ) -> Option<Outcome> {
+        let threads_per_core = usize::from(board.platform.threads_per_core);
+        let (vcpu, siblings) = Siblings::split(vcpus, id, threads_per_core)?;
+        let time = vcpu.cpu.time;
+        let sent = board.chipset.irq.depart(time, board.platform.ipi_latency);
+        let outcome = match exit {
+            Exit::Shutdown => Outcome::Shutdown,
+            Exit::Pause => Outcome::Yielded,
+            _ if sent && limit.at_send => Outcome::Yielded,
+            _ if sent || self.hands_over() || self.goes_in_step(vcpu, &siblings) => {
+                Outcome::HandsOver
+            }
+            // What a device does may wake another thread.
+            _ if time < limit.time && board.is_due(time + 1) => Outcome::HandsOver,
+            _ => return None,
+        };
+        self.look_at(vcpu);
+        siblings.iter().for_each(|sibling| self.look_at(sibling));
+        self.notice_in_step(vcpus, id, board, ram);
+        Some(outcome)
+    }
+}
+
+impl Vcpu {
+    /// Whether it executes, and nothing else comes between its instructions.
+    fn only_executes(&self, board: &Board) -> bool {
+        !self.waits_for_startup
+            && !self.is_held_up()
+            && !board.chipset.irq.pending(self.id).any()
+            && self.is_counted_simply()
+    }
+
+    /// When the time is counted that passes before its next instruction.
+    fn counts_its_wait(&self) -> Counted {
+        let context = self.counting_context(Pending::default());
+        match self.is_far_from_overflow() && self.counted_under == Some(context) {
+            true => Counted::WithWhatFollows,
+            false => Counted::AtOnce,
+        }
+    }
+
+    /// Whether none of its counters overflows by what happens in a run.
+    fn is_far_from_overflow(&self) -> bool {
+        self.pmu.nearest_overflow().is_none_or(|nearest| nearest > FAR)
+    }
+
+    /// Whether HLT or DELAY keeps it from executing.
+    fn is_held_up(&self) -> bool {
+        self.cpu.halted || self.cpu.delayed_until() > self.cpu.time
+    }
+
+    /// Whether its own counters take what it does whenever it is told, and nothing is on its way that they have to do
+    /// with.
+    fn is_counted_simply(&self) -> bool {
+        let demand = self.pmu.demand();
+        self.late.is_empty()
+            && !self.programs_still
+            && !demand.per_cycle
+            && (!demand.counting || self.counted_under.is_some())
+    }
+}
+
+/// A thread runs, until another one's turn comes or anything has to be looked at, and what was demanded is counted, of
+/// the time `since` then: why that ended, and whether it did anything beyond registers and memory.
+#[inline]
+fn take_turn(
+    mut modelling: Modelling,
+    running: Running<'_, '_>,
+    limit: Limit,
+    until: u64,
+    since: u64,
+) -> (Exit, bool, Modelling) {
+    let Running { vcpu, siblings, board, ram } = running;
+    let stride = until.min((vcpu.cpu.time / STRIDE + 1).saturating_mul(STRIDE));
+    let budget = Budget { instructions: limit.instructions, ..Budget::until(stride) };
+    vcpu.cpu.leaves_at_pause = limit.at_pause;
+    vcpu.cpu.interrupt_waits = false;
+    let demand = *vcpu.pmu.demand();
+    vcpu.observe(&demand);
+    let is_far = vcpu.is_far_from_overflow();
+    let counted = match is_far {
+        true => budget,
+        false => budget.min(headroom(&vcpu.pmu, &demand, vcpu.cpu.time)),
+    };
+    #[cfg(test)]
+    tests::note(|ends| ends.far += u32::from(is_far));
+    modelling.begin_turn(vcpu, board, !is_far);
+    let Modelling { observer, translations, mut timed, signals } = modelling;
+    let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
+    let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| cpu.run(cx, &mut timed, counted);
+    let (exit, observer, acted) =
+        observed_since(since, running, &demand, budget, Pending::default(), observer, act);
+    let mut modelling = Modelling { observer, translations, timed, signals };
+    modelling.end(vcpu);
+    (exit, acted, modelling)
+}

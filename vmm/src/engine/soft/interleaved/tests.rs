@@ -1,0 +1,215 @@
+//! Threads that take turns without a look at anything else, against the same where each instruction is looked at: all
+//! of the state of both machines, to the last field, and their RAM, in generated guests whose threads count, wait for
+//! each other, send and take interrupts.
+
+use std::cell::Cell;
+
+use iced_x86::code_asm::{al, dword_ptr, eax, ecx, edi, esi};
+
+use super::Exit;
+use crate::machine::Machine;
+use crate::program::{LAPIC, LAPIC_ID, Program};
+use crate::snapshot::tests::{difference, run};
+use crate::turns::tests::{
+    ASSERT, Counted, ICR, ICR_HIGH, Made, Random, core_script, each_by_itself, machine, spin,
+};
+
+/// INIT and start-up at page 8, in the interrupt command register.
+const INIT: u32 = 5 << 8;
+const START_UP: u32 = 6 << 8 | 8;
+
+/// How turns ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ends {
+    /// With that of another thread.
+    pub(super) handed_over: u32,
+    /// With what the instruction did beyond registers and memory.
+    pub(super) acted: u32,
+    /// With an overflow by time that passed before its instruction.
+    pub(super) overflowed: u32,
+    /// With the thread's going to sleep, or out of it.
+    pub(super) slept: u32,
+    /// With anything else: interrupts were allowed or not, the end of a turn.
+    pub(super) others: u32,
+    /// With counters so far from an overflow that they had no budgets.
+    pub(super) far: u32,
+}
+
+thread_local! {
+    static ENDS: Cell<Ends> = const { Cell::new(Ends {
+        handed_over: 0, acted: 0, overflowed: 0, slept: 0, others: 0, far: 0,
+    }) };
+}
+
+/// Notes how a turn ended.
+pub(super) fn note(add: impl FnOnce(&mut Ends)) {
+    let mut ends = ENDS.get();
+    add(&mut ends);
+    ENDS.set(ends);
+}
+
+/// Of which kind the end of a turn is.
+pub(super) fn note_end(exit: Exit, acted: bool, slept: bool, goes_on: bool) {
+    note(|ends| match (goes_on, acted, slept, exit) {
+        (true, ..) => ends.handed_over += 1,
+        (_, true, ..) => ends.acted += 1,
+        (_, _, true, _) | (_, _, _, Exit::Halt | Exit::Pause) => ends.slept += 1,
+        _ => ends.others += 1,
+    });
+}
+
+/// One of the things that a thread may do beside those of [`core_script`].
+fn script(p: &mut Program, random: &mut Random, cpus: u32) -> Made {
+    match random.below(9) {
+        // Strings, some of which the others have in their caches.
+        0 => {
+            p.mov(edi, 0x30_2000 + 64 * random.below(32))?;
+            p.mov(ecx, random.below(200))?;
+            p.rep().stosd()
+        }
+        1 => {
+            p.mov(esi, 0x30_2000 + random.below(4000))?;
+            p.mov(edi, 0x30_4000 + random.below(4000))?;
+            p.mov(ecx, random.below(90))?;
+            p.rep().movsb()
+        }
+        2 => p.pause(),
+        // A counter that is set anew while it counts: near an overflow, far from it, and between.
+        3 => {
+            let left = match random.below(4) {
+                0 | 1 => 1 + u64::from(random.below(200)),
+                2 => (1 << 24) - 500 + u64::from(random.below(1000)),
+                _ => 1 << 39,
+            };
+            p.write_msr(0x20, left.wrapping_neg() & 0xFF_FFFF_FFFF)
+        }
+        4 => {
+            p.xor(eax, eax)?;
+            p.cpuid()
+        }
+        // A thread begins anew.
+        5 if random.below(6) == 0 => {
+            let to = 1 + random.below(cpus.max(2) - 1);
+            // Not itself: it would be gone.
+            let mut stay = p.create_label();
+            p.mov(eax, dword_ptr(LAPIC + LAPIC_ID as u32))?;
+            p.cmp(eax, (to << 24) as i32)?;
+            p.je(stay)?;
+            p.write_lapic(ICR_HIGH, to << 24)?;
+            p.write_lapic(ICR, ASSERT | INIT)?;
+            spin(p, 1 + random.below(300))?;
+            p.write_lapic(ICR, ASSERT | START_UP)?;
+            p.place(&mut stay)
+        }
+        6 => {
+            p.mov(eax, 0x41)?;
+            p.out(0x80, al)
+        }
+        // Interrupts are allowed, and forbidden again, before the one that may be pending is taken.
+        7 => {
+            p.sti()?;
+            p.cli()
+        }
+        _ => {
+            // Lines of its own and of others, not in the caches.
+            p.mov(ecx, 1 + random.below(60))?;
+            let again = p.here()?;
+            p.mov(esi, ecx)?;
+            p.shl(esi, 6)?;
+            p.add(dword_ptr(esi + (0x31_0000 + 0x40 * random.below(64))), ecx)?;
+            p.dec(ecx)?;
+            p.jnz(again)
+        }
+    }
+}
+
+/// A guest whose threads mostly count what they do themselves.
+fn guest(random: &mut Random, cpus: u32) -> Vec<u8> {
+    // Of 327357-001: reads that miss, flushes, the V pipe, address interlocks, front end, E stage, cycles,
+    // instructions.
+    const EVENTS: [u32; 9] = [0x03, 0x15, 0x17, 0x1F, 0x2D, 0x2E, 0x2A, 0x16, 0x00];
+    // Threads that count nothing by themselves are there too.
+    let counts = random.below(4);
+    let prepare = |p: &mut Program| {
+        p.write_msr(0x2F, 3)?;
+        if counts == 0 {
+            return Ok(());
+        }
+        p.write_msr(0x29, 0x2E | 3 << 16 | 1 << 22)
+    };
+    let others = [0, 0, 0, 1][random.below(4) as usize];
+    each_by_itself(cpus, true, prepare, |p| {
+        if counts == 0 && random.below(2) == 0 {
+            p.write_msr(0x29, 0x2E | 3 << 16 | 1 << 22)?;
+        }
+        (0..10).try_for_each(|_| match random.below(4) {
+            // What is pending is taken from here on, up to where interrupts are forbidden again.
+            0 => p.sti(),
+            1 => script(p, random, cpus),
+            _ => {
+                let event = EVENTS[random.below(9) as usize];
+                // Now and then what all threads do, or the occurrences of each cycle.
+                let counted = Counted {
+                    all_threads: random.below(12) == 0 && others == 1,
+                    compared: random.below(12) == 0 && others == 1,
+                };
+                core_script(p, random, cpus, event, counted)
+            }
+        })
+    })
+    .unwrap()
+}
+
+fn compare(cpus: u32, seed: u64) {
+    let random = &mut Random(seed);
+    let bytes = guest(random, cpus);
+    let make = |looks_at_each| {
+        let mut machine = machine("knc", cpus, &bytes);
+        machine.soft.looks_at_each = looks_at_each;
+        machine
+    };
+    let mut both: [Machine; 2] = [false, true].map(make);
+    let mut at = 0;
+    for _ in 0..5 {
+        at += u64::from(1 + random.below(12_000));
+        let ends = both.each_mut().map(|machine| run(machine, at));
+        assert_eq!(ends[0], ends[1], "{cpus} seed {seed} at {at}");
+        let [one, other] = &mut both;
+        if let Some(difference) = difference(one, other) {
+            panic!("{cpus} seed {seed}: {difference}; behind {}", first_difference(&make, at));
+        }
+    }
+}
+
+/// The first instruction behind which the two differ.
+fn first_difference(make: &impl Fn(bool) -> Machine, last: u64) -> String {
+    let differ = |at| {
+        let [mut one, mut other] = [false, true].map(make);
+        run(&mut one, at);
+        run(&mut other, at);
+        difference(&mut one, &mut other)
+    };
+    let (mut same, mut differs) = (0, last);
+    while differs - same > 1 {
+        let middle = u64::midpoint(same, differs);
+        match differ(middle) {
+            Some(_) => differs = middle,
+            None => same = middle,
+        }
+    }
+    format!("instruction {differs}: {:?}", differ(differs))
+}
+
+#[test]
+fn turns_that_nobody_looks_at_are_those_of_threads_that_are_looked_at() {
+    let rounds = std::env::var("VPMU_TURNS_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
+    for cpus in [1, 2, 3, 4, 6, 8] {
+        for seed in 0..rounds {
+            compare(cpus, 1000 * u64::from(cpus) + seed);
+        }
+    }
+    let ends = ENDS.get();
+    let Ends { handed_over, acted, overflowed, slept, others, far } = ends;
+    assert!(handed_over > 20_000 && far > 5000 && far < handed_over, "{ends:?}");
+    assert!([acted, slept, others].into_iter().all(|n| n > 100) && overflowed > 10, "{ends:?}");
+}
