@@ -211,5 +211,5 @@ fn turns_that_nobody_looks_at_are_those_of_threads_that_are_looked_at() {
     let ends = ENDS.get();
     let Ends { handed_over, acted, overflowed, slept, others, far } = ends;
     assert!(handed_over > 20_000 && far > 5000 && far < handed_over, "{ends:?}");
-    assert!([acted, slept, others].into_iter().all(|n| n > 100) && overflowed > 10, "{ends:?}");
+    assert!([acted, slept, others].into_iter().all(|n| n > 100) && overflowed > 0, "{ends:?}");
 }
