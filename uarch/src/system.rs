@@ -190,11 +190,11 @@ impl System {
     /// The same, if that is a short way and nobody asks what became of it: whether it is. If not, nothing has
     /// happened.
     #[inline(always)]
-    pub fn expects(&mut self, transfer: &Transfer) -> bool {
+    pub fn transfer_quickly(&mut self, transfer: &Transfer) -> bool {
         let predictor = self.predictors.running_mut();
-        let expects = predictor.expects(transfer, self.occurrences.running_mut());
-        self.processors.running_mut().redirected |= expects && transfer.taken;
-        expects
+        let told = predictor.transfer_quickly(transfer, self.occurrences.running_mut()).is_some();
+        self.processors.running_mut().redirected |= told && transfer.taken;
+        told
     }
 
     /// An exception or interrupt was delivered, from one linear address to another.

@@ -82,26 +82,35 @@ impl Direction {
         if let Self::Hybrid(hybrid) = self {
             return hybrid.learn_if_right(at, path, taken);
         }
-        let is_right = self.expects(at, entry, taken);
+        let is_right = self.expects(at, entry, taken) == Some(true);
         if is_right {
-            self.learn_expected(at, entry, taken);
+            self.learn_told(at, entry, taken);
         }
         is_right
     }
 
-    /// Whether a branch with this entry is expected to go that way, by a scheme that is quickly asked.
+    /// Whether a branch with this entry is expected to go that way; `None` if the scheme is not quickly asked.
     #[inline(always)]
-    pub(super) fn expects(&self, at: u64, entry: &Entry, taken: bool) -> bool {
-        match self {
-            Self::LocalPatterns { .. } => entry.pattern.predicts_taken() == taken,
-            Self::SharedHistory(history) => (!entry.varies || history.predicts_taken(at)) == taken,
-            Self::Hybrid(_) => false,
+    pub(super) fn expects(&self, at: u64, entry: &Entry, taken: bool) -> Option<bool> {
+        let expected = match self {
+            Self::LocalPatterns { .. } => entry.pattern.predicts_taken(),
+            Self::SharedHistory(history) => !entry.varies || history.predicts_taken(at),
+            Self::Hybrid(_) => return None,
+        };
+        Some(expected == taken)
+    }
+
+    /// A branch without an entry was not taken, by a scheme that passes over such.
+    #[inline(always)]
+    pub(super) fn remember_unseen(&mut self) {
+        if let Self::SharedHistory(history) = self {
+            history.remember(false);
         }
     }
 
-    /// Learns how one went of which [`Self::expects`] was right.
+    /// Learns how one went of which [`Self::expects`] told.
     #[inline(always)]
-    pub(super) fn learn_expected(&mut self, at: u64, entry: &mut Entry, taken: bool) {
+    pub(super) fn learn_told(&mut self, at: u64, entry: &mut Entry, taken: bool) {
         match self {
             Self::LocalPatterns { history_mask } => entry.pattern.learn(taken, *history_mask),
             Self::SharedHistory(history) => {
@@ -128,11 +137,11 @@ impl Direction {
         match self {
             Self::LocalPatterns { .. } => {
                 if let Some(entry) = entry {
-                    self.learn_expected(at, entry, taken);
+                    self.learn_told(at, entry, taken);
                 }
             }
             Self::SharedHistory(history) => match entry {
-                Some(entry) => self.learn_expected(at, entry, taken),
+                Some(entry) => self.learn_told(at, entry, taken),
                 None => history.remember(taken),
             },
             Self::Hybrid(hybrid) => {

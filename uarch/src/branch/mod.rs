@@ -49,8 +49,9 @@ use direction::{Direction, Guess};
 use false_entries::EntryMap;
 use path::Path;
 use path_targets::PathTargets;
+use report::{HitReports, report_mispredicted_direction};
 use return_stack::ReturnStack;
-use target_buffer::{BranchClass, TargetBuffer};
+use target_buffer::{BranchClass, Hinted, TargetBuffer};
 
 /// No address: it is not canonical, and so far from any that is that no code runs up to there from it.
 const NOWHERE: u64 = 1 << 63;
@@ -74,6 +75,12 @@ pub struct Predictor {
     /// A conditional branch without an entry that is not taken was expected to be not, gets no entry,
     /// and fires no signals.
     passes_unseen: bool,
+    /// What one with an entry fires that goes as expected.
+    hit: HitReports,
+    /// Branches are known by their last byte, and not by their first.
+    at_last_byte: bool,
+    /// Returns have entries in the target buffer.
+    has_return_entries: bool,
 }
 
 /// Whether a branch has an entry in the target buffer.
@@ -105,6 +112,9 @@ impl Predictor {
                 && geometry.allocation == Allocation::Taken
                 && !geometry.reports.target_buffer_misses
                 && !geometry.reports.executed,
+            hit: HitReports::of(&geometry.reports),
+            at_last_byte: geometry.address == BranchAddress::LastByte,
+            has_return_entries: !geometry.returns.recognised_at_fetch,
             reports_hits: geometry.reports.target_buffer_hits || geometry.reports.executed,
             reports_misses: geometry.reports.target_buffer_hits
                 || geometry.reports.target_buffer_misses
@@ -146,62 +156,111 @@ impl Predictor {
         Outcome { resolution: Resolution::Predicted, penalty: own + lost }
     }
 
-    /// The same, if that is a short way: a transfer that went as its entry predicts, or as the return stack
-    /// does, and of which nobody counts anything at once. Whether it was; if not, it is to be told. For a
-    /// caller who does not ask what it cost.
+    /// The same, if that is a short way: of a transfer that went as its entry predicts, or as the return stack
+    /// does; of a conditional branch that went the other way, or has no entry and is not taken. What became of it;
+    /// `None` if it is to be told, and then nothing has happened. For a caller who does not ask what it cost, and
+    /// knows the kind when it is compiled.
     #[inline(always)]
-    pub fn expects(&mut self, transfer: &Transfer, occurrences: &mut Occurrences) -> bool {
-        let Transfer { from, next, to, kind, taken, .. } = *transfer;
+    pub fn transfer_quickly(
+        &mut self,
+        transfer: &Transfer,
+        occurrences: &mut Occurrences,
+    ) -> Option<Resolution> {
         if let Some(map) = &self.entry_map
-            && map.first_in(self.run_start..from).is_some()
+            && map.first_in(self.run_start..transfer.from).is_some()
         {
-            return false;
+            return None;
         }
-        let at = self.geometry.address.of(transfer);
-        let (reports_hits, executed) = (self.reports_hits, self.geometry.reports.executed);
-        let fires_hit = |occurrences: &mut Occurrences| {
-            let hit = [(Signal::BtbHit, 1), (Signal::BtbHitOrTaken, 1)];
-            !reports_hits || !executed && occurrences.fires_uncounted(&hit)
+        let at = if self.at_last_byte { transfer.last } else { transfer.from };
+        let resolution = match transfer.kind {
+            TransferKind::Conditional => self.conditional_quickly(at, transfer, occurrences)?,
+            TransferKind::Jump => self.direct_quickly(at, transfer, occurrences)?,
+            TransferKind::Call if self.stack.is_full() => return None,
+            TransferKind::Call => {
+                let resolution = self.direct_quickly(at, transfer, occurrences)?;
+                self.stack.push(transfer.next);
+                resolution
+            }
+            TransferKind::Return => self.return_quickly(at, transfer, occurrences)?,
+            _ => return None,
         };
-        match kind {
-            TransferKind::Conditional => {
-                let Some(entry) = self.targets.hinted_entry(at) else { return false };
-                if entry.class != BranchClass::Conditional
-                    || taken && entry.target != to
-                    || !self.direction.expects(at, entry, taken)
-                    || !fires_hit(occurrences)
-                {
-                    return false;
-                }
-                self.direction.learn_expected(at, entry, taken);
-            }
-            TransferKind::Jump | TransferKind::Call => {
-                let Some(entry) = self.targets.hinted_entry(at) else { return false };
-                let pushes = kind == TransferKind::Call;
-                if entry.class != BranchClass::Direct
-                    || entry.target != to
-                    || pushes && self.stack.is_full()
-                    || !fires_hit(occurrences)
-                {
-                    return false;
-                }
-                if pushes {
-                    self.stack.push(next);
-                }
-            }
-            TransferKind::Return if self.geometry.returns.recognised_at_fetch => {
-                if self.stack.top() != Some(to)
-                    || self.reports_misses
-                    || !occurrences.fires_uncounted(&[(Signal::RasPredicted, 1)])
-                {
-                    return false;
-                }
-                self.stack.pop();
-            }
-            _ => return false,
-        }
         self.run_start = transfer.destination();
-        true
+        Some(resolution)
+    }
+
+    /// The same of a conditional branch.
+    #[inline(always)]
+    fn conditional_quickly(
+        &mut self,
+        at: u64,
+        transfer: &Transfer,
+        occurrences: &mut Occurrences,
+    ) -> Option<Resolution> {
+        let Transfer { to, next, taken, .. } = *transfer;
+        let entry = match self.targets.hinted_entry(at) {
+            Hinted::Entry(entry) => entry,
+            Hinted::NoEntry if self.passes_unseen && !taken => {
+                self.direction.remember_unseen();
+                return Some(Resolution::Predicted);
+            }
+            Hinted::NoEntry | Hinted::Unknown => return None,
+        };
+        if entry.class != BranchClass::Conditional || taken && entry.target != to {
+            return None;
+        }
+        if self.direction.expects(at, entry, taken)? {
+            self.hit.fires(occurrences).then(|| {
+                self.direction.learn_told(at, entry, taken);
+                Resolution::Predicted
+            })
+        } else {
+            // Where it was expected to be taken, the decoder may know better where to. One that leads to what is
+            // behind it goes there either way.
+            let goes_astray = entry.target == to && to != next;
+            (goes_astray && self.hit.fires(occurrences)).then(|| {
+                self.direction.learn_told(at, entry, taken);
+                report_mispredicted_direction(taken, self.geometry.reports.flushes, occurrences);
+                Resolution::Mispredicted
+            })
+        }
+    }
+
+    /// The same of a jump or a call to where the instruction says.
+    #[inline(always)]
+    fn direct_quickly(
+        &mut self,
+        at: u64,
+        transfer: &Transfer,
+        occurrences: &mut Occurrences,
+    ) -> Option<Resolution> {
+        let Hinted::Entry(entry) = self.targets.hinted_entry(at) else { return None };
+        let fits = entry.class == BranchClass::Direct && entry.target == transfer.to;
+        (fits && self.hit.fires(occurrences)).then_some(Resolution::Predicted)
+    }
+
+    /// The same of a near return.
+    #[inline(always)]
+    fn return_quickly(
+        &mut self,
+        at: u64,
+        transfer: &Transfer,
+        occurrences: &mut Occurrences,
+    ) -> Option<Resolution> {
+        if self.stack.top() != Some(transfer.to) {
+            return None;
+        }
+        if self.has_return_entries {
+            let Hinted::Entry(entry) = self.targets.hinted_entry(at) else { return None };
+            if entry.class != BranchClass::Return || !self.hit.fires_of_return(occurrences) {
+                return None;
+            }
+            entry.target = transfer.to;
+        } else if self.reports_misses || !occurrences.fires_uncounted(&[(Signal::RasPredicted, 1)])
+        {
+            return None;
+        }
+        self.stack.pop();
+        Some(Resolution::Predicted)
     }
 
     /// Execution comes in a straight line to a transfer. Cycles that false entries on the way cost.
@@ -329,7 +388,8 @@ crate::state! {
     Predictor {
         saved: targets, direction, path, stack;
         made: path_targets, entry_map;
-        derived: geometry, run_start, reports_hits, reports_misses, passes_unseen;
+        derived: geometry, run_start, reports_hits, reports_misses, passes_unseen, hit, at_last_byte,
+            has_return_entries;
         then: visit_run;
     }
 }

@@ -2,7 +2,9 @@
 
 use pmu_model::Signal;
 
-use super::{Hit, Predictor, Resolution, Transfer, TransferKind, course::Course};
+use super::{
+    Hit, Predictor, Resolution, Transfer, TransferKind, course::Course, geometry::Reports,
+};
 use crate::occurrences::Occurrences;
 
 impl Predictor {
@@ -126,6 +128,72 @@ impl Predictor {
             occurrences.fire(Signal::PipelineFlush, 1);
             occurrences.fire(Signal::FlushMispredict, 1);
         }
+    }
+}
+
+/// What a branch fires that has an entry and goes as that predicts, but for what else a return fires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HitReports {
+    /// Nothing.
+    None,
+    /// That it has.
+    TargetBuffer,
+    /// More than can be told quickly.
+    Many,
+}
+
+impl HitReports {
+    pub(super) fn of(reports: &Reports) -> Self {
+        match reports {
+            Reports { executed: true, .. } => Self::Many,
+            Reports { target_buffer_hits: true, .. } => Self::TargetBuffer,
+            _ => Self::None,
+        }
+    }
+
+    /// Fires it, if that is quickly done and nobody counts it at once: whether it is.
+    #[inline(always)]
+    pub(super) fn fires(self, occurrences: &mut Occurrences) -> bool {
+        match self {
+            Self::None => true,
+            Self::TargetBuffer => {
+                occurrences.fires_uncounted(&[(Signal::BtbHit, 1), (Signal::BtbHitOrTaken, 1)])
+            }
+            Self::Many => false,
+        }
+    }
+
+    /// The same of a return, whose target is that of the return stack.
+    #[inline(always)]
+    pub(super) fn fires_of_return(self, occurrences: &mut Occurrences) -> bool {
+        let own = (Signal::RasPredicted, 1);
+        match self {
+            Self::None => occurrences.fires_uncounted(&[own]),
+            Self::TargetBuffer => {
+                occurrences.fires_uncounted(&[(Signal::BtbHit, 1), (Signal::BtbHitOrTaken, 1), own])
+            }
+            Self::Many => false,
+        }
+    }
+}
+
+/// Those, beside [`HitReports`], of a conditional branch with an entry that did not go the way which fetch and the
+/// decoder went.
+#[inline(always)]
+pub(super) fn report_mispredicted_direction(
+    taken: bool,
+    flushes: bool,
+    occurrences: &mut Occurrences,
+) {
+    occurrences.fire(Signal::BranchMispredicted, 1);
+    occurrences.fire(
+        if taken { Signal::BranchMispredictedTaken } else { Signal::BranchMispredictedNotTaken },
+        1,
+    );
+    occurrences.fire(Signal::BranchMispredictedBtbHit, 1);
+    if flushes {
+        occurrences.fire(Signal::PipelineFlush, 1);
+        occurrences.fire(Signal::FlushMispredict, 1);
     }
 }
 

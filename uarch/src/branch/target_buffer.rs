@@ -60,7 +60,31 @@ impl Entry {
 #[derive(Clone, Copy, Debug)]
 struct Hint {
     tag: u32,
-    slot: Option<NonZeroU16>,
+    /// Index of the entry; that of none, if there is none.
+    index: u16,
+}
+
+impl Hint {
+    const NO_ENTRY: u16 = u16::MAX;
+
+    fn new(tag: u32, slot: Option<Slot>) -> Self {
+        Self { tag, index: slot.map_or(Self::NO_ENTRY, |slot| slot.index() as u16) }
+    }
+
+    #[inline(always)]
+    fn slot(self) -> Option<Slot> {
+        (self.index != Self::NO_ENTRY).then(|| Slot::new(self.index.into()))
+    }
+}
+
+/// What a hint says of a branch.
+pub(super) enum Hinted<'a> {
+    /// It has this entry, which is now the one used last.
+    Entry(&'a mut Entry),
+    /// It has none.
+    NoEntry,
+    /// Nothing: the buffer has to be searched.
+    Unknown,
 }
 
 /// A set-associative buffer with replacement of the least recently used entry.
@@ -104,7 +128,7 @@ impl TargetBuffer {
             tags: vec![None; sets * ways].into(),
             entries: vec![Entry::default(); sets * ways].into(),
             // True of an empty buffer: it has no entry with tag 0.
-            hints: Box::new([Hint { tag: 0, slot: None }; HINTS]),
+            hints: Box::new([Hint::new(0, None); HINTS]),
             clock: 0,
         }
     }
@@ -126,13 +150,18 @@ impl TargetBuffer {
 
     /// The same, if it need not be searched for.
     #[inline(always)]
-    pub(super) fn hinted_entry(&mut self, at: u64) -> Option<&mut Entry> {
+    pub(super) fn hinted_entry(&mut self, at: u64) -> Hinted<'_> {
         let tag = self.tag(at);
         let hint = self.hints[Self::hint(tag)];
         if hint.tag != tag {
-            return None;
+            return Hinted::Unknown;
         }
-        Some(self.use_entry_at(hint.slot.map(Slot)?))
+        let Some(entry) = self.entries.get_mut(usize::from(hint.index)) else {
+            return Hinted::NoEntry;
+        };
+        self.clock += 1;
+        entry.used = self.clock;
+        Hinted::Entry(entry)
     }
 
     #[inline(always)]
@@ -148,14 +177,14 @@ impl TargetBuffer {
     fn place(&mut self, at: u64) -> Option<Slot> {
         let tag = self.tag(at);
         let hint = self.hints[Self::hint(tag)];
-        if hint.tag == tag { hint.slot.map(Slot) } else { self.search_and_hint(at) }
+        if hint.tag == tag { hint.slot() } else { self.search_and_hint(at) }
     }
 
     #[inline(never)]
     fn search_and_hint(&mut self, at: u64) -> Option<Slot> {
         let slot = self.search(at);
         let tag = self.tag(at);
-        self.hints[Self::hint(tag)] = Hint { tag, slot: slot.map(|slot| slot.0) };
+        self.hints[Self::hint(tag)] = Hint::new(tag, slot);
         slot
     }
 
@@ -199,7 +228,7 @@ impl TargetBuffer {
         self.clock += 1;
         self.tags[slot.index()] = Some(tag);
         self.entries[slot.index()] = Entry { used: self.clock, ..entry };
-        self.hints[Self::hint(tag)] = Hint { tag, slot: Some(slot.0) };
+        self.hints[Self::hint(tag)] = Hint::new(tag, Some(slot));
         gone
     }
 
@@ -208,7 +237,7 @@ impl TargetBuffer {
         let tag = self.tags[slot.index()].take()?;
         let hint = &mut self.hints[Self::hint(tag)];
         if hint.tag == tag {
-            hint.slot = None;
+            hint.index = Hint::NO_ENTRY;
         }
         Some(self.address(tag))
     }
@@ -287,14 +316,14 @@ impl TargetBuffer {
     /// Hints of the entries that there are, and of no others.
     fn restore_hints<V: Visitor>(&mut self, visitor: &mut V) {
         // As of an empty buffer.
-        self.hints.fill(Hint { tag: 0, slot: None });
+        self.hints.fill(Hint::new(0, None));
         for index in 0..self.tags.len() {
             let Some(tag) = self.tags[index] else { continue };
             // It is the one that is found, where it is looked for.
             let slot = Slot::new(index);
             let found = self.search(self.address(tag)).map(Slot::index);
             visitor.check(tag & !self.tag_mask == 0 && found == Some(index));
-            self.hints[Self::hint(tag)] = Hint { tag, slot: Some(slot.0) };
+            self.hints[Self::hint(tag)] = Hint::new(tag, Some(slot));
         }
     }
 }

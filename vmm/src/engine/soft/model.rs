@@ -639,7 +639,7 @@ impl Watch for Model {
 
     #[inline(always)]
     fn expects(&mut self, transfer: &Transfer) -> bool {
-        self.system.expects(&transfer_of(transfer))
+        self.system.transfer_quickly(&transfer_of(transfer))
     }
 
     #[inline(always)]
