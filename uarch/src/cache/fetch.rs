@@ -13,23 +13,33 @@ use pmu_model::Signal;
 const PAGE: u64 = 4096;
 
 impl Caches {
-    /// The running processor reads code that goes on or begins at `physical`, if all of its lines are in the
-    /// instruction cache: whether they are. If not, nothing has happened.
+    /// The running processor reads so many bytes of code from `physical` on, which go on or begin there, if all of
+    /// their lines are in the instruction cache: whether they are. If not, nothing has happened. Their memory may be
+    /// cached.
     #[inline(always)]
-    pub fn fetch_hits(&mut self, occurrences: &mut Occurrences, fetch: &Fetch) -> bool {
+    pub fn fetch_hits(
+        &mut self,
+        occurrences: &mut Occurrences,
+        physical: u64,
+        bytes: u64,
+        sequential: bool,
+    ) -> bool {
         let own = self.processors.running_mut();
-        let end = fetch.physical + u64::from(fetch.bytes) - 1;
-        let (first, last) = (fetch.physical >> self.shift, end >> self.shift);
-        let (begin, end) = (fetch.physical >> self.window_shift, end >> self.window_shift);
-        let in_window = fetch.physical & u64::from(self.geometry.fetch_window - 1) != 0;
-        if fetch.sequential && in_window && (own.window != begin || own.fetched != first) {
+        let end = physical + bytes - 1;
+        let (first, last) = (physical >> self.shift, end >> self.shift);
+        let (begin, end) = (physical >> self.window_shift, end >> self.window_shift);
+        let in_window = physical & u64::from(self.geometry.fetch_window - 1) != 0;
+        if sequential && in_window && (own.window != begin || own.fetched != first) {
             // The window was read, and is to be read again by the instruction alone that goes beyond it.
             return false;
         }
-        if (first != own.fetched || first != last) && !own.find_to_fetch(first, last) {
+        if (first != own.fetched || first != last)
+            && !own.fetches_recent(first, last)
+            && !own.find_to_fetch(first, last)
+        {
             return false;
         }
-        let continued = fetch.sequential && own.window == begin;
+        let continued = sequential && own.window == begin;
         own.window = end;
         occurrences.fire(Signal::L1iFetch, end - begin + u64::from(!continued));
         true

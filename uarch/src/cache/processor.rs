@@ -162,6 +162,23 @@ impl Processor {
         true
     }
 
+    /// Uses a line or two that follow each other for a fetch, if each is the one that its set used last, so that using
+    /// it changes nothing: whether they are. If not, nothing has happened.
+    #[inline(always)]
+    pub(super) fn fetches_recent(&mut self, first: u64, last: u64) -> bool {
+        if last - first > 1 || self.code.find_recent(first).is_none() {
+            return false;
+        }
+        if last != first {
+            if self.code.find_recent(last).is_none() {
+                return false;
+            }
+            self.note_order(0, last);
+        }
+        self.fetched = last;
+        true
+    }
+
     /// Looks for lines that a fetch would use, and uses them: whether the instruction cache has them all. If
     /// not, nothing has happened.
     #[inline(never)]
@@ -193,6 +210,7 @@ impl Processor {
         true
     }
 
+    #[inline]
     fn note_order(&mut self, place: usize, line: u64) {
         if let Some(order) = self.code.order_of(line) {
             self.orders[place] = *order;

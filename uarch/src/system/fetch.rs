@@ -5,7 +5,7 @@ use pmu_model::Signal;
 use super::pages::{KnownPage, PAGE};
 use super::translation::{PageTables, Side};
 use super::{Processor, System, pieces};
-use crate::cache::{self, MemoryType};
+use crate::cache;
 use crate::tlb::Tlbs;
 
 /// Bytes of code that are fetched.
@@ -39,14 +39,11 @@ impl System {
             return false;
         }
         let tlbs = self.tlbs.running_mut();
-        let Some(memory) = of.code_page.get(linear).or_else(|| of.find_code(tlbs, linear)) else {
-            return false;
-        };
-        if !memory.is_cacheable() {
+        if !of.code_page.is_cacheable_page_of(linear) && !of.finds_cacheable_code(tlbs, linear) {
             return false;
         }
-        let fetch = cache::Fetch { physical, bytes, sequential: resumes, memory };
-        if !self.caches.fetch_hits(self.occurrences.running_mut(), &fetch) {
+        let occurrences = self.occurrences.running_mut();
+        if !self.caches.fetch_hits(occurrences, physical, bytes.into(), resumes) {
             return false;
         }
         of.has_fetched(linear, end, resumes, true);
@@ -117,16 +114,19 @@ impl System {
 }
 
 impl Processor {
-    /// How the page of code at a linear address is cached, if that is known and the TLB has the page where it need not
-    /// be searched for.
+    /// Whether the page of code at a linear address may be cached, where that is known and the TLB has the page where
+    /// it need not be searched for.
     #[inline(never)]
-    fn find_code(&mut self, tlbs: &mut Tlbs, linear: u64) -> Option<MemoryType> {
-        let memory = self.memory_types.get(linear)?;
+    fn finds_cacheable_code(&mut self, tlbs: &mut Tlbs, linear: u64) -> bool {
+        if self.code_page.get(linear).is_some() {
+            return false;
+        }
+        let Some(memory) = self.memory_types.get(linear) else { return false };
         if self.paging && !tlbs.has_recent_code(linear) {
-            return None;
+            return false;
         }
         self.code_page = KnownPage::new(linear, memory);
-        Some(memory)
+        memory.is_cacheable()
     }
 
     /// Whether an instruction at a linear address goes on where fetch has been since the last taken

@@ -14,21 +14,31 @@ const NO_PAGE: u64 = 1;
 pub(super) struct KnownPage {
     linear: u64,
     memory: MemoryType,
+    /// Its linear address as well, if it may be cached.
+    cacheable: u64,
 }
 
 impl KnownPage {
-    pub(super) const NONE: Self = Self { linear: NO_PAGE, memory: MemoryType::Uncacheable };
+    pub(super) const NONE: Self =
+        Self { linear: NO_PAGE, memory: MemoryType::Uncacheable, cacheable: NO_PAGE };
 
     /// The page of a linear address, which is cached so.
     #[inline(always)]
     pub(super) fn new(linear: u64, memory: MemoryType) -> Self {
-        Self { linear: linear & !(PAGE - 1), memory }
+        let linear = linear & !(PAGE - 1);
+        Self { linear, memory, cacheable: if memory.is_cacheable() { linear } else { NO_PAGE } }
     }
 
     /// How the page of a linear address is cached, if it is this one.
     #[inline(always)]
     pub(super) fn get(self, linear: u64) -> Option<MemoryType> {
         (linear & !(PAGE - 1) == self.linear).then_some(self.memory)
+    }
+
+    /// Whether the page of a linear address is this one and may be cached.
+    #[inline(always)]
+    pub(super) fn is_cacheable_page_of(self, linear: u64) -> bool {
+        linear & !(PAGE - 1) == self.cacheable
     }
 }
 
