@@ -21,12 +21,14 @@ use crate::{
     access::OF_DEVICE,
     class::{BlockClasses, Class},
     handler::handler,
-    insn::{Insn, Op},
+    insn::{Insn, Op, Size},
     lower::LoweredBlock,
+    mode::CodeSize,
     observe::Observer,
     ram::{PAGE, Ram},
     timing::CycleCosts,
     tlb::processor_of,
+    watch::TransferKind,
 };
 
 /// Most instructions in a block.
@@ -35,6 +37,11 @@ pub const MAX_INSNS: usize = 48;
 /// What a block was lowered for: code and stack size and flat segments, packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Mode(pub(crate) u16);
+
+impl Mode {
+    /// That of 64-bit code, to which nothing else matters.
+    pub(crate) const BITS_64: Self = Self(CodeSize::Bits64 as u16);
+}
 
 /// How a block ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +106,8 @@ pub struct Block<O> {
     pub(crate) classes: Option<Box<BlockClasses>>,
     /// Guest-physical address of the second page plus one, if the one instruction crosses into it.
     second_page: Option<NonZeroU64>,
-    /// The target of its branch is cut to 16 bits, so how far it goes depends on where the block is.
-    pub(crate) wraps: bool,
+    /// See [`Code::transfer`].
+    transfer: Option<TransferKind>,
     pub(crate) links: [Cell<Link>; 2],
 }
 
@@ -127,13 +134,19 @@ pub trait Code {
     fn cycles(&self) -> u64;
     /// Guest-physical address of the byte at an offset from its first.
     fn physical(&self, offset: u16) -> u64;
+    /// The same of the first byte of one that is in RAM.
+    fn address_in_ram(&self) -> u64;
     /// Guest-physical address of the page that its only instruction reaches into, if it does.
     fn second_page(&self) -> Option<u64>;
     /// Whether its bytes came from a device and not from RAM.
     fn is_of_device(&self) -> bool;
     /// Whether all that its instructions do but the last is accesses of an ordinary kind, behind which they
-    /// cannot fault; the last may do more, but its accesses are such too. All are in one page.
+    /// cannot fault; the last may do more, but its accesses are such too. All are in one page of RAM.
     fn is_quiet(&self) -> bool;
+    /// What kind of control transfer its last instruction is, if it is one.
+    fn transfer(&self) -> Option<TransferKind>;
+    /// Whether it is of 64-bit code.
+    fn is_64_bit(&self) -> bool;
 }
 
 impl<O> Code for Block<O> {
@@ -185,6 +198,11 @@ impl<O> Code for Block<O> {
         }
     }
 
+    #[inline(always)]
+    fn address_in_ram(&self) -> u64 {
+        self.gpa
+    }
+
     fn second_page(&self) -> Option<u64> {
         self.second_page.map(|page| page.get() - 1)
     }
@@ -196,6 +214,16 @@ impl<O> Code for Block<O> {
     #[inline(always)]
     fn is_quiet(&self) -> bool {
         self.quiet
+    }
+
+    #[inline(always)]
+    fn transfer(&self) -> Option<TransferKind> {
+        self.transfer
+    }
+
+    #[inline(always)]
+    fn is_64_bit(&self) -> bool {
+        self.mode == Mode::BITS_64
     }
 }
 
@@ -216,7 +244,7 @@ impl<O> Block<O> {
             quiet: false,
             classes: None,
             second_page: None,
-            wraps: false,
+            transfer: None,
             links: Default::default(),
         }
     }
@@ -241,7 +269,7 @@ impl<O> Block<O> {
             quiet: lowered.quiet,
             classes: lowered.classes,
             second_page: lowered.second_page.and_then(|page| NonZeroU64::new(page + 1)),
-            wraps: lowered.wraps,
+            transfer: lowered.transfer,
             links: Default::default(),
         }
     }
@@ -250,6 +278,11 @@ impl<O> Block<O> {
     #[inline(always)]
     pub(crate) fn id(&self) -> BlockId {
         BlockId { place: self.place, serial: self.serial }
+    }
+
+    /// The target of its branch is cut to 16 bits, so how far it goes depends on where the block is.
+    pub(crate) fn wraps(&self) -> bool {
+        self.ending == Ending::Branch && self.ops.last().is_some_and(|op| op.insn.size == Size::B2)
     }
 
     /// The pages that its bytes were read from.
@@ -306,6 +339,8 @@ pub struct Translations<O> {
     budget: usize,
     /// The cycles of instructions, which are lowered into the blocks.
     pub cycle_costs: CycleCosts,
+    /// No block that it has had takes two to this power of cycles.
+    log2_of_cycles: u32,
     /// From RIP to block, for all processors.
     jumps: JumpCache,
     /// Serial number of the last block.
@@ -343,6 +378,7 @@ impl<O> Translations<O> {
             cost: 0,
             budget,
             cycle_costs: CycleCosts::FLAT,
+            log2_of_cycles: 0,
             jumps: JumpCache::default(),
             translated: 0,
             overwritten: 0,
@@ -386,6 +422,12 @@ impl<O> Translations<O> {
         self.jumps.insert(from, global, epochs, to);
     }
 
+    /// No block that it has takes two to this power of cycles, a branch that is taken included.
+    #[inline(always)]
+    pub(crate) fn log2_of_cycles(&self) -> u32 {
+        self.log2_of_cycles
+    }
+
     pub(crate) fn find(&self, gpa: u64, mode: Mode) -> Option<u32> {
         self.index.get(&(gpa, mode)).copied()
     }
@@ -399,6 +441,8 @@ impl<O> Translations<O> {
     /// The block for a place, with a serial number that no other has.
     fn numbered(&mut self, mut block: Block<O>, place: u32) -> Block<O> {
         self.translated += 1;
+        let cycles = u32::from(block.cycles) + u32::from(self.cycle_costs.taken);
+        self.log2_of_cycles = self.log2_of_cycles.max(u32::BITS - cycles.leading_zeros());
         block.serial = self.translated;
         block.place = place;
         block

@@ -81,6 +81,11 @@ pub trait Observer: Sized {
     /// An instruction of the block that was entered last retired. If it is a branch, RIP is where it
     /// went.
     fn retired(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &impl Code, _insn: &Insn) {}
+    /// The same of the last instruction of a block that was entered quietly and still is quiet.
+    #[inline(always)]
+    fn last_retired(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn) {
+        self.retired(cpu, ram, block, insn);
+    }
     /// An instruction did not retire. What its finished iterations did stays.
     fn interrupted(&mut self, _cpu: &Cpu, _insn: &Insn) {}
     /// The first `count` instructions of the block have retired, and RIP is that of the next.

@@ -3,7 +3,7 @@
 use crate::{
     access::OF_DEVICE,
     block::{
-        Block, BlockId, Code, Ending, Jump, Link, MAX_INSNS, Mapping, TRANSIENT, Translations,
+        Block, BlockId, Code, Ending, Jump, Link, MAX_INSNS, Mapping, Mode, TRANSIENT, Translations,
     },
     cpu::{Cpu, Shadow},
     flags,
@@ -13,6 +13,7 @@ use crate::{
     ram::PAGE,
     stop::{Exec, Leave, Stop},
     timing::Budget,
+    watch::TransferKind,
 };
 
 /// Why a run ended.
@@ -29,6 +30,16 @@ pub enum Exit {
     Halt,
     /// The processor has shut down: a triple fault.
     Shutdown,
+}
+
+/// What follows a block that has been executed.
+enum Next<'a, O> {
+    /// This block.
+    Block(&'a Block<O>),
+    /// One that is to be looked up, and linked at this slot if there is such.
+    Unknown(usize),
+    /// What the run loop finds once it has looked at what may have changed.
+    Look,
 }
 
 /// Most bytes of an instruction.
@@ -77,7 +88,11 @@ impl Cpu {
             let result = if stepping {
                 self.step(cx, translations)
             } else if self.stops.is_none() {
-                self.chain::<O, false>(cx, translations)
+                if O::MODELS {
+                    self.chain_modelled(cx, translations)
+                } else {
+                    self.chain::<O, false>(cx, translations)
+                }
             } else {
                 self.chain::<O, true>(cx, translations)
             };
@@ -207,33 +222,117 @@ impl Cpu {
             if STOPS && self.has_watch_hit() {
                 return Ok(());
             }
-            let slot = match block.ending {
-                Ending::Branch => self.slot as usize,
-                Ending::Through => 0,
-                Ending::Fall => return Ok(()),
-            };
-            if slot < 2 {
-                let link = block.links[slot].get();
-                if let Some(next) = translations.get(link.target)
-                    && link.mapping.is_none_or(|mapping| mapping == self.mapping())
-                {
-                    block = next;
-                    continue;
+            block = match self.next_block(translations, block) {
+                Next::Block(next) => next,
+                Next::Unknown(slot) => {
+                    // Looking up the next block may fault, which must not happen beyond the budget or a stop.
+                    if self.is_spent() || STOPS && self.stops_here() {
+                        return Ok(());
+                    }
+                    let from = block.id();
+                    let next = self.link(cx, translations, from, slot)?;
+                    translations.block(next)
                 }
-            } else if self.system_flags & (flags::TF | flags::RF) != 0 {
-                return Ok(());
-            } else if let Some(next) = translations.find_jump(&self.jump(), &self.tlb.epochs) {
-                block = next;
-                continue;
-            }
-            // Looking up the next block may fault, which must not happen beyond the budget or a stop.
-            if self.is_spent() || STOPS && self.stops_here() {
-                return Ok(());
-            }
-            let from = block.id();
-            let next = self.link(cx, translations, from, slot)?;
-            block = translations.block(next);
+                Next::Look => return Ok(()),
+            };
         }
+    }
+
+    /// As [`Self::chain`] without stops, under an observer with a model. How many blocks are within the budget for
+    /// certain is worked out for some at a time, as long as they are entered quietly: such a block takes a bounded time,
+    /// and does not change the budget if a branch ends it.
+    fn chain_modelled<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        translations: &mut Translations<O>,
+    ) -> Exec<()> {
+        let first = self.lookup(cx, translations)?;
+        let mut block = translations.block(first);
+        let mut within = 0;
+        loop {
+            if within == 0 {
+                cx.observer.block_finished();
+                within = self.blocks_within(translations.log2_of_cycles());
+            }
+            if within != 0
+                && !self.code_is_limited(block)
+                && cx.observer.enters_quietly(self, block)
+            {
+                self.execute_quietly(cx, block)?;
+                within = if block.ending == Ending::Branch { within - 1 } else { 0 };
+            } else if !self.can_afford(block) || self.code_is_limited(block) {
+                return self.execute_allowed(cx, block);
+            } else {
+                // Near the end of the budget, it may enter this one quietly all the same.
+                self.execute_modelled(cx, block, within == 0)?;
+                within = 0;
+            }
+            block = match self.next_block(translations, block) {
+                Next::Block(next) => next,
+                Next::Unknown(slot) => {
+                    if self.is_spent() {
+                        return Ok(());
+                    }
+                    let from = block.id();
+                    let next = self.link(cx, translations, from, slot)?;
+                    // It may be a new one, which takes longer than any before.
+                    within = 0;
+                    translations.block(next)
+                }
+                Next::Look => return Ok(()),
+            };
+        }
+    }
+
+    /// The block that follows one which has been executed.
+    #[inline(always)]
+    fn next_block<'a, O: Observer>(
+        &self,
+        translations: &'a Translations<O>,
+        block: &Block<O>,
+    ) -> Next<'a, O> {
+        let slot = match block.ending {
+            Ending::Branch => self.slot as usize,
+            Ending::Through => 0,
+            Ending::Fall => return Next::Look,
+        };
+        if slot < 2 {
+            let link = block.links[slot].get();
+            if let Some(next) = translations.get(link.target)
+                && link.mapping.is_none_or(|mapping| mapping == self.mapping())
+            {
+                return Next::Block(next);
+            }
+        } else if self.system_flags & (flags::TF | flags::RF) != 0 {
+            return Next::Look;
+        } else {
+            // What a near transfer leads to is lowered as what it comes from.
+            let mode = match block.transfer() {
+                Some(
+                    TransferKind::Return | TransferKind::IndirectJump | TransferKind::IndirectCall,
+                ) => block.mode,
+                _ => Lowering::mode_of(self),
+            };
+            debug_assert!(mode == Lowering::mode_of(self));
+            let linear = self.linear_rip_in(mode == Mode::BITS_64);
+            let jump = Jump { linear, mode, mmu: self.mmu as u8 };
+            if let Some(next) = translations.find_jump(&jump, &self.tlb.epochs) {
+                return Next::Block(next);
+            }
+        }
+        Next::Unknown(slot)
+    }
+
+    /// How many blocks that are entered quietly are within the budget whatever they are, but no more than a few:
+    /// fewer than fill a half of what [`Observer::block_finished`] looks after, if each of their instructions makes as
+    /// many accesses as FXSAVE.
+    #[inline(always)]
+    fn blocks_within(&self, log2_of_cycles: u32) -> u64 {
+        const MOST: u64 = 128;
+        const _: () = assert!(MOST * MAX_INSNS as u64 * 2 * 64 < 1 << 20 && MAX_INSNS < 64);
+        let by_time = self.deadline.saturating_sub(self.time) >> log2_of_cycles;
+        let by_steps = self.retire_until.saturating_sub(self.retired) >> 6;
+        by_time.min(by_steps).min(MOST)
     }
 
     /// The block at RIP, to which the block `from` gets a link at `slot` if it has that many.
@@ -315,7 +414,7 @@ impl Cpu {
         let distance = self.rip.wrapping_sub(self.regs[usize::from(BLOCK_BASE)]);
         page(from.gpa) == page(to.gpa)
             && to.second_page().is_none()
-            && !(from.wraps && slot == 1)
+            && !(from.wraps() && slot == 1)
             && distance == to.gpa.wrapping_sub(from.gpa)
     }
 
@@ -348,7 +447,7 @@ impl Cpu {
     #[inline(always)]
     fn execute<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>) -> Exec<()> {
         if O::MODELS {
-            return self.execute_modelled(cx, block);
+            return self.execute_modelled(cx, block, true);
         }
         if O::COUNTS && (block.marks || O::SEES_ADDRESSES) {
             return self.execute_first(cx, block, block.ops.len());
@@ -497,12 +596,27 @@ impl Cpu {
         }
     }
 
-    /// Executes a block under an observer with a model, which mostly need not be told of each instruction.
+    /// Executes a block under an observer with a model. `asks`: it has yet to say whether it enters the block
+    /// quietly; else it does not.
     #[inline(never)]
-    fn execute_modelled<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>) -> Exec<()> {
-        if !cx.observer.enters_quietly(self, block) {
-            return self.execute_first(cx, block, block.ops.len());
+    fn execute_modelled<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        block: &Block<O>,
+        asks: bool,
+    ) -> Exec<()> {
+        if asks && cx.observer.enters_quietly(self, block) {
+            let done = self.execute_quietly(cx, block);
+            cx.observer.block_finished();
+            return done;
         }
+        self.execute_first(cx, block, block.ops.len())
+    }
+
+    /// Executes a block that has been entered quietly: the observer need not be told of each instruction. What
+    /// [`Observer::block_finished`] looks after is the caller's concern.
+    #[inline(always)]
+    fn execute_quietly<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>) -> Exec<()> {
         self.regs[usize::from(BLOCK_BASE)] = self.rip;
         self.alone = block.ops.len() == 1;
         let mut rest = block.ops.iter();
@@ -519,7 +633,7 @@ impl Cpu {
             op = next;
         };
         if done.is_ok() {
-            cx.observer.retired(self, cx.ram, block, &op.insn);
+            cx.observer.last_retired(self, cx.ram, block, &op.insn);
             if cx.observer.is_spent() {
                 self.leave.ask();
             }
@@ -527,7 +641,7 @@ impl Cpu {
         if !self.leave.goes_on_after(done) {
             return Err(self.end_quiet(cx, block, &op.insn, done));
         }
-        self.finish(cx, block);
+        self.finish_but_for_counts(cx, block);
         Ok(())
     }
 
@@ -596,9 +710,15 @@ impl Cpu {
     /// The block retired.
     #[inline(always)]
     fn finish<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>) {
+        cx.observer.block_finished();
+        self.finish_but_for_counts(cx, block);
+    }
+
+    /// The same but for [`Observer::block_finished`].
+    #[inline(always)]
+    fn finish_but_for_counts<O: Observer>(&mut self, cx: &mut Cx<'_, O>, block: &Block<O>) {
         self.time += u64::from(block.cycles);
         self.retired += block.ops.len() as u64;
-        cx.observer.block_finished();
         if O::COUNTS
             && let Some(classes) = &block.classes
         {
@@ -671,7 +791,13 @@ impl Cpu {
     /// Linear address of the next instruction.
     #[must_use]
     pub fn linear_rip(&self) -> u64 {
-        if self.in_64bit() {
+        self.linear_rip_in(self.in_64bit())
+    }
+
+    /// The same where it is known whether the code is of 64 bits.
+    #[inline(always)]
+    pub(crate) fn linear_rip_in(&self, is_64_bit: bool) -> u64 {
+        if is_64_bit {
             self.rip
         } else {
             self.segment(seg::CS).base.wrapping_add(self.rip) & 0xffff_ffff

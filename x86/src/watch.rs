@@ -22,10 +22,8 @@ use crate::{
 
 mod reports;
 
-use self::reports::{
-    CHANGES_CONTEXT, FENCES, SERIALISES, TOUCHES, TRAITS, TRANSFERS, kind, transfer,
-};
-pub(crate) use self::reports::{accesses_plainly, reports_more};
+use self::reports::{CHANGES_CONTEXT, FENCES, SERIALISES, TOUCHES, TRAITS, TRANSFERS, kind};
+pub(crate) use self::reports::{accesses_plainly, reports_more, transfer};
 
 /// A model of microarchitecture: what it is told, instruction by instruction.
 pub trait Watch {
@@ -101,10 +99,11 @@ pub trait Watch {
     fn walked(&mut self, _walk: &Walk) {}
     /// Iterations of a repeated instruction are finished, and their accesses have been told.
     fn iterated(&mut self, _insn: &Insn) {}
-    /// Whether a control transfer, which retired, is one that the model expected. If so, it has been told; if
-    /// not, nothing has happened, and [`Watch::branched`] follows. Only asked in blocks that it enters quietly.
+    /// Whether a control transfer, which retired, is one that the model has a short way for. If so, it has been
+    /// told; if not, nothing has happened, and [`Watch::branched`] follows. Only asked in blocks that it enters
+    /// quietly.
     #[inline(always)]
-    fn expects(&mut self, _transfer: &Transfer) -> bool {
+    fn branched_quickly(&mut self, _transfer: &Transfer) -> bool {
         false
     }
     /// A control transfer retired.
@@ -481,12 +480,6 @@ impl<W: Watch> Watching<W> {
         self.state &= !(PENDING | SINGLE);
     }
 
-    /// The target that a conditional transfer of the running block names.
-    fn named_target(&self, cpu: &Cpu, insn: &Insn) -> u64 {
-        let to = self.entered.linear.wrapping_add(insn.imm);
-        if cpu.in_64bit() { to } else { to & 0xffff_ffff }
-    }
-
     /// Reports the fetch of the running instruction, once.
     #[inline(always)]
     fn report_fetch(&mut self, insn: &Insn) {
@@ -556,7 +549,7 @@ impl<W: Watch> Watching<W> {
     fn report_transfer(&mut self, cpu: &Cpu, insn: &Insn) {
         if self.state & QUIET != 0
             && let Some(transfer) = self.transfer(cpu, insn)
-            && self.watch.expects(&transfer)
+            && self.watch.branched_quickly(&transfer)
         {
             return;
         }
@@ -571,10 +564,24 @@ impl<W: Watch> Watching<W> {
         }
     }
 
+    /// Reports the control transfer of a kind that the last instruction of a quiet block is, which has done
+    /// nothing else that is to be told. Compiled for each kind that there is a short way for.
+    #[inline(always)]
+    fn report_last(&mut self, cpu: &Cpu, is_64_bit: bool, insn: &Insn, kind: TransferKind) {
+        if !self.watch.branched_quickly(&self.transfer_of(cpu, is_64_bit, insn, kind)) {
+            self.report_unexpected(cpu, insn);
+        }
+    }
+
     /// The control transfer that an instruction of the running block is.
     #[inline(always)]
     fn transfer(&self, cpu: &Cpu, insn: &Insn) -> Option<Transfer> {
-        let kind = transfer(insn)?;
+        Some(self.transfer_of(cpu, cpu.in_64bit(), insn, transfer(insn)?))
+    }
+
+    /// The same of one of which it is known of what kind it is, and whether it has led to 64-bit code.
+    #[inline(always)]
+    fn transfer_of(&self, cpu: &Cpu, is_64_bit: bool, insn: &Insn, kind: TransferKind) -> Transfer {
         let from = self.entered.linear.wrapping_add(u64::from(insn.start()));
         let next = self.entered.linear.wrapping_add(u64::from(insn.end));
         let taken = match kind {
@@ -583,8 +590,13 @@ impl<W: Watch> Watching<W> {
             TransferKind::Far => self.counting.committed().far != self.far,
             _ => true,
         };
-        let to = if taken { cpu.linear_rip() } else { self.named_target(cpu, insn) };
-        Some(Transfer { from, next, to, kind, taken })
+        let to = if taken {
+            cpu.linear_rip_in(is_64_bit)
+        } else {
+            let named = self.entered.linear.wrapping_add(insn.imm);
+            if is_64_bit { named } else { named & 0xffff_ffff }
+        };
+        Transfer { from, next, to, kind, taken }
     }
 
     /// A prefetch and CLFLUSH access nothing; what they name is asked for here.
@@ -673,7 +685,7 @@ impl<W: Watch> Observer for Box<Watching<W>> {
         if !block.is_quiet() || self.state & (IN_CONTEXT | PENDING | FETCHED) != IN_CONTEXT {
             return false;
         }
-        let linear = cpu.linear_rip();
+        let linear = cpu.linear_rip_in(block.is_64_bit());
         if !self.watch.enters_quietly(cpu, block, linear) {
             return false;
         }
@@ -724,6 +736,25 @@ impl<W: Watch> Observer for Box<Watching<W>> {
     fn finished(&mut self, _: &Cpu, block: &impl Code, count: usize) {
         if count < block.len() {
             self.finished_part(block, count);
+        }
+    }
+
+    #[inline(always)]
+    fn last_retired(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn) {
+        use TransferKind as Kind;
+        if self.has_pending() {
+            return self.retired(cpu, ram, block, insn);
+        }
+        // Where a near transfer leads, code is of the same size.
+        let is_64_bit = block.is_64_bit();
+        match block.transfer() {
+            Some(Kind::Conditional) => {
+                self.report_last(cpu, is_64_bit, insn, Kind::Conditional);
+            }
+            Some(Kind::Jump) => self.report_last(cpu, is_64_bit, insn, Kind::Jump),
+            Some(Kind::Call) => self.report_last(cpu, is_64_bit, insn, Kind::Call),
+            Some(Kind::Return) => self.report_last(cpu, is_64_bit, insn, Kind::Return),
+            _ => self.retired(cpu, ram, block, insn),
         }
     }
 

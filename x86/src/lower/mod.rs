@@ -13,6 +13,7 @@ use iced_x86::{
 use self::decode::{Decoded, MAX_LENGTH, decode};
 
 use crate::{
+    access::OF_DEVICE,
     block::{Ending, Mode},
     class::{BlockClasses, Class},
     cpu::Cpu,
@@ -24,7 +25,9 @@ use crate::{
     operation::{Family, Operation},
     simd,
     timing::CycleCosts,
-    vector, watch, x87,
+    vector,
+    watch::{self, TransferKind},
+    x87,
 };
 
 /// How a lowered instruction leaves its block.
@@ -455,8 +458,8 @@ pub(crate) struct LoweredBlock {
     pub(crate) classes: Option<Box<BlockClasses>>,
     /// Guest-physical address of the second page, if the one instruction crosses into it.
     pub(crate) second_page: Option<u64>,
-    /// The target of its branch is cut to 16 bits, so how far it goes depends on where the block is.
-    pub(crate) wraps: bool,
+    /// See [`crate::block::Code::transfer`].
+    pub(crate) transfer: Option<TransferKind>,
 }
 
 /// Lowers the block that starts at `gpa`.
@@ -518,8 +521,7 @@ pub(crate) fn lower_block(
             break;
         }
     }
-    let branch = insns.last().filter(|_| ending == Ending::Branch);
-    let wraps = branch.is_some_and(|insn| insn.size == Size::B2);
+    let transfer = insns.last().and_then(watch::transfer);
     Some(LoweredBlock {
         insns,
         gpa,
@@ -529,9 +531,9 @@ pub(crate) fn lower_block(
         last_begins: l.before,
         ending,
         marks,
-        quiet: quiet && second_page.is_none(),
+        quiet: quiet && second_page.is_none() && gpa & OF_DEVICE == 0,
         classes: BlockClasses::new(classes),
         second_page: if at > in_page { second_page } else { None },
-        wraps,
+        transfer,
     })
 }

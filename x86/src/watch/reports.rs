@@ -178,7 +178,7 @@ const fn kind_of(op: Operation, store: bool) -> AccessKind {
 
 /// What kind of control transfer an instruction is.
 #[inline(always)]
-pub(super) fn transfer(insn: &Insn) -> Option<TransferKind> {
+pub(crate) fn transfer(insn: &Insn) -> Option<TransferKind> {
     TRANSFER_KINDS[insn.op as usize][usize::from(insn.form == Form::None)]
 }
 

@@ -1,18 +1,21 @@
 //! A model that need not be told of each instruction is told the same as one that is: the same accesses,
 //! walks, branches and deliveries, in the same order, and a run ends at the same place.
 
+use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use iced_x86::code_asm::*;
 use x86_cpu::{
     block::{Code, MAX_INSNS, Translations},
     cpu::Cpu,
-    insn::Insn,
-    observe::{Access, Cx, Delivery, Direction, Target, Walk},
+    descriptor::Segment,
+    insn::{Insn, Mem},
+    mode::CodeSize,
+    observe::{Access, Cx, Delivery, Direction, Facts, Observer, Target, Walk},
     operation::Operation,
     ram::Ram,
     run::Exit,
-    timing::Budget,
+    timing::{Budget, CycleCosts},
     watch::{AccessKind, ExecutionContext, Fetch, Transfer, Watch, Watching},
 };
 
@@ -47,6 +50,8 @@ enum Attention {
     Near,
     /// There and in some blocks.
     AtTimes,
+    /// Never, and it logs nothing of what it finds and expects.
+    Never,
 }
 
 /// Logs what it is told, and ends the run at so many accesses.
@@ -105,10 +110,15 @@ impl Watch for Model {
         self.log.push(Told::Entered(*fetch));
         self.begin_all(block, fetch.linear);
     }
-    fn enters_quietly(&mut self, _: &Cpu, block: &impl Code, linear: u64) -> bool {
+    fn enters_quietly(&mut self, cpu: &Cpu, block: &impl Code, linear: u64) -> bool {
+        assert_eq!(block.is_64_bit(), cpu.code_size() == CodeSize::Bits64);
+        assert_eq!(linear, cpu.linear_rip());
+        if self.attention == Attention::Never {
+            return true;
+        }
         let fetch = Fetch {
             linear,
-            physical: block.physical(0),
+            physical: block.address_in_ram(),
             second_page: None,
             len: block.bytes() as u16,
         };
@@ -136,11 +146,12 @@ impl Watch for Model {
         self.unbegin(next);
     }
     fn is_attentive(&self) -> bool {
-        let near = self.budget - self.accesses <= 4 * MAX_INSNS as u64;
+        let near = self.budget.saturating_sub(self.accesses) <= 4 * MAX_INSNS as u64;
         match self.attention {
             Attention::Always => true,
             Attention::Near => near,
             Attention::AtTimes => near || !toss(&self.log, 0),
+            Attention::Never => false,
         }
     }
     fn finds_again(
@@ -150,9 +161,13 @@ impl Watch for Model {
         bytes: u32,
         direction: Direction,
     ) -> bool {
-        toss(&self.log, !linear) && self.finds(linear, physical, bytes, direction)
+        (self.attention == Attention::Never || toss(&self.log, !linear))
+            && self.finds(linear, physical, bytes, direction)
     }
     fn finds(&mut self, linear: u64, physical: u64, bytes: u32, direction: Direction) -> bool {
+        if self.attention == Attention::Never {
+            return true;
+        }
         let finds = toss(&self.log, linear);
         if finds {
             self.found += 1;
@@ -177,7 +192,10 @@ impl Watch for Model {
     fn walked(&mut self, walk: &Walk) {
         self.log.push(Told::Walked(walk.linear));
     }
-    fn expects(&mut self, transfer: &Transfer) -> bool {
+    fn branched_quickly(&mut self, transfer: &Transfer) -> bool {
+        if self.attention == Attention::Never {
+            return true;
+        }
         let expects = toss(&self.log, transfer.from);
         if expects {
             self.expected += 1;
@@ -333,20 +351,53 @@ fn one(
     }
 }
 
-/// What became of a run: what the model was told, whether the program halted, and where: RIP, instructions retired and
-/// general registers.
-struct Ran {
+/// Where a run has ended: RIP, instructions retired, time and general registers.
+type Place = (u64, u64, u64, [u64; 16]);
+
+/// How a program is run.
+#[derive(Clone, Copy, Debug)]
+struct How {
+    attention: Attention,
+    /// Accesses.
+    budget: u64,
+    /// Of each run.
+    steps: u64,
+    cycles: u64,
+    costs: CycleCosts,
+}
+
+/// All of it at once.
+fn whole(attention: Attention) -> How {
+    let (budget, steps, cycles) = (u64::MAX, u64::MAX, u64::MAX);
+    How { attention, budget, steps, cycles, costs: CycleCosts::FLAT }
+}
+
+/// What became of a program.
+struct Run {
     told: Vec<Told>,
     halted: bool,
-    place: (u64, u64, [u64; 16]),
+    /// Where each run ended.
+    ends: Vec<Place>,
+    facts: Facts,
     /// Addresses of the instructions that had begun, as a model knows them that is told of blocks.
     begun: Vec<u64>,
     /// How many accesses were told at once, and transfers expected.
     short_ways: [u64; 2],
 }
 
+/// A memory operand takes 9 cycles, a string instruction 200, all else 2; a taken branch 3 more.
+fn price(insn: &Insn) -> u8 {
+    match insn.op {
+        Operation::Movs => 200,
+        _ if insn.mem != Mem::NONE => 9,
+        _ => 2,
+    }
+}
+
+const PRICED: CycleCosts = CycleCosts { instruction: price, taken: 3, iteration: 5, delivery: 7 };
+
 /// Runs a program until a budget of accesses is spent or the program halts.
-fn run(program: &[u8], attention: Attention, budget: u64, steps: u64) -> Ran {
+fn run(program: &[u8], how: How) -> Run {
     let mut m = Machine::long();
     m.write(CODE, program);
     let with_code = |a: &mut CodeAssembler| {
@@ -363,7 +414,13 @@ fn run(program: &[u8], attention: Attention, budget: u64, steps: u64) -> Ran {
     m.load(HANDLERS + 0x40 * 16, 64, |a| a.iretq().unwrap());
     m.cpu.rip = CODE;
     m.cpu.set_gpr(RSP, KERNEL_STACK);
-    let mut translations = Translations::new();
+    run_machine(m, how)
+}
+
+/// The same of a machine that has its program.
+fn run_machine(mut m: Machine, how: How) -> Run {
+    let How { attention, budget, steps, cycles, costs } = how;
+    let mut translations = Translations::new().with_cycle_costs(costs);
     let model = Model {
         log: Vec::new(),
         attention,
@@ -375,20 +432,36 @@ fn run(program: &[u8], attention: Attention, budget: u64, steps: u64) -> Ran {
         at_once: false,
     };
     let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer: Watching::new(model) };
+    let mut ends = Vec::new();
     loop {
+        let until = m.cpu.time.saturating_add(cycles);
         let exit =
-            m.cpu.run(&mut context, &mut translations, Budget { steps, ..Budget::until(u64::MAX) });
+            m.cpu.run(&mut context, &mut translations, Budget { steps, ..Budget::until(until) });
         assert_ne!(exit, Exit::Shutdown);
+        let registers = std::array::from_fn(|n| m.cpu.gpr(n as u8));
+        ends.push((m.cpu.rip, m.cpu.retired(), m.cpu.time, registers));
         let model = &mut context.observer.watch;
         let halted = exit == Exit::Halt;
         if halted || model.is_spent() {
-            let registers = std::array::from_fn(|n| m.cpu.gpr(n as u8));
-            let place = (m.cpu.rip, m.cpu.retired(), registers);
             let short_ways = [model.found, model.expected];
             let (told, begun) = (std::mem::take(&mut model.log), std::mem::take(&mut model.begun));
-            return Ran { told, halted, place, begun, short_ways };
+            let facts = context.observer.facts().map(|facts| *facts).unwrap_or_default();
+            return Run { told, halted, ends, facts, begun, short_ways };
         }
     }
+}
+
+/// Compares a model that need not be told of each instruction with one that is, run in the same pieces: the former.
+fn compare(attentive: impl Fn(How) -> Run, how: How, what: &str) -> Run {
+    let want = attentive(How { attention: Attention::Always, ..how });
+    let run = attentive(how);
+    assert!(run.told == want.told, "{what}, {how:?}: {}", difference(&run.told, &want.told));
+    assert_eq!(run.halted, want.halted, "{what}, {how:?}");
+    assert!(run.ends == want.ends, "{what}, {how:?}: {}", difference(&run.ends, &want.ends));
+    assert_eq!(run.facts, want.facts, "{what}, {how:?}");
+    assert!(run.begun == want.begun, "{what}, {how:?}: {}", difference(&run.begun, &want.begun));
+    assert_eq!(want.short_ways, [0, 0]);
+    run
 }
 
 #[test]
@@ -397,42 +470,37 @@ fn a_quiet_model_is_told_the_same() {
     let (mut found, mut expected, mut faults) = (0, 0, 0);
     for round in 0..1000 {
         let program = program(&mut random);
-        let all = run(&program, Attention::Always, u64::MAX, u64::MAX);
-        assert!(all.halted && all.short_ways == [0, 0]);
+        let what = format!("round {round}");
+        let of_program = |how| run(&program, how);
+        let all = of_program(whole(Attention::Always));
+        assert!(all.halted);
         let accesses = all
             .told
             .iter()
             .filter(|told| matches!(told, Told::Accessed(..) | Told::AccessedWhole(..)))
             .count() as u64;
         faults += all.told.iter().filter(|told| matches!(told, Told::Delivered(..))).count();
-        let compare = |ran: &Ran, want: &Ran, what: &str| {
-            let (told, expected) = (&ran.told, &want.told);
-            assert!(told == expected, "round {round}, {what}: {}", difference(told, expected));
-            let (begun, expected) = (&ran.begun, &want.begun);
-            assert!(begun == expected, "round {round}, {what}: {}", difference(begun, expected));
-            assert_eq!((ran.halted, ran.place), (want.halted, want.place), "round {round}, {what}");
-        };
         for attention in [Attention::Near, Attention::AtTimes] {
-            let ran = run(&program, attention, u64::MAX, u64::MAX);
-            compare(&ran, &all, &format!("{attention:?}"));
-            found += ran.short_ways[0];
-            expected += ran.short_ways[1];
-            let steps = 1 + random.below(40);
-            let want = run(&program, Attention::Always, u64::MAX, steps);
-            let ran = run(&program, attention, u64::MAX, steps);
-            compare(&ran, &want, &format!("{attention:?}, {steps} steps"));
+            let whole = whole(attention);
+            let [at_once, known] = compare(of_program, whole, &what).short_ways;
+            found += at_once;
+            expected += known;
+            // Cut into pieces of less than a block, and of many.
+            let steps = 1 + random.below([40, 700][round % 2]);
+            let by_steps = compare(of_program, How { steps, ..whole }, &what);
+            let cycles = 1 + random.below([700, 40][round % 2]);
+            let by_time = compare(of_program, How { cycles, ..whole }, &what);
             // Where a run ends is nothing that begins.
-            assert_eq!(ran.begun, all.begun, "round {round}, {steps} steps");
-            assert_eq!(ran.place, all.place, "round {round}, {steps} steps");
+            assert!(by_steps.begun == all.begun && by_time.begun == all.begun, "{what}");
+            assert!([&by_steps, &by_time].iter().all(|run| run.ends.last() == all.ends.last()));
+            let cycles = 1 + random.below(5000);
+            compare(of_program, How { cycles, costs: PRICED, ..whole }, &what);
             let budget = 1 + random.below(accesses);
-            let want = run(&program, Attention::Always, budget, u64::MAX);
-            let ran = run(&program, attention, budget, u64::MAX);
-            assert_eq!(ran.begun, want.begun, "round {round}, {budget} accesses");
-            assert_eq!(
-                (ran.halted, ran.place),
-                (want.halted, want.place),
-                "round {round}, {budget} accesses"
-            );
+            let want = of_program(How { budget, ..self::whole(Attention::Always) });
+            let run = of_program(How { budget, ..whole });
+            assert!(run.begun == want.begun, "{what}, {budget} accesses");
+            let ends = [run.ends.last(), want.ends.last()];
+            assert_eq!((run.halted, ends[0]), (want.halted, ends[1]), "{what}, {budget} accesses");
         }
     }
     assert!(found > 25_000, "{found} accesses were told at once");
@@ -440,8 +508,84 @@ fn a_quiet_model_is_told_the_same() {
     assert!(faults > 10_000, "{faults} deliveries");
 }
 
+/// Code of 32 bits, in a segment that begins elsewhere than linear memory: transfers of all kinds.
+#[test]
+fn a_quiet_model_is_told_the_same_in_32_bits() {
+    const BASE: u64 = 0x3000;
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut expected = 0;
+    for round in 0..300 {
+        let mut a = CodeAssembler::new(32).unwrap();
+        let [mut top, mut routine, mut over] = [(); 3].map(|()| a.create_label());
+        a.mov(ecx, 20 + random.below(20) as u32).unwrap();
+        a.set_label(&mut top).unwrap();
+        for _ in 0..random.below(12) + 2 {
+            let mut skip = a.create_label();
+            match random.below(5) {
+                0 => a.call(routine).unwrap(),
+                1 => a.add(dword_ptr(DATA + random.below(64)), ebx).unwrap(),
+                2 => a.jmp(skip).unwrap(),
+                3 => {
+                    a.test(ecx, 1 << random.below(4)).unwrap();
+                    a.jz(skip).unwrap();
+                }
+                _ => a.push(eax).and_then(|()| a.pop(ebx)).unwrap(),
+            }
+            a.inc(ebx).unwrap();
+            a.set_label(&mut skip).unwrap();
+            a.inc(eax).unwrap();
+        }
+        a.dec(ecx).unwrap();
+        a.jnz(top).unwrap();
+        a.jmp(over).unwrap();
+        a.set_label(&mut routine).unwrap();
+        a.xor(ebx, eax).unwrap();
+        a.ret().unwrap();
+        a.set_label(&mut over).unwrap();
+        a.hlt().unwrap();
+        let code = a.assemble(CODE).unwrap();
+        let of_program = |how| {
+            let mut m = Machine::protected();
+            let flat = *m.cpu.segment(CS);
+            m.cpu.set_segment(CS, Segment { base: BASE, ..flat });
+            m.write(CODE + BASE, &code);
+            m.cpu.rip = CODE;
+            m.cpu.set_gpr(RSP, KERNEL_STACK);
+            run_machine(m, how)
+        };
+        for attention in [Attention::Near, Attention::AtTimes] {
+            expected +=
+                compare(of_program, whole(attention), &format!("round {round}")).short_ways[1];
+            let steps = 1 + random.below(300);
+            compare(of_program, How { steps, ..whole(attention) }, &format!("round {round}"));
+        }
+    }
+    assert!(expected > 10_000, "{expected} transfers were expected");
+}
+
+/// More loads than the counts of recent ones hold, 2^21, in one run of blocks that are all entered quietly: 46 in
+/// each of 60,000 turns, worked out by hand.
+#[test]
+fn counts_of_a_long_run_are_whole() {
+    let mut a = CodeAssembler::new(64).unwrap();
+    let mut top = a.create_label();
+    a.mov(ecx, 60_000).unwrap();
+    a.set_label(&mut top).unwrap();
+    for _ in 0..46 {
+        a.mov(eax, dword_ptr(DATA)).unwrap();
+    }
+    a.dec(ecx).unwrap();
+    a.jnz(top).unwrap();
+    a.hlt().unwrap();
+    let code = a.assemble(CODE).unwrap();
+    let run = run(&code, whole(Attention::Never));
+    assert_eq!((run.facts.loads, run.facts.branches), (46 * 60_000, 60_000));
+    assert_eq!((run.facts.stores, run.facts.misaligned, run.facts.taken), (0, 0, 59_999));
+    assert_eq!(run.ends.len(), 1);
+}
+
 /// The first place at which two lists differ.
-fn difference<T: std::fmt::Debug + PartialEq>(one: &[T], other: &[T]) -> String {
+fn difference<T: PartialEq + Debug>(one: &[T], other: &[T]) -> String {
     let n = one.iter().zip(other).take_while(|(one, other)| one == other).count();
     format!("at {n}: {:?} and {:?}", one.get(n), other.get(n))
 }

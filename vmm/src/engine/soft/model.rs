@@ -572,7 +572,8 @@ impl Watch for Model {
         }
         let time = cpu.time + self.ahead;
         let bytes = block.bytes() as u32;
-        let fetch = system::Fetch { linear, physical: block.physical(0), second_page: None, bytes };
+        let physical = block.address_in_ram();
+        let fetch = system::Fetch { linear, physical, second_page: None, bytes };
         self.is_fetched = !self.system.is_nearly_spent() && self.system.fetch_at_once(time, &fetch);
         self.fetches_rest = false;
         self.is_fetched
@@ -638,7 +639,7 @@ impl Watch for Model {
     }
 
     #[inline(always)]
-    fn expects(&mut self, transfer: &Transfer) -> bool {
+    fn branched_quickly(&mut self, transfer: &Transfer) -> bool {
         self.system.transfer_quickly(&transfer_of(transfer))
     }
 
