@@ -23,6 +23,43 @@ const SUPERVISOR: usize = 0;
 /// different addresses.
 pub(crate) const OF_DEVICE: u64 = 1 << 63;
 
+/// The guest-physical address of an access that the fast path has made, where it is known: all of it is in one
+/// page of memory, and its linear address is one that the mode has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Known(u64);
+
+impl Known {
+    /// It is not known.
+    const NOT: Self = Self(u64::MAX);
+
+    #[inline(always)]
+    fn of(entry: &tlb::Entry, linear: u64) -> Self {
+        Self(entry.gpa() | linear & (PAGE - 1))
+    }
+}
+
+/// Tells an observer of an access whose place is known, compiled for each direction. It answers as a handler
+/// does whose last act it is.
+#[inline(never)]
+fn tell_known<O: Observer, const READS: bool, const WRITES: bool>(
+    cx: &mut Cx<'_, O>,
+    linear: u64,
+    place: Known,
+    bytes: u64,
+) -> Exec<()> {
+    cx.observer.accessed_page(linear, place.0, bytes as u32, Direction::of(READS, WRITES));
+    Ok(())
+}
+
+/// An access that the fast path has made, and that is yet to be counted.
+#[derive(Clone, Copy)]
+#[must_use]
+pub(crate) struct Uncounted {
+    linear: u64,
+    place: Known,
+    bytes: u64,
+}
+
 /// Where a byte of guest-physical space is.
 #[derive(Clone, Copy)]
 struct Place {
@@ -226,6 +263,73 @@ impl Cpu {
         self.store(cx, linear, value).map_err(|stop| Self::stack_fault(m, stop))
     }
 
+    /// Reads a memory operand, if the fast path does. It takes no call: a handler that does the rest if this does not
+    /// in another function has nothing to keep meanwhile.
+    #[inline(always)]
+    pub(crate) fn load_quickly<T: Word>(&self, m: &Mem) -> Option<(T, Uncounted)> {
+        if m.seg < seg::FLAT {
+            return None;
+        }
+        let base = self.seg_base[usize::from(m.seg & 15)];
+        self.load_quickly_at(self.effective(m).wrapping_add(base))
+    }
+
+    /// The same of a linear address.
+    #[inline(always)]
+    pub(crate) fn load_quickly_at<T: Word>(&self, linear: u64) -> Option<(T, Uncounted)> {
+        let entry = self.tlb.entry(self.mmu, linear);
+        if entry.read != page_of_end::<T>(linear) {
+            return None;
+        }
+        let value = read_host(entry.host, offset_in_page(linear));
+        Some((value, Uncounted { linear, place: Known::of(entry, linear), bytes: T::BYTES as u64 }))
+    }
+
+    /// Writes a memory operand, if the fast path does, as [`Self::load_quickly`] reads one.
+    #[inline(always)]
+    pub(crate) fn store_quickly<T: Word>(&self, m: &Mem, value: T) -> Option<Uncounted> {
+        if m.seg < seg::FLAT {
+            return None;
+        }
+        let base = self.seg_base[usize::from(m.seg & 15)];
+        self.store_quickly_at(self.effective(m).wrapping_add(base), value)
+    }
+
+    /// The same at a linear address.
+    #[inline(always)]
+    pub(crate) fn store_quickly_at<T: Word>(&self, linear: u64, value: T) -> Option<Uncounted> {
+        let entry = self.tlb.entry(self.mmu, linear);
+        if entry.write != page_of_end::<T>(linear) {
+            return None;
+        }
+        write_host(entry.host, offset_in_page(linear), value);
+        Some(Uncounted { linear, place: Known::of(entry, linear), bytes: T::BYTES as u64 })
+    }
+
+    /// Counts a read by the fast path: the last act of a handler, which answers this.
+    #[inline(always)]
+    pub(crate) fn loaded<O: Observer>(&self, cx: &mut Cx<'_, O>, done: Uncounted) -> Exec<()> {
+        let Uncounted { linear, place, bytes } = done;
+        cx.observer.access(1, 0);
+        self.count_misaligned(cx, linear, bytes, 1, 0);
+        if O::SEES_ADDRESSES {
+            return tell_known::<O, true, false>(cx, linear, place, bytes);
+        }
+        Ok(())
+    }
+
+    /// The same of a write.
+    #[inline(always)]
+    pub(crate) fn stored<O: Observer>(&self, cx: &mut Cx<'_, O>, done: Uncounted) -> Exec<()> {
+        let Uncounted { linear, place, bytes } = done;
+        cx.observer.access(0, 1);
+        self.count_misaligned(cx, linear, bytes, 0, 1);
+        if O::SEES_ADDRESSES {
+            return tell_known::<O, false, true>(cx, linear, place, bytes);
+        }
+        Ok(())
+    }
+
     /// Reads a memory operand and writes it back changed. `change` runs only when the write will
     /// succeed.
     #[inline(always)]
@@ -238,7 +342,10 @@ impl Cpu {
         let linear = self.linear(m, T::BYTES as u64, true)?;
         let entry = self.tlb.entry(self.mmu, linear);
         if entry.write == page_of_end::<T>(linear) {
-            self.count_modify(cx, linear, T::BYTES as u64);
+            cx.observer.access(1, 1);
+            self.count_misaligned(cx, linear, T::BYTES as u64, 1, 1);
+            let place = Known::of(entry, linear);
+            self.tell_at(cx, linear, place, T::BYTES as u64, Direction::Modify);
             let (host, at) = (entry.host, offset_in_page(linear));
             let value = change(self, read_host(host, at));
             write_host(host, at, value);
@@ -260,8 +367,15 @@ impl Cpu {
         cx: &mut Cx<'_, O>,
         linear: u64,
     ) -> Exec<T> {
-        let value = self.load_part(cx, linear)?;
-        self.count_load(cx, linear, T::BYTES as u64);
+        let entry = self.tlb.entry(self.mmu, linear);
+        let (value, place) = if entry.read == page_of_end::<T>(linear) {
+            (read_host(entry.host, offset_in_page(linear)), Known::of(entry, linear))
+        } else {
+            (self.load_slow(cx, linear, self.mmu)?, Known::NOT)
+        };
+        cx.observer.access(1, 0);
+        self.count_misaligned(cx, linear, T::BYTES as u64, 1, 0);
+        self.tell_at(cx, linear, place, T::BYTES as u64, Direction::Load);
         Ok(value)
     }
 
@@ -287,8 +401,17 @@ impl Cpu {
         linear: u64,
         value: T,
     ) -> Exec<()> {
-        self.store_part(cx, linear, value)?;
-        self.count_store(cx, linear, T::BYTES as u64);
+        let entry = self.tlb.entry(self.mmu, linear);
+        let place = if entry.write == page_of_end::<T>(linear) {
+            write_host(entry.host, offset_in_page(linear), value);
+            Known::of(entry, linear)
+        } else {
+            self.store_slow(cx, linear, self.mmu, value)?;
+            Known::NOT
+        };
+        cx.observer.access(0, 1);
+        self.count_misaligned(cx, linear, T::BYTES as u64, 0, 1);
+        self.tell_at(cx, linear, place, T::BYTES as u64, Direction::Store);
         Ok(())
     }
 
@@ -601,6 +724,30 @@ impl Cpu {
         } else if O::SEES_ADDRESSES {
             self.tell_wherever(cx, self.masked(linear), bytes, elements, direction);
         }
+    }
+
+    /// As [`Self::tell`] of an access whose place may be known.
+    #[inline(always)]
+    fn tell_at<O: Observer>(
+        &self,
+        cx: &mut Cx<'_, O>,
+        linear: u64,
+        place: Known,
+        bytes: u64,
+        direction: Direction,
+    ) {
+        if !O::SEES_ADDRESSES {
+            return;
+        }
+        if place == Known::NOT {
+            return self.tell(cx, linear, bytes, 1, direction);
+        }
+        let _done = match direction {
+            Direction::Load => tell_known::<O, true, false>(cx, linear, place, bytes),
+            Direction::Store => tell_known::<O, false, true>(cx, linear, place, bytes),
+            Direction::Modify => tell_known::<O, true, true>(cx, linear, place, bytes),
+            Direction::Touch => tell_known::<O, false, false>(cx, linear, place, bytes),
+        };
     }
 
     /// A linear address as the mode has it.

@@ -7,7 +7,10 @@ use iced_x86::{Code, Instruction, OpKind};
 
 use super::{
     by_condition, condition, conditions, next, operands,
-    stack::{by_stack, move_stack, push_value, stack_access, stack_fault, stack_top, stacks},
+    stack::{
+        by_stack, move_stack, peek_quickly, push_quickly, push_value, stack_access, stack_fault,
+        stack_top, stacks,
+    },
 };
 use crate::{
     access::is_canonical,
@@ -172,6 +175,21 @@ fn call_to<O: Observer, T: Word, S: Word>(
 
 fn call<O: Observer, T: Word, S: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     let ip = static_target::<T>(cpu, insn)?;
+    let back = T::from_u64(next_ip::<T>(cpu, insn));
+    let Some(done) = push_quickly::<T, S>(cpu, insn, back) else {
+        return call_slowly::<O, T, S>(cpu, cx, insn);
+    };
+    go(cpu, cx, ip, TAKEN);
+    cpu.stored(cx, done)
+}
+
+#[inline(never)]
+fn call_slowly<O: Observer, T: Word, S: Word>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    let ip = static_target::<T>(cpu, insn)?;
     call_to::<O, T, S>(cpu, cx, insn, ip, TAKEN)
 }
 
@@ -196,15 +214,35 @@ fn call_mem<O: Observer, T: Word, S: Word>(
 
 /// RET: `imm` is how much more than the return address it pops.
 fn ret<O: Observer, T: Word, S: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    let linear = stack_top::<T, S>(cpu, insn)?;
-    let ip = cpu.load_part::<O, T>(cx, linear).map_err(stack_fault)?.to_u64();
-    let ip = target::<T>(cpu, ip)?;
-    cpu.count_load(cx, linear, T::BYTES as u64);
-    move_stack::<S>(cpu, T::BYTES as i64 + insn.imm as i64);
+    let Some((ip, done)) = peek_quickly::<T, S>(cpu, insn) else {
+        return ret_slowly::<O, T, S>(cpu, cx, insn);
+    };
+    let ip = target::<T>(cpu, ip.to_u64())?;
+    return_to::<O, S>(cpu, cx, ip, T::BYTES as i64 + insn.imm as i64);
+    cpu.loaded(cx, done)
+}
+
+/// Goes to an address, which has been checked, that was on the stack with so many bytes.
+#[inline(always)]
+fn return_to<O: Observer, S: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, ip: u64, bytes: i64) {
+    move_stack::<S>(cpu, bytes);
     cpu.rip = ip;
     cpu.slot = INDIRECT;
     cpu.spend_taken();
     cx.observer.branch(Branch::Ret, true);
+}
+
+#[inline(never)]
+fn ret_slowly<O: Observer, T: Word, S: Word>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    let linear = stack_top::<T, S>(cpu, insn)?;
+    let ip = cpu.load_part::<O, T>(cx, linear).map_err(stack_fault)?.to_u64();
+    let ip = target::<T>(cpu, ip)?;
+    cpu.count_load(cx, linear, T::BYTES as u64);
+    return_to::<O, S>(cpu, cx, ip, T::BYTES as i64 + insn.imm as i64);
     Ok(())
 }
 

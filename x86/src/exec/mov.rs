@@ -25,6 +25,19 @@ fn reg_imm<O: Observer, T: Word>(cpu: &mut Cpu, _: &mut Cx<'_, O>, insn: &Insn) 
 }
 
 fn reg_mem<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
+    let Some((value, done)) = cpu.load_quickly::<T>(&insn.mem) else {
+        return reg_mem_slowly::<O, T>(cpu, cx, insn);
+    };
+    cpu.set_reg(insn.dst, value);
+    cpu.loaded(cx, done)
+}
+
+#[inline(never)]
+fn reg_mem_slowly<O: Observer, T: Word>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
     let value = cpu.load_mem::<O, T>(cx, &insn.mem)?;
     cpu.set_reg(insn.dst, value);
     Ok(())
@@ -32,11 +45,28 @@ fn reg_mem<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn)
 
 fn mem_reg<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     let value = cpu.reg::<T>(insn.src);
-    cpu.store_mem(cx, &insn.mem, value)
+    match cpu.store_quickly(&insn.mem, value) {
+        Some(done) => cpu.stored(cx, done),
+        None => store_slowly(cpu, cx, insn, value),
+    }
 }
 
 fn mem_imm<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
-    cpu.store_mem(cx, &insn.mem, T::from_u64(insn.imm))
+    let value = T::from_u64(insn.imm);
+    match cpu.store_quickly(&insn.mem, value) {
+        Some(done) => cpu.stored(cx, done),
+        None => store_slowly(cpu, cx, insn, value),
+    }
+}
+
+#[inline(never)]
+fn store_slowly<O: Observer, T: Word>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+    value: T,
+) -> Exec<()> {
+    cpu.store_mem(cx, &insn.mem, value)
 }
 
 #[inline(always)]
@@ -55,6 +85,19 @@ fn extend_reg<O: Observer, S: Word, D: Word, const SIGNED: bool>(
 }
 
 fn extend_mem<O: Observer, S: Word, D: Word, const SIGNED: bool>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    let Some((value, done)) = cpu.load_quickly::<S>(&insn.mem) else {
+        return extend_mem_slowly::<O, S, D, SIGNED>(cpu, cx, insn);
+    };
+    cpu.set_reg(insn.dst, extended::<S, D, SIGNED>(value));
+    cpu.loaded(cx, done)
+}
+
+#[inline(never)]
+fn extend_mem_slowly<O: Observer, S: Word, D: Word, const SIGNED: bool>(
     cpu: &mut Cpu,
     cx: &mut Cx<'_, O>,
     insn: &Insn,

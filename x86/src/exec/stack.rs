@@ -7,6 +7,7 @@ use iced_x86::{Code, Instruction, OpKind, Register};
 
 use super::{next, sign_extend};
 use crate::{
+    access::Uncounted,
     cpu::Cpu,
     flags::Word,
     insn::{AddrMask, Form, Handler, Insn, Mem, Size, ZERO, gpr, seg},
@@ -147,6 +148,37 @@ pub(super) fn push_value<O: Observer, T: Word, S: Word>(
     Ok(())
 }
 
+/// Whether a stack of pointers of `S` is all of memory, so that an offset in it is a linear address.
+#[inline(always)]
+fn is_flat<S: Word>(insn: &Insn) -> bool {
+    S::BITS == 64 || insn.aux & FLAT != 0
+}
+
+/// Pushes `value`, if the fast path does: see [`Cpu::load_quickly`].
+#[inline(always)]
+pub(super) fn push_quickly<T: Word, S: Word>(
+    cpu: &mut Cpu,
+    insn: &Insn,
+    value: T,
+) -> Option<Uncounted> {
+    if !is_flat::<S>(insn) {
+        return None;
+    }
+    let offset = cpu.reg::<u64>(gpr::RSP).wrapping_sub(T::BYTES as u64);
+    let done = cpu.store_quickly_at(wrap::<S>(offset), value)?;
+    cpu.set_reg(gpr::RSP, S::from_u64(offset));
+    Some(done)
+}
+
+/// Reads the top of the stack and leaves it there, if the fast path does.
+#[inline(always)]
+pub(super) fn peek_quickly<T: Word, S: Word>(cpu: &Cpu, insn: &Insn) -> Option<(T, Uncounted)> {
+    if !is_flat::<S>(insn) {
+        return None;
+    }
+    cpu.load_quickly_at(wrap::<S>(cpu.reg::<u64>(gpr::RSP)))
+}
+
 /// Reads the top of the stack and leaves it there.
 #[inline(always)]
 pub(super) fn peek<O: Observer, T: Word, S: Word>(
@@ -164,6 +196,19 @@ fn push_reg<O: Observer, T: Word, S: Word>(
     insn: &Insn,
 ) -> Exec<()> {
     let value = cpu.reg::<T>(insn.src);
+    match push_quickly::<T, S>(cpu, insn, value) {
+        Some(done) => cpu.stored(cx, done),
+        None => push_slowly::<O, T, S>(cpu, cx, insn, value),
+    }
+}
+
+#[inline(never)]
+fn push_slowly<O: Observer, T: Word, S: Word>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+    value: T,
+) -> Exec<()> {
     push_value::<O, T, S>(cpu, cx, insn, value)
 }
 
@@ -172,7 +217,11 @@ fn push_imm<O: Observer, T: Word, S: Word>(
     cx: &mut Cx<'_, O>,
     insn: &Insn,
 ) -> Exec<()> {
-    push_value::<O, T, S>(cpu, cx, insn, T::from_u64(insn.imm))
+    let value = T::from_u64(insn.imm);
+    match push_quickly::<T, S>(cpu, insn, value) {
+        Some(done) => cpu.stored(cx, done),
+        None => push_slowly::<O, T, S>(cpu, cx, insn, value),
+    }
 }
 
 fn push_mem<O: Observer, T: Word, S: Word>(
@@ -186,6 +235,20 @@ fn push_mem<O: Observer, T: Word, S: Word>(
 
 /// POP rSP leaves the value that was read.
 fn pop_reg<O: Observer, T: Word, S: Word>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    let Some((value, done)) = peek_quickly::<T, S>(cpu, insn) else {
+        return pop_reg_slowly::<O, T, S>(cpu, cx, insn);
+    };
+    move_stack::<S>(cpu, T::BYTES as i64);
+    cpu.set_reg(insn.dst, value);
+    cpu.loaded(cx, done)
+}
+
+#[inline(never)]
+fn pop_reg_slowly<O: Observer, T: Word, S: Word>(
     cpu: &mut Cpu,
     cx: &mut Cx<'_, O>,
     insn: &Insn,
