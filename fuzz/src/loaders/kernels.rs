@@ -16,8 +16,11 @@ const MEMORY: u64 = 4 << 20;
 /// What text out of a file may have in all, for each byte of the file.
 const TEXT: usize = 4;
 
-/// Names and makers of the kernels that are in order.
-pub(super) const SOUND: [(&str, fn() -> Sound); 9] = [
+/// A name, and what makes the kernel that it is of.
+pub(super) type Maker = (&'static str, fn() -> Sound);
+
+/// The kernels that are in order.
+pub(super) const SOUND: [Maker; 9] = [
     ("a bzImage", bzimage),
     ("an ELF of 32 bits", || elf(Elfs::default())),
     ("an ELF of 64 bits", || elf(Elfs { wide: true, ..Elfs::default() })),

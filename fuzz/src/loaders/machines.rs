@@ -35,8 +35,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Most changes of an input.
 const CHANGES: usize = 8;
 
-/// Names and makers of the machines.
-const MACHINES: [(&str, fn(Config) -> Config); 12] = [
+/// A processor, and what a machine with it is beside the default.
+type Maker = (&'static str, fn(Config) -> Config);
+
+/// The machines.
+const MACHINES: [Maker; 12] = [
     ("p55c", |config| config),
     ("ppro", |config| config),
     ("p6", |config| config),
