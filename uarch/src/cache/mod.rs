@@ -87,7 +87,6 @@ impl Caches {
     pub fn new(geometry: &'static CacheGeometry, processors: usize, threads: usize) -> Self {
         let core = |core| Processor::new(geometry, core * threads);
         debug_assert!(geometry.fetch_window <= geometry.line);
-        debug_assert!(geometry.code.sets as usize >= processor::FETCHED_AT_ONCE);
         Self {
             geometry,
             shift: geometry.line.trailing_zeros(),
