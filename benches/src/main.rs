@@ -6,6 +6,7 @@
 //!   All three without WHAT.
 //! - `models`: the software engine with the models of micro-architecture on, beside QEMU with its cache
 //!   plugin.
+//! - `images FOLDER ITERATIONS`: writes the loops of `models` to files, for callgrind.
 //! - `threads`: what an instruction costs on machines of up to 244 threads.
 //! - `kvm`: what an exit costs on the KVM engine, beside a bare KVM_RUN loop. Needs /dev/kvm.
 //! - `long`: a guest of twenty billion instructions that counts a million in the middle, on the KVM
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
             "registers" => registers(),
             "boot" => linux::boot(),
             "models" => models::compare(),
+            "images" => images(&mut wanted),
             "threads" => threads::compare(),
             "kvm" => kvm_exits::exits(),
             "long" => long_count::compare(),
@@ -68,7 +70,7 @@ fn main() -> ExitCode {
             "scripts" => scripts::speed(),
             "against" => against(&mut wanted),
             _ => Err(format!(
-                "{what}: not one of loops, registers, boot, models, threads, kvm, long, resets, kvm-resets, scripts, against"
+                "{what}: not one of loops, registers, boot, models, images, threads, kvm, long, resets, kvm-resets, scripts, against"
             )
             .into()),
         };
@@ -78,6 +80,14 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// The loops of `models` as files: the folder, and how many iterations they do.
+fn images<'a>(arguments: &mut impl Iterator<Item = &'a String>) -> Result<()> {
+    let (Some(folder), Some(iterations)) = (arguments.next(), arguments.next()) else {
+        return Err("images: which folder, and how many iterations?".into());
+    };
+    models::write_images(Path::new(folder), iterations.parse()?)
 }
 
 /// Two builds in turns, by the paths of their binaries.

@@ -1,10 +1,11 @@
 //! The software engine with the models of micro-architecture on, beside QEMU with its own cache plugin.
 
+use std::path::Path;
 use std::time::Duration;
 
 use vpmu::program::Image;
 
-use crate::guest::{COUNT, Counted, Load, MODELLED_EVENT, Workload};
+use crate::guest::{self, COUNT, Counted, Load, MODELLED_EVENT, Workload};
 use crate::linux;
 use crate::qemu::{self, Qemu};
 use crate::soft;
@@ -37,6 +38,26 @@ pub(crate) fn compare() -> Result<()> {
     loops_of_32_bits(qemu.as_ref())?;
     println!();
     linux::boot_modelled(qemu.as_ref())
+}
+
+/// Writes so many iterations of each loop for each part to a folder, to be run one by one where instructions of the
+/// host are counted: a line each with the arguments of `vpmu run`.
+pub(crate) fn write_images(folder: &Path, iterations: u32) -> Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let write = |cpu: &str, load: Load, image: &Image| -> Result<()> {
+        let file = folder.join(format!("{cpu}-{}-{iterations}", load.name().replace(' ', "-")));
+        std::fs::write(&file, &image.bytes)?;
+        println!("--cpu={cpu} --mem=16M --flat={}@{:#x}", file.display(), image.load_address);
+        Ok(())
+    };
+    for load in Load::ALL {
+        let workload = Workload { load, counted: Counted::Modelled };
+        write("k8", load, &guest::assemble(workload, iterations.into())?)?;
+        for Part32 { cpu, registers } in &PARTS {
+            write(cpu, load, &loops_32::assemble(load, registers, iterations)?)?;
+        }
+    }
+    Ok(())
 }
 
 /// About a second of vpmu.
