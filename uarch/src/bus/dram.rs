@@ -177,15 +177,23 @@ impl Controller {
     /// and in how many clocks the page is open.
     fn open_page(&mut self, clock: u64, bank: u64, row: u64) -> (Page, bool, u64) {
         let DramGeometry { idle_limit, precharge, ras_to_cas, open_pages, .. } = *self.geometry;
-        self.open.retain(|page| clock <= page.clock.saturating_add(idle_limit));
+        let is_idle = |page: &OpenPage| clock > page.clock.saturating_add(idle_limit);
+        if self.open.iter().any(is_idle) {
+            self.open.retain(|page| !is_idle(page));
+        }
         let before = self.open.iter().position(|page| page.bank == bank);
-        let before = before.map(|at| self.open.remove(at));
-        if let Some(page) = before.filter(|page| page.row == row) {
+        if let Some(at) = before
+            && self.open[at].row == row
+        {
+            self.open[..=at].rotate_right(1);
+            let page = &mut self.open[0];
+            page.clock = clock;
             // It may be in the course of being opened. What an earlier turn opens later is open.
             let wait = page.ready.saturating_sub(clock);
-            let wait = if wait <= precharge + ras_to_cas { wait } else { 0 };
-            self.open.insert(0, OpenPage { clock, ..page });
-            return (Page::Hit, false, wait);
+            return (Page::Hit, false, if wait <= precharge + ras_to_cas { wait } else { 0 });
+        }
+        if let Some(at) = before {
+            self.open.remove(at);
         }
         let overflow = before.is_none() && self.open.len() == open_pages;
         if overflow {

@@ -21,11 +21,13 @@ pub(super) struct Reservations {
     /// Clocks that are all taken, those around the last that were: the queue before something that is
     /// busy for long need not be searched clock by clock.
     queue: Range<u64>,
+    /// All clocks from this one on are free.
+    end: u64,
 }
 
 impl Default for Reservations {
     fn default() -> Self {
-        Self { taken: vec![0; WORDS as usize].into(), first: 0, queue: 0..0 }
+        Self { taken: vec![0; WORDS as usize].into(), first: 0, queue: 0..0, end: 0 }
     }
 }
 
@@ -38,18 +40,34 @@ impl Reservations {
     }
 
     /// The first of the first `clocks` free clocks in a row that begin at `earliest` or later.
+    #[inline(always)]
     pub(super) fn find(&self, earliest: u64, clocks: u64) -> u64 {
-        let mut start = earliest;
-        loop {
-            // What is out of the table is free, even if it was in the queue.
-            if self.queue.contains(&start) && start >= self.first * 64 {
-                start = self.queue.end;
-            }
-            match self.last_taken(start, start + clocks) {
-                Some(taken) => start = self.first_free(taken + 1),
-                None => return start,
-            }
+        // Mostly nothing is in the way, or it is the queue alone.
+        let table = self.first * 64;
+        if earliest >= self.end || earliest + clocks <= table {
+            return earliest;
         }
+        if self.queue.end == self.end && self.queue.start <= earliest && earliest >= table {
+            return self.end;
+        }
+        self.find_gap(earliest, clocks)
+    }
+
+    /// The same where there may be gaps.
+    #[inline(never)]
+    fn find_gap(&self, earliest: u64, clocks: u64) -> u64 {
+        let mut start = self.behind_queue(earliest);
+        while let Some(taken) = self.last_taken(start, start + clocks) {
+            start = self.first_free(self.behind_queue(taken + 1));
+        }
+        start
+    }
+
+    /// The clock behind the queue, if this one is in it.
+    fn behind_queue(&self, clock: u64) -> u64 {
+        // What is out of the table is free, even if it was in the queue.
+        let is_in_queue = self.queue.contains(&clock) && clock >= self.first * 64;
+        if is_in_queue { self.queue.end } else { clock }
     }
 
     /// The first free clock from this one on, which is no earlier than the table.
@@ -65,7 +83,8 @@ impl Reservations {
 
     /// Takes the clocks from `from` up to `to`, which is not one of them, whether they are free or not.
     pub(super) fn take(&mut self, from: u64, to: u64) {
-        if from >= to {
+        // What is out of the table is forgotten at once.
+        if from >= to || to <= self.first * 64 {
             return;
         }
         self.advance((to - 1) / 64);
@@ -73,8 +92,13 @@ impl Reservations {
             self.taken[(word % WORDS) as usize] |= mask(word, from, to);
         }
         let Range { start, end } = self.queue;
-        let adjoins = from <= end && start <= to;
-        self.queue = if adjoins { from.min(start)..to.max(end) } else { from..to };
+        if from <= end && start <= to {
+            self.queue = from.min(start)..to.max(end);
+        } else if end != self.end || to > end {
+            // The queue behind which all is free is worth more.
+            self.queue = from..to;
+        }
+        self.end = self.end.max(to);
     }
 
     /// The last clock of these that is taken.
@@ -115,7 +139,7 @@ fn mask(word: u64, from: u64, to: u64) -> u64 {
 /// The table. The queue in it need not be known for it to be searched.
 impl State for Reservations {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
-        let Self { taken, first, queue } = self;
+        let Self { taken, first, queue, end } = self;
         visitor.name("Reservations.taken");
         taken.visit(visitor);
         visitor.name("Reservations.first");
@@ -123,6 +147,9 @@ impl State for Reservations {
         visitor.check(*first <= LATEST / 64);
         if V::LOADS {
             *queue = 0..0;
+            *end = 0;
+            let last = self.last_taken(self.first * 64, (self.first + WORDS) * 64);
+            self.end = last.map_or(0, |last| last + 1);
         }
     }
 }
