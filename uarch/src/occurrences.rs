@@ -77,6 +77,26 @@ impl Occurrences {
         }
     }
 
+    /// Occurrences of several signals.
+    #[inline(always)]
+    pub fn fire_all<const N: usize>(&mut self, signals: [(Signal, u64); N]) {
+        let BySignal { fired, counted_by } = &mut *self.by_signal;
+        let mut counters = 0;
+        for (signal, n) in signals {
+            let index = signal.index();
+            self.touched |= group_of(signal);
+            fired[index] += n;
+            counters |= counted_by[index];
+        }
+        if counters != 0 {
+            for (signal, n) in signals {
+                if self.by_signal.counted_by[signal.index()] != 0 {
+                    self.note(signal, n);
+                }
+            }
+        }
+    }
+
     /// `n` occurrences of a signal that were fired last did not happen. None of them has used up a budget, or been
     /// logged.
     pub(crate) fn take_back(&mut self, signal: Signal, n: u64) {
@@ -113,20 +133,27 @@ impl Occurrences {
         let counted_by = self.by_signal.counted_by[signal.index()];
         self.count_down(counted_by, n);
         if counted_by & LOGGED != 0 && n != 0 {
-            match self.log.iter_mut().find(|(known, _)| *known == signal) {
-                Some((_, count)) => *count += n,
-                None => self.log.push((signal, n)),
-            }
+            self.note_in_log(signal, n);
         }
     }
 
+    #[inline(never)]
+    fn note_in_log(&mut self, signal: Signal, n: u64) {
+        match self.log.iter_mut().find(|(known, _)| *known == signal) {
+            Some((_, count)) => *count += n,
+            None => self.log.push((signal, n)),
+        }
+    }
+
+    #[inline(always)]
     fn count_down(&mut self, counters: u8, n: u64) {
-        for (counter, left) in self.left.iter_mut().enumerate() {
-            if counters >> counter & 1 != 0 {
-                *left = left.saturating_sub(n);
-                self.spent |= *left == 0;
-                self.near |= *left <= NEAR;
-            }
+        let mut counters = counters & !LOGGED;
+        while counters != 0 {
+            let left = &mut self.left[counters.trailing_zeros() as usize];
+            *left = left.saturating_sub(n);
+            self.spent |= *left == 0;
+            self.near |= *left <= NEAR;
+            counters &= counters - 1;
         }
     }
 

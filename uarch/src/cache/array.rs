@@ -12,6 +12,8 @@ const STATE: u64 = MARK - 1;
 const EMPTY: u64 = 0;
 /// The way used last, in the low bits of a set's order.
 const WAY: u64 = 0xF;
+/// The lowest bit of each place of an order.
+const FIRSTS: u64 = 0x1111_1111_1111_1111;
 
 /// A line and what an array knows of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,8 @@ pub struct LineArray {
     set_mask: u64,
     ways_log2: u32,
     replacement: Replacement,
+    /// What using a way does to the tree over the ways, if there is one.
+    tree: &'static Tree,
 }
 
 impl LineArray {
@@ -67,6 +71,7 @@ impl LineArray {
             set_mask: sets as u64 - 1,
             ways_log2: ways.trailing_zeros(),
             replacement: geometry.replacement,
+            tree: &TREES[ways.trailing_zeros() as usize],
         }
     }
 
@@ -105,22 +110,38 @@ impl LineArray {
 
     /// Where a line is that its set did not use last.
     fn find_older(&self, number: u64) -> Option<usize> {
-        let first = self.set(number) << self.ways_log2;
-        let ways = self.entries.get(first..first + (1 << self.ways_log2))?;
+        self.search(number)
+    }
+
+    /// Where a line is, as [`LineArray::find`], of which the way used last is not the most probable.
+    #[inline(always)]
+    #[must_use]
+    pub fn search(&self, number: u64) -> Option<usize> {
+        let (first, ways) = self.ways(number)?;
         let way = match ways {
             // Without branches: which way it is nobody can foresee.
-            [a, b, c, d] => way_of([a, b, c, d].map(|entry| entry >> LINE_SHIFT == number + 1)),
+            &[a, b, c, d] => way_of(a, b, c, d, number),
             _ => ways.iter().position(|entry| entry >> LINE_SHIFT == number + 1),
         };
         way.map(|way| first | way)
     }
 
+    /// The slot of the first way of the set of a line, and the entries of all of them.
+    #[inline(always)]
+    fn ways(&self, number: u64) -> Option<(usize, &[u64])> {
+        let first = self.set(number) << self.ways_log2;
+        Some((first, self.entries.get(first..first + (1 << self.ways_log2))?))
+    }
+
     /// Where a line is, which is used: it becomes the last of its set to be replaced.
     #[inline]
     pub fn find_and_touch(&mut self, number: u64) -> Option<usize> {
-        if let Some(recent) = self.find_recent(number) {
-            return Some(recent);
-        }
+        self.find_recent(number).or_else(|| self.find_older_and_touch(number))
+    }
+
+    /// The same of a line that its set did not use last.
+    #[inline]
+    pub fn find_older_and_touch(&mut self, number: u64) -> Option<usize> {
         let slot = self.find_older(number)?;
         self.touch(slot);
         Some(slot)
@@ -130,13 +151,7 @@ impl LineArray {
     #[inline]
     #[must_use]
     pub fn state(&self, slot: usize) -> LineState {
-        match self.entries[slot] & STATE {
-            0 => LineState::Invalid,
-            1 => LineState::Shared,
-            2 => LineState::Exclusive,
-            3 => LineState::Owned,
-            _ => LineState::Modified,
-        }
+        state_of(self.entries[slot])
     }
 
     /// The state of a line, Invalid if it is not there.
@@ -147,15 +162,10 @@ impl LineArray {
     }
 
     /// The line in a slot that has one.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn line(&self, slot: usize) -> Line {
-        let entry = self.entries[slot];
-        Line {
-            number: (entry >> LINE_SHIFT).wrapping_sub(1),
-            state: self.state(slot),
-            marked: entry & MARK != 0,
-        }
+        line_of(self.entries[slot])
     }
 
     /// Gives the line in a slot another state, which is not Invalid.
@@ -192,15 +202,54 @@ impl LineArray {
         let ways = &self.entries[first..first + (1 << self.ways_log2)];
         let free = ways.iter().position(|entry| entry & STATE == 0);
         let slot = first | free.unwrap_or_else(|| self.way_to_replace(set));
-        let displaced = match self.entries[slot] {
+        let displaced = self.displaced(slot);
+        self.fill_slot(slot, line);
+        displaced
+    }
+
+    /// The slot that [`LineArray::fill`] would put a line into that is not there; `None` if the array has no memory
+    /// yet.
+    #[inline(always)]
+    #[must_use]
+    pub fn slot_for(&self, number: u64) -> Option<usize> {
+        let (first, ways) = self.ways(number)?;
+        // Sets are full but for few.
+        let has_line = |entry: u64| entry & STATE != 0;
+        let is_full = match ways {
+            &[a, b, c, d] => has_line(a) & has_line(b) & has_line(c) & has_line(d),
+            _ => ways.iter().all(|&entry| has_line(entry)),
+        };
+        let free = if is_full { None } else { ways.iter().position(|entry| entry & STATE == 0) };
+        Some(first | free.unwrap_or_else(|| self.way_to_replace(self.set(number))))
+    }
+
+    /// What has to go for a line to come into a slot.
+    #[inline(always)]
+    #[must_use]
+    pub fn displaced(&self, slot: usize) -> Displaced {
+        match self.entries[slot] {
             EMPTY => Displaced::Nothing,
             entry if entry & STATE == 0 => Displaced::TakenByProbe,
-            _ => Displaced::Line(self.line(slot)),
-        };
+            entry => Displaced::Line(line_of(entry)),
+        }
+    }
+
+    /// Whether no line has to go for one to come in once another one has gone, which is there.
+    #[inline]
+    #[must_use]
+    pub fn has_room_for(&self, number: u64, gone: u64) -> bool {
+        let set = self.set(number);
+        let first = set << self.ways_log2;
+        let ways = &self.entries[first..first + (1 << self.ways_log2)];
+        set == self.set(gone) || ways.iter().any(|entry| entry & STATE == 0)
+    }
+
+    /// Puts a line into the slot where [`LineArray::slot_for`] wants it.
+    #[inline(always)]
+    pub fn fill_slot(&mut self, slot: usize, line: Line) {
         let mark = if line.marked { MARK } else { 0 };
         self.entries[slot] = (line.number + 1) << LINE_SHIFT | mark | line.state as u64;
         self.touch(slot);
-        displaced
     }
 
     /// Every line, in the order of the slots.
@@ -221,59 +270,128 @@ impl LineArray {
     /// follow, four bits each, down to the one used longest ago. For tree pseudo-LRU, bit 4 + n is node n
     /// of a binary tree over the ways, whose root is node 1 and whose node n has the children 2n and 2n + 1;
     /// a node points away from the half that was used last.
-    #[inline]
+    #[inline(always)]
     pub fn touch(&mut self, slot: usize) {
         let set = slot >> self.ways_log2;
         let way = (slot & ((1 << self.ways_log2) - 1)) as u64;
-        if self.orders[set] & WAY != way {
-            self.reorder(set, way);
+        let order = &mut self.orders[set];
+        match self.replacement {
+            Replacement::TreePseudoLru => {
+                let (others, away) = self.tree.away[way as usize & 15];
+                *order = *order & u64::from(others) | u64::from(away) | way;
+            }
+            Replacement::Lru if *order & WAY != way => *order = used_last(*order, way),
+            Replacement::Lru => {}
         }
     }
 
-    fn reorder(&mut self, set: usize, way: u64) {
-        let order = self.orders[set];
-        self.orders[set] = match self.replacement {
-            Replacement::Lru => {
-                // The ways before it move one place on, into the place it leaves, which is not the
-                // first.
-                let place = (1..16).find(|place| order >> (4 * place) & WAY == way).unwrap_or(0);
-                let before = order & ((1 << (4 * place)) - 1);
-                let behind = order & (u64::MAX << (4 * place) << 4);
-                behind | before << 4 | way
-            }
-            Replacement::TreePseudoLru => {
-                let mut order = order & !WAY | way;
-                let mut node = 1;
-                for level in (0..self.ways_log2).rev() {
-                    let half = way >> level & 1;
-                    let bit = 1 << (4 + node);
-                    order = if half == 0 { order | bit } else { order & !bit };
-                    node = 2 * node + half;
-                }
-                order
-            }
-        };
-    }
-
+    #[inline(always)]
     fn way_to_replace(&self, set: usize) -> usize {
         let order = self.orders[set];
         match self.replacement {
             Replacement::Lru => (order >> (4 * ((1 << self.ways_log2) - 1)) & WAY) as usize,
-            Replacement::TreePseudoLru => {
-                let mut node = 1;
-                for _ in 0..self.ways_log2 {
-                    node = 2 * node + (order >> (4 + node) & 1) as usize;
-                }
-                node - (1 << self.ways_log2)
+            Replacement::TreePseudoLru if self.ways_log2 <= MOST_LISTED => {
+                usize::from(self.tree.oldest[(order >> 5) as usize & (LISTED - 1)])
             }
+            Replacement::TreePseudoLru => oldest(order, self.ways_log2),
         }
     }
 }
 
-/// The first way that is the one.
+/// The true LRU order after a way was used that was not the last.
+#[inline(never)]
+fn used_last(order: u64, way: u64) -> u64 {
+    // The ways before it move one place on, into the place it leaves: the first of those that have its number,
+    // for there may be zeros behind.
+    let others = order ^ way * FIRSTS;
+    let zeros = others.wrapping_sub(FIRSTS) & !others & (FIRSTS << 3);
+    let place = 4 * (zeros.trailing_zeros() / 4);
+    let before = order & ((1 << place) - 1);
+    let behind = order & (u64::MAX << place << 4);
+    behind | before << 4 | way
+}
+
+/// The way that the tree of an order points to.
+const fn oldest(order: u64, ways_log2: u32) -> usize {
+    let (mut node, mut level) = (1, 0);
+    while level < ways_log2 {
+        node = 2 * node + (order >> (4 + node) & 1) as usize;
+        level += 1;
+    }
+    node - (1 << ways_log2)
+}
+
+/// What there is to know of a tree over ways.
+#[derive(Debug)]
+struct Tree {
+    /// By way: the bits of the order of a set that using it leaves as they are, and those that it sets, but for the
+    /// way itself. See [`LineArray::touch`].
+    away: [(u32, u32); 16],
+    /// By the bits of the tree: the way that they point to, if there are not too many.
+    oldest: [u8; LISTED],
+}
+
+/// log2 of the ways of the largest tree of which it is listed where its bits point to, and how its bits may be.
+const MOST_LISTED: u32 = 3;
+const LISTED: usize = 1 << ((1 << MOST_LISTED) - 1);
+
+/// Those over 1, 2, 4, 8 and 16 ways.
+static TREES: [Tree; 5] = [Tree::new(0), Tree::new(1), Tree::new(2), Tree::new(3), Tree::new(4)];
+
+impl Tree {
+    const fn new(ways_log2: u32) -> Self {
+        let mut tree = Self { away: [(0, 0); 16], oldest: [0; LISTED] };
+        let mut way = 0;
+        while way < 1 << ways_log2 {
+            let (mut nodes, mut away, mut node, mut level) = (0, 0, 1, ways_log2);
+            while level > 0 {
+                level -= 1;
+                let half = way >> level & 1;
+                nodes |= 1 << (4 + node);
+                away |= (1 - half as u32) << (4 + node);
+                node = 2 * node + half;
+            }
+            tree.away[way] = (!(nodes | WAY as u32), away);
+            way += 1;
+        }
+        let mut bits = 0;
+        while ways_log2 <= MOST_LISTED && bits < LISTED {
+            tree.oldest[bits] = oldest((bits as u64) << 5, ways_log2) as u8;
+            bits += 1;
+        }
+        tree
+    }
+}
+
+/// The state that an entry says.
 #[inline(always)]
-fn way_of(is: [bool; 4]) -> Option<usize> {
-    let set = is.iter().rev().fold(0, |set, &is| set << 1 | u32::from(is));
+fn state_of(entry: u64) -> LineState {
+    const STATES: [LineState; 1 << MARK.trailing_zeros()] = {
+        let mut states = [LineState::Modified; 1 << MARK.trailing_zeros()];
+        states[0] = LineState::Invalid;
+        states[1] = LineState::Shared;
+        states[2] = LineState::Exclusive;
+        states[3] = LineState::Owned;
+        states
+    };
+    STATES[(entry & STATE) as usize]
+}
+
+/// The line of an entry that has one.
+#[inline(always)]
+fn line_of(entry: u64) -> Line {
+    Line {
+        number: (entry >> LINE_SHIFT).wrapping_sub(1),
+        state: state_of(entry),
+        marked: entry & MARK != 0,
+    }
+}
+
+/// Which of four ways has a line.
+#[inline(always)]
+fn way_of(a: u64, b: u64, c: u64, d: u64, number: u64) -> Option<usize> {
+    let has = |entry: u64| u32::from(entry >> LINE_SHIFT == number + 1);
+    let set = has(a) | has(b) << 1 | has(c) << 2 | has(d) << 3;
     (set != 0).then_some(set.trailing_zeros() as usize)
 }
 
@@ -291,7 +409,7 @@ impl State for LineArray {
         } else if !is_unfolded {
             (self.entries, self.orders) = Default::default();
         }
-        let Self { entries, orders, set_mask: _, ways_log2: _, replacement: _ } = self;
+        let Self { entries, orders, set_mask: _, ways_log2: _, replacement: _, tree: _ } = self;
         entries.visit(visitor);
         orders.visit(visitor);
         let ways = 1 << self.ways_log2;

@@ -8,11 +8,12 @@ use super::second_level::{Filling, Purpose, Source};
 use super::signals;
 use super::state::LineState;
 use super::{Access, Caches, Context, Kind, MemoryType};
+use crate::occurrences::Occurrences;
 use pmu_model::Signal;
 
 /// Cycles that the count of outstanding misses lacks of each that the second level missed too (Intel SDM
 /// volume 3, "Performance-Monitoring Events", P6 family: 48h).
-const SECOND_LEVEL_MISS_LACKS: u64 = 2;
+pub(super) const SECOND_LEVEL_MISS_LACKS: u64 = 2;
 
 impl Caches {
     /// A load that is not of one line of the data cache alone.
@@ -45,7 +46,7 @@ impl Caches {
         let latency = if own.data.find_and_touch(line).is_some() {
             self.wait_for_data(context, processor, line).unwrap_or(0)
         } else {
-            fire_miss(context, processor, access.kind, false);
+            fire_miss(&mut context.occurrences[processor], access.kind, false);
             let purpose = Purpose::Load;
             let latency = self.miss(context, processor, line, purpose, access.memory, false);
             self.train(context, processor, line, false);
@@ -112,7 +113,7 @@ impl Caches {
         } else if hit.is_sole() {
             context.occurrences[processor].fire(Signal::L1dStoreHitOwned, 1);
         } else if !hit.is_valid() {
-            fire_miss(context, processor, access.kind, true);
+            fire_miss(&mut context.occurrences[processor], access.kind, true);
         }
         let latency = rest.unwrap_or(0) + self.own_line(context, processor, line, access, purpose);
         let reads = purpose.want() != Want::WriteLine;
@@ -211,8 +212,7 @@ impl Caches {
         let outstanding = granted.latency.saturating_sub(lacks);
         occurrences.fire(Signal::MissOutstandingL1d, outstanding);
         let line = Line { number: line, state: granted.state, marked: once };
-        let displaced = self.processors[processor].data.fill(line);
-        self.processors[processor].forget_data();
+        let displaced = self.processors[processor].fill_data(line);
         self.data_victim(context, processor, displaced);
         granted.latency
     }
@@ -331,10 +331,10 @@ impl Caches {
 }
 
 /// The signals of an access that missed the data cache.
-pub(super) fn fire_miss(context: &mut Context<'_>, processor: usize, kind: Kind, write: bool) {
-    let occurrences = &mut context.occurrences[processor];
-    occurrences.fire(Signal::L1dMiss, 1);
-    occurrences.fire(if write { Signal::L1dMissStore } else { Signal::L1dMissLoad }, 1);
+#[inline(always)]
+pub(super) fn fire_miss(occurrences: &mut Occurrences, kind: Kind, write: bool) {
+    let by_direction = if write { Signal::L1dMissStore } else { Signal::L1dMissLoad };
+    occurrences.fire_all([(Signal::L1dMiss, 1), (by_direction, 1)]);
     match (kind, write) {
         (Kind::Mmx, false) => occurrences.fire(Signal::L1dMissLoadMmx, 1),
         (Kind::Mmx, true) => occurrences.fire(Signal::L1dMissStoreMmx, 1),

@@ -113,8 +113,11 @@ impl Fills {
     }
 
     /// A line has left the cache.
+    #[inline(always)]
     pub(super) fn forget(&mut self, line: u64) {
-        self.fills.retain(|fill| fill.line != line);
+        if !self.fills.is_empty() {
+            self.fills.retain(|fill| fill.line != line);
+        }
     }
 
     /// All have.

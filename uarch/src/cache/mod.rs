@@ -9,6 +9,7 @@
 //! * `data`, `fetch`: loads, stores, page walks; instruction fetches.
 //! * `second_level`: what the first level asks it for, and where victims go; `second_level_bus`: what they
 //!   go over.
+//! * `refill`: the short way of a miss that concerns these two alone.
 //! * `coherence`: probes and transactions.
 //! * `uncached`, `write_combining`: what goes past the caches.
 //! * `prefetch`, `stream`: prefetch instructions and the hardware prefetcher; `prefetch_requests`: prefetch
@@ -37,6 +38,7 @@ mod maintenance;
 mod prefetch;
 mod prefetch_requests;
 mod processor;
+mod refill;
 mod second_level;
 mod second_level_bus;
 mod signals;
@@ -68,6 +70,8 @@ pub struct Caches {
     shift: u32,
     /// log2 of the bytes of a window of code.
     window_shift: u32,
+    /// Cycles in which a line goes over the bus of a second level.
+    transfer_cycles: u64,
     /// Once for each core.
     processors: PerProcessor<Processor>,
     /// The lines of the board's cache.
@@ -75,6 +79,9 @@ pub struct Caches {
     /// Every transaction, for the tests.
     #[cfg(test)]
     sent: Vec<crate::bus::Transaction>,
+    /// How many misses have gone the short way, of loads and of stores.
+    #[cfg(test)]
+    refills: [u64; 2],
 }
 
 impl Caches {
@@ -91,10 +98,15 @@ impl Caches {
             geometry,
             shift: geometry.line.trailing_zeros(),
             window_shift: geometry.fetch_window.trailing_zeros(),
+            transfer_cycles: geometry
+                .second_level
+                .map_or(0, |second| second.bus.cycles(geometry.line)),
             processors: PerProcessor::of_cores(processors, threads, core),
             board: geometry.board.map(|board| LineArray::new(&board.array)),
             #[cfg(test)]
             sent: Vec::new(),
+            #[cfg(test)]
+            refills: [0; 2],
         }
     }
 
@@ -154,6 +166,9 @@ impl Caches {
         processor: usize,
         access: &Access,
     ) -> u64 {
+        if let Some(cycles) = self.refill::<false>(context, processor, access) {
+            return cycles;
+        }
         let accesses = granules(access.physical, access.bytes);
         context.occurrences[processor].fire(Signal::L1dAccess, accesses);
         self.load_lines(context, processor, access)
@@ -194,13 +209,16 @@ impl Caches {
         processor: usize,
         access: &Access,
     ) -> u64 {
+        if let Some(cycles) = self.refill::<true>(context, processor, access) {
+            return cycles;
+        }
         let accesses = granules(access.physical, access.bytes);
         context.occurrences[processor].fire(Signal::L1dAccess, accesses);
         self.store_lines(context, processor, access)
     }
 
-    /// Writes data to memory of type WB, if all of it is in one line that the data cache has, Modified:
-    /// whether it is. If not, nothing has happened.
+    /// Writes data to memory of type WB, if all of it is in one line that the data cache has and no other
+    /// processor: whether it is. If not, nothing has happened.
     #[inline(always)]
     pub fn store_hits(
         &mut self,
@@ -213,7 +231,7 @@ impl Caches {
     }
 
     /// The running processor reads or writes data in memory of type WB, or both, if all of it is in one line
-    /// that the data cache has, for a write Modified: whether it is. If not, nothing has happened.
+    /// that the data cache has, for a write no other processor: whether it is. If not, nothing has happened.
     #[inline(always)]
     pub fn hits(
         &mut self,
@@ -382,10 +400,13 @@ impl Caches {
             geometry: _,
             shift: _,
             window_shift: _,
+            transfer_cycles: _,
             processors,
             board,
             #[cfg(test)]
                 sent: _,
+            #[cfg(test)]
+                refills: _,
         } = self;
         processors.visit(visitor);
         visitor.name("Caches.board");

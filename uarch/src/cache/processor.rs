@@ -2,7 +2,7 @@
 
 use pmu_model::Signal;
 
-use super::array::LineArray;
+use super::array::{Displaced, Line, LineArray};
 use super::fills::Fills;
 use super::geometry::CacheGeometry;
 use super::granules;
@@ -45,6 +45,8 @@ pub(super) struct Processor {
     pub(super) read: u64,
     /// The same for a line that is Modified: neither does writing it.
     pub(super) written: u64,
+    /// A line that has been looked for in the data cache and is not there.
+    pub(super) missing: u64,
     /// The line that the last load read, and that the processor may have read early.
     pub(super) loaded: u64,
     /// The line of code that the fetcher read last.
@@ -74,6 +76,7 @@ impl Processor {
             streams: Streams::new(geometry.prefetcher.map_or(0, |prefetcher| prefetcher.streams)),
             read: NO_LINE,
             written: NO_LINE,
+            missing: NO_LINE,
             loaded: NO_LINE,
             fetched: NO_LINE,
             window: NO_LINE,
@@ -132,30 +135,46 @@ impl Processor {
 
     #[inline(never)]
     fn find_older_to_load(&mut self, line: u64) -> bool {
-        let Some(slot) = self.data.find_and_touch(line) else { return false };
+        let Some(slot) = self.data.find_older_and_touch(line) else {
+            self.missing = line;
+            return false;
+        };
         self.has_loaded(line, slot);
         true
     }
 
-    /// Looks for a line that a store would use, and uses it: whether the data cache has it, Modified, and
-    /// nobody waits for it.
+    /// Looks for a line that a store would use, and uses it: whether the data cache has it, no other processor
+    /// does, and nobody waits for it. It is Modified then.
     #[inline(always)]
     fn find_to_store(&mut self, line: u64) -> bool {
         if self.data_fills.may_have(line) {
             return false;
         }
-        match self.data.find_recent(line) {
-            Some(slot) if self.data.state(slot) == LineState::Modified => self.has_stored(line),
-            Some(_) => return false,
-            None => return self.find_older_to_store(line),
-        }
-        true
+        let Some(slot) = self.data.find_recent(line) else {
+            return self.find_older_to_store(line);
+        };
+        self.own_slot(line, slot)
     }
 
     #[inline(never)]
     fn find_older_to_store(&mut self, line: u64) -> bool {
-        match self.data.find(line) {
-            Some(slot) if self.data.state(slot) == LineState::Modified => self.data.touch(slot),
+        let Some(slot) = self.data.find(line) else {
+            self.missing = line;
+            return false;
+        };
+        if !self.own_slot(line, slot) {
+            return false;
+        }
+        self.data.touch(slot);
+        true
+    }
+
+    /// Writes to a line in a slot of the data cache, if no other processor has it: whether it is so.
+    #[inline(always)]
+    fn own_slot(&mut self, line: u64, slot: usize) -> bool {
+        match self.data.state(slot) {
+            LineState::Modified => {}
+            LineState::Exclusive => self.data.set_state(slot, LineState::Modified),
             _ => return false,
         }
         self.has_stored(line);
@@ -249,6 +268,13 @@ impl Processor {
         self.written = line;
     }
 
+    /// Puts a line into the data cache, which does not have it. What has to go for it.
+    pub(super) fn fill_data(&mut self, line: Line) -> Displaced {
+        self.forget_data();
+        self.missing = NO_LINE;
+        self.data.fill(line)
+    }
+
     /// Drops a line of the data cache, which is in this slot.
     pub(super) fn drop_data(&mut self, line: u64, slot: usize) {
         self.data.remove(slot);
@@ -292,7 +318,7 @@ crate::state! {
         saved: thread, code, data, data_fills, second_level_fills, second_level_bus, write_combining, streams,
             loaded, fetched, window, code_written;
         made: second_level;
-        derived: read, written, code_dropped, orders;
+        derived: read, written, missing, code_dropped, orders;
         then: restore;
     }
 }
@@ -301,6 +327,7 @@ impl Processor {
     fn restore<V: Visitor>(&mut self, _visitor: &mut V) {
         if V::LOADS {
             self.forget_data();
+            self.missing = NO_LINE;
         }
     }
 }

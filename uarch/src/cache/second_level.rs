@@ -451,10 +451,10 @@ impl Caches {
 }
 
 /// The signals of a request to the second level that found a line, or none.
-fn fire_request(occurrences: &mut Occurrences, purpose: Purpose, found: Option<Line>) {
+#[inline(always)]
+pub(super) fn fire_request(occurrences: &mut Occurrences, purpose: Purpose, found: Option<Line>) {
     let state = found.map_or(LineState::Invalid, |line| line.state);
     let hit = found.is_some();
-    occurrences.fire(Signal::L2TagRead, 1);
     signals::L2_REQUEST.fire(occurrences, state);
     // Table of events of the Intel SDM: a load is "normal, unlocked", a store too; page walks are loads.
     match purpose {
@@ -509,12 +509,16 @@ fn fire_request(occurrences: &mut Occurrences, purpose: Purpose, found: Option<L
         }
         Purpose::Walk => (Signal::L2RequestTlb, Signal::L2MissTlb, Signal::L2ReadLoad),
     };
-    occurrences.fire(request, 1);
-    occurrences.fire(if hit { read } else { miss }, 1);
+    occurrences.fire_all([
+        (Signal::L2TagRead, 1),
+        (request, 1),
+        (if hit { read } else { miss }, 1),
+    ]);
 }
 
 /// The signals of a line that comes into the second level.
-fn fire_fill(occurrences: &mut Occurrences, state: LineState, filling: Filling) {
+#[inline(always)]
+pub(super) fn fire_fill(occurrences: &mut Occurrences, state: LineState, filling: Filling) {
     occurrences.fire(Signal::L2Fill, 1);
     occurrences.fire(Signal::L2TagWrite, 1);
     if state == LineState::Modified {

@@ -1,6 +1,7 @@
 //! The data bus between a processor and its second-level cache.
 
 use super::{Caches, Context};
+use crate::occurrences::Occurrences;
 use pmu_model::Signal;
 
 /// Which way a line goes on the bus.
@@ -33,6 +34,26 @@ impl Usage {
     fn transfer(&mut self, time: u64, cycles: u64) {
         self.free = self.free.max(time) + cycles;
     }
+
+    /// A line goes over the bus in so many cycles, as [`Caches::transfer`] has it.
+    #[inline(always)]
+    pub(super) fn carry(
+        &mut self,
+        occurrences: &mut Occurrences,
+        time: u64,
+        cycles: u64,
+        to: Transfer,
+    ) {
+        match to {
+            Transfer::Up => occurrences.fire_all([
+                (Signal::L2BusBusy, cycles),
+                (Signal::L2BusBusyRead, cycles),
+                (Signal::StallL2FillWait, self.wait(time)),
+            ]),
+            Transfer::Down => occurrences.fire(Signal::L2BusBusy, cycles),
+        }
+        self.transfer(time, cycles);
+    }
 }
 
 impl Caches {
@@ -40,16 +61,12 @@ impl Caches {
     /// free. That a fill waits is counted; what it takes longer for that is in the latency of the second
     /// level, which is one for all.
     pub(super) fn transfer(&mut self, context: &mut Context<'_>, processor: usize, to: Transfer) {
-        let Some(second) = self.geometry.second_level else { return };
-        let cycles = second.bus.cycles(self.geometry.line);
+        if self.geometry.second_level.is_none() {
+            return;
+        }
         let occurrences = &mut context.occurrences[processor];
         let usage = &mut self.processors[processor].second_level_bus;
-        occurrences.fire(Signal::L2BusBusy, cycles);
-        if to == Transfer::Up {
-            occurrences.fire(Signal::L2BusBusyRead, cycles);
-            occurrences.fire(Signal::StallL2FillWait, usage.wait(context.time));
-        }
-        usage.transfer(context.time, cycles);
+        usage.carry(occurrences, context.time, self.transfer_cycles, to);
     }
 }
 

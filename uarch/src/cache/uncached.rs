@@ -19,7 +19,7 @@ impl Caches {
         access: &Access,
     ) -> u64 {
         if self.geometry.uncached_is_miss {
-            fire_miss(context, processor, access.kind, false);
+            fire_miss(&mut context.occurrences[processor], access.kind, false);
         }
         self.settle_write_combining(context, processor, access);
         self.read_parts(context, processor, access, false)
@@ -37,7 +37,7 @@ impl Caches {
             context.occurrences[processor].fire(Signal::WeakStoreMiss, 1);
         }
         if self.geometry.uncached_is_miss || access.kind == Kind::NonTemporal {
-            fire_miss(context, processor, access.kind, true);
+            fire_miss(&mut context.occurrences[processor], access.kind, true);
         }
         if access.memory == MemoryType::WriteCombining && self.combines_writes() {
             context.occurrences[processor].fire(Signal::UncachedWrite, 1);
@@ -60,7 +60,7 @@ impl Caches {
         let (first, last) = self.lines_of(access);
         context.occurrences[processor].fire(Signal::WeakStore, 1);
         // AMD BKDG, event 41h: every streaming store is a miss.
-        fire_miss(context, processor, access.kind, true);
+        fire_miss(&mut context.occurrences[processor], access.kind, true);
         let mut present = false;
         for line in first..=last {
             present |= self.holds(processor, line);
@@ -95,7 +95,7 @@ impl Caches {
             if hit {
                 latency += self.wait_for_data(context, processor, line).unwrap_or(0);
             } else {
-                fire_miss(context, processor, access.kind, true);
+                fire_miss(&mut context.occurrences[processor], access.kind, true);
             }
             if access.memory == MemoryType::WriteProtected {
                 self.flush_line(context, processor, line);
@@ -130,8 +130,8 @@ impl Caches {
             }
         }
         if access.memory.is_cacheable() || self.geometry.uncached_is_miss {
-            fire_miss(context, processor, access.kind, false);
-            fire_miss(context, processor, access.kind, true);
+            fire_miss(&mut context.occurrences[processor], access.kind, false);
+            fire_miss(&mut context.occurrences[processor], access.kind, true);
         }
         let (memory, physical, bytes) = (access.memory, access.physical, access.bytes);
         self.read_parts(context, processor, access, true)
@@ -308,9 +308,9 @@ impl Caches {
     /// Whether a cache of a processor has a line.
     pub(super) fn holds(&self, processor: usize, line: u64) -> bool {
         let own = &self.processors[processor];
-        own.data.find(line).is_some()
+        own.second_level.as_ref().is_some_and(|second| second.search(line).is_some())
+            || own.data.find(line).is_some()
             || own.code.find(line).is_some()
-            || own.second_level.as_ref().is_some_and(|second| second.find(line).is_some())
     }
 
     /// Writes back a line of a processor, if it is dirty, and drops it in all its caches.

@@ -6,7 +6,7 @@ use super::pages::KnownPage;
 use super::translation::{PageTables, Side};
 use super::{Processor, System, pieces};
 use crate::bus::{Request, Snoop, Transaction};
-use crate::cache::{self, Hint, Kind, MemoryType};
+use crate::cache::{self, Context, Hint, Kind, MemoryType};
 use crate::state::{State, Visitor};
 use crate::tlb::Tlbs;
 
@@ -78,8 +78,8 @@ impl System {
     }
 
     /// The running processor accesses data of memory that is all in one page, if that page is in the TLB and
-    /// the data cache has its line, for a write Modified: whether it is, and so takes no cycles beyond. Else
-    /// it is to be told of ([`System::access`]), and nothing has happened that is not repeated then. The
+    /// the data cache has its line, for a write no other processor: whether it is, and so takes no cycles
+    /// beyond. Else it is to be told of ([`System::access`]), and nothing has happened that is not repeated then. The
     /// access is of an ordinary kind: neither locked nor non-temporal.
     #[inline(always)]
     pub fn access_hits(
@@ -110,8 +110,58 @@ impl System {
         hits
     }
 
-    /// The same, if page and line are those of the access before, and nothing is to be done but to count it
-    /// where nobody looks at it at once: whether it is. If not, nothing has happened.
+    /// The same of an access that [`System::access_hits`] says no to, if it misses the data cache and the second
+    /// level alone answers, or memory alone where there is none: whether it is, and nobody need know how long that
+    /// takes. If not, nothing has happened. It may not be locked or non-temporal.
+    #[inline(never)]
+    pub fn access_refills(
+        &mut self,
+        linear: u64,
+        physical: u64,
+        bytes: u32,
+        reads: bool,
+        writes: bool,
+        kind: Kind,
+    ) -> bool {
+        let memory = MemoryType::WriteBack;
+        if self.processors.running().data_page.get(linear) != Some(memory) {
+            return false;
+        }
+        let access = cache::Access { physical, bytes, kind, memory };
+        let processor = self.running();
+        let mut context = Context {
+            occurrences: &mut self.occurrences,
+            bus: &mut self.bus,
+            time: self.processors.running().time,
+        };
+        if reads {
+            if self.caches.refill::<false>(&mut context, processor, &access).is_none() {
+                return false;
+            }
+            if writes
+                && !self.caches.hits(
+                    context.occurrences.running_mut(),
+                    physical,
+                    bytes,
+                    false,
+                    true,
+                )
+            {
+                self.access_caches(processor, Operation::Store, &access);
+                return true;
+            }
+        } else if self.caches.refill::<true>(&mut context, processor, &access).is_none() {
+            return false;
+        }
+        if writes {
+            self.notice_written(physical);
+            self.notice_code_written(processor);
+        }
+        true
+    }
+
+    /// The same as [`System::access_hits`], if page and line are those of the access before, and nothing is to be
+    /// done but to count it where nobody looks at it at once: whether it is. If not, nothing has happened.
     #[inline(always)]
     pub fn access_hits_again(
         &mut self,

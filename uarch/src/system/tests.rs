@@ -133,6 +133,8 @@ struct Program {
     /// Accesses that were found to be hits, and those of them in the line that was used last.
     hits: u64,
     again: u64,
+    /// Accesses that were found to be misses for the second level alone.
+    refills: u64,
 }
 
 impl Program {
@@ -154,6 +156,7 @@ impl Program {
             loads: [0; 2],
             hits: 0,
             again: 0,
+            refills: 0,
         };
         for _ in 0..PAGES {
             let page = program.any_page();
@@ -164,7 +167,13 @@ impl Program {
             program.slow.0.change_memory(processor, true);
         }
         // Somebody looks at once at what is counted on one of the processors.
-        for signal in [Signal::L1dAccess, Signal::L1dStoreHitOwned, Signal::L1iFetch] {
+        for signal in [
+            Signal::L1dAccess,
+            Signal::L1dStoreHitOwned,
+            Signal::L1iFetch,
+            Signal::L1dMissLoad,
+            Signal::L2BusBusy,
+        ] {
             program.fast.occurrences(1).log(signal);
             program.slow.0.occurrences(1).log(signal);
         }
@@ -229,6 +238,7 @@ impl Program {
         let kind = match (operation, self.random.next(8)) {
             (Operation::Modify, 0..=2) => Kind::Locked,
             (Operation::Store, 0) => Kind::NonTemporal,
+            (_, 7) => Kind::Mmx,
             _ => Kind::Plain,
         };
         let bytes = match operation {
@@ -248,7 +258,15 @@ impl Program {
             && (self.random.next(2) == 0 && self.again(linear, physical, bytes, reads, writes)
                 || self.fast.access_hits(linear, physical, bytes, reads, writes));
         self.hits += u64::from(hits);
-        if !hits {
+        // And then for what the caches of the processor do among themselves, whatever was said before.
+        let is_simple = second_page.is_none() && matches!(kind, Kind::Plain | Kind::Mmx);
+        let refills = !hits
+            && is_simple
+            && matches!(operation, Operation::Load | Operation::Store | Operation::Modify)
+            && self.random.next(4) != 0
+            && self.fast.access_refills(linear, physical, bytes, reads, writes, kind);
+        self.refills += u64::from(refills);
+        if !hits && !refills {
             self.fast.access(processor, &self.tables, &access);
         }
         self.slow.access(processor, &self.tables, &access);
@@ -485,6 +503,62 @@ fn what_probes_fire_goes_on_with_the_core() {
     assert_eq!([1, 2, 4].map(|processor| hits(&mut system, processor)), [0, 1, 0]);
 }
 
+/// A store of which only the second level knows writes a page table that the K8's flush filter monitors: the pages that
+/// were kept for its address space are dropped when that comes back. Without the store they are there.
+#[test]
+fn a_refill_for_a_store_is_told_to_the_flush_filter() {
+    // 512 sets of 64 bytes, 2 ways.
+    const STRIDE: u64 = 512 * 64;
+    const FIRST: u64 = 0x1000;
+    for stores in [false, true] {
+        let mut system = System::new(&part::K8, 1, std::slice::from_ref(&(0..TABLES + 2 * PAGE)));
+        system.change_memory(0, true);
+        // The first page; the page table; two pages whose lines are in its sets.
+        let table = TABLES + PAGE;
+        let pages = [0, table, table - STRIDE, table - 2 * STRIDE];
+        let pages = pages.map(|page| Some((page, MemoryType::WriteBack, false)));
+        let tables = Tables { pages: pages.into() };
+        let load = |system: &mut System, number: u64| {
+            let (page, ..) = tables.pages[number as usize].unwrap();
+            let access = DataAccess {
+                linear: number * PAGE + 0x800,
+                physical: page + 0x800,
+                second_page: None,
+                bytes: 4,
+                elements: 1,
+                operation: Operation::Load,
+                kind: Kind::Plain,
+            };
+            system.access(0, &tables, &access);
+            system.occurrences(0).fired()[Signal::DtlbMissLast.index()]
+        };
+        system.load_page_tables(0, FIRST);
+        for number in [0, 1, 2, 3] {
+            load(&mut system, number);
+        }
+        // That page is known again, and the line has left the data cache.
+        let before = load(&mut system, 0);
+        let access = DataAccess {
+            linear: PAGE + 0x40,
+            physical: table + 0x40,
+            second_page: None,
+            bytes: 4,
+            elements: 1,
+            operation: Operation::Load,
+            kind: Kind::Plain,
+        };
+        system.access(0, &tables, &access);
+        if stores {
+            let line = (PAGE + 0x800, table + 0x800);
+            assert!(!system.access_hits(line.0, line.1, 4, false, true));
+            assert!(system.access_refills(line.0, line.1, 4, false, true, Kind::Plain));
+        }
+        system.load_page_tables(0, 2 * FIRST);
+        system.load_page_tables(0, FIRST);
+        assert_eq!(load(&mut system, 0) - before, stores.into());
+    }
+}
+
 #[test]
 fn shortcuts_change_nothing() {
     let parts = [&part::P55C, &part::P6, &part::PM, &part::K7, &part::K8, &part::KNC];
@@ -531,5 +605,6 @@ fn shortcuts_change_nothing() {
         assert!(modified > 0 && at_once > 1000, "{modified} {at_once}");
         assert!(unfetched > 100 && dropped > 10, "{unfetched} {dropped}");
         assert!(program.hits > 2000 && program.again > 50, "{} {}", program.hits, program.again);
+        assert!(program.refills > 500, "{}", program.refills);
     }
 }

@@ -441,3 +441,100 @@ fn what_was_used_last_is_not_looked_up_and_nothing_changes() {
         }
     }
 }
+
+/// Misses that the second level answers, of a program that mostly does nothing else; and among them all that such a
+/// miss must not be taken for one: a line that is shared, that the instruction cache has, that is on its way or to be
+/// used once, a victim that goes further than the second level, a way whose line a probe has taken.
+#[test]
+fn misses_of_the_data_cache_alone_take_a_short_way_and_nothing_changes() {
+    for (name, geometry) in PARTS {
+        let mut refills = [0; 2];
+        for (seed, replacement) in
+            [(0x0DDB_A11, Replacement::Lru), (0xFEED_F00D, Replacement::TreePseudoLru)]
+        {
+            for (sets, ways) in [(1, 2), (2, 4), (1, 8), (4, 1), (1, 16)] {
+                let array = |sets, ways| ArrayGeometry { sets, ways, replacement };
+                // A little more of it than the program uses.
+                let second_level = geometry
+                    .second_level
+                    .map(|second| SecondLevel { array: array(8, 8), ..second });
+                let small = CacheGeometry {
+                    code: array(2, 2),
+                    data: array(sets, ways),
+                    second_level,
+                    ..*geometry
+                };
+                let small: &'static CacheGeometry = Box::leak(Box::new(small));
+                let run = short_ways(name, small, seed + u64::from(ways));
+                (refills[0], refills[1]) = (refills[0] + run[0], refills[1] + run[1]);
+            }
+        }
+        let least = [10_000, if geometry.second_level.is_some() { 2_000 } else { 0 }];
+        assert!(refills[0] >= least[0] && refills[1] >= least[1], "{name}: {refills:?}");
+    }
+}
+
+/// How many misses of loads and of stores have gone the short way.
+fn short_ways(name: &str, geometry: &'static CacheGeometry, seed: u64) -> [u64; 2] {
+    let memory = MemoryType::WriteBack;
+    let signals = signals_of_caches();
+    let mut random = Random(seed);
+    let mut machine = Machine::new(geometry, 2);
+    let mut oracle = Oracle::new(geometry, 2, 1);
+    if geometry.prefetch_fills != PrefetchFills::AT_ONCE {
+        let bus = Bus::new(&bus::KNC, 2, std::slice::from_ref(&(0..1 << 36)));
+        (machine.bus, oracle.bus) = (bus.clone(), bus);
+    }
+    for number in 0..4_000 {
+        // The other processor does something now and then, and once for a while.
+        let is_other = random.next(60) == 0 || (2_000..2_100).contains(&number);
+        let p = usize::from(is_other);
+        machine.caches.choose(p);
+        // Seldom neighbours, of which a prefetcher would make something.
+        let line = random.next(48) * 7 % 64 + 64 * u64::from(random.next(200) == 0);
+        let at = line * u64::from(geometry.line) + random.next(u64::from(geometry.line));
+        let bytes = [1, 4, 8][random.next(3) as usize];
+        let kind = [Kind::Plain, Kind::Plain, Kind::Mmx, Kind::Vector][random.next(4) as usize];
+        let access = Access { physical: at, bytes, kind, memory };
+        let locked = Access { kind: Kind::Locked, ..access };
+        let fetch = Fetch { physical: at, bytes: 4, sequential: random.next(2) == 0, memory };
+        let hint = HINTS[random.next(HINTS.len() as u64) as usize];
+        machine.time += random.next(40) + 400 * u64::from(random.next(40) == 0);
+        oracle.acts(p, machine.time);
+        let what = random.next(100);
+        let cycles = machine.run(|caches, context| match what {
+            0..55 => caches.load(context, p, &access),
+            55..80 => caches.store(context, p, &access),
+            80..86 => caches.modify(context, p, &access),
+            86 => caches.modify(context, p, &locked),
+            87..90 => caches.prefetch(context, p, at, hint, memory),
+            90..92 => caches.walk_read(context, p, at & !7, 8, memory),
+            92 => caches.walk_write(context, p, at & !7, 8, memory),
+            93 => {
+                caches.flush(context, p, at);
+                0
+            }
+            _ => caches.fetch(context, p, &fetch),
+        });
+        match what {
+            0..55 => oracle.load(p, &access),
+            55..80 => oracle.store(p, &access),
+            80..86 => oracle.modify(p, &access),
+            86 => oracle.modify(p, &locked),
+            87..90 => oracle.prefetch(p, at, hint, memory),
+            90..92 => oracle.walk_read(p, at & !7, memory),
+            92 => oracle.walk_write(p, at & !7),
+            93 => oracle.flush(p, at),
+            _ => oracle.fetch(p, &fetch),
+        }
+        if what < 80 {
+            compare_cycles(&oracle, &access, cycles);
+        }
+        let what = format!("step {number} of {name}, {what} of {p}: {access:?} {hint:?}");
+        compare_step(&mut machine, &mut oracle, &signals, &what);
+        if number % 10 == 0 {
+            compare_lines(&machine, &oracle, &what);
+        }
+    }
+    machine.caches.refills
+}

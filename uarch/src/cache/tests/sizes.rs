@@ -271,3 +271,32 @@ fn banks() {
     assert_eq!(p55c.bank_and_set(32000).0, p55c.bank_and_set(0).0);
     assert_ne!(p55c.bank_and_set(32004).0, p55c.bank_and_set(0).0);
 }
+
+/// A line that was missed and has come in is no longer missing: when the instruction cache has had it meanwhile, the
+/// data cache holds it Shared, and the second level as the only processor. A write to it then hits, and the line is in
+/// the data cache once.
+#[test]
+fn a_line_that_was_missing_is_written_where_it_is() {
+    // 128 sets of 32 bytes, 4 ways, in both first-level caches.
+    const STRIDE: u64 = 128 * 32;
+    const LINE: u64 = 0x10_0040;
+    for returns in [false, true] {
+        let mut machine = Machine::new(&P6, 1);
+        machine.load(0, LINE);
+        if returns {
+            (1..=4).for_each(|n| _ = machine.load(0, LINE + n * STRIDE));
+            assert_eq!(machine.data_state(0, LINE), LineState::Invalid);
+            machine.load(0, LINE);
+            assert_eq!(machine.caches.refills, [1, 0]);
+        }
+        machine.fetch(0, LINE);
+        (1..=4).for_each(|n| _ = machine.fetch(0, LINE + n * STRIDE));
+        assert_eq!(machine.data_state(0, LINE), LineState::Shared);
+        machine.store(0, LINE);
+        assert_eq!(machine.count(0, Signal::L1dMissStore), 0);
+        let is_it = |line: &Line| line.number == LINE >> 5;
+        let held: Vec<Line> = machine.caches.data_lines(0).filter(is_it).collect();
+        assert_eq!(held.len(), 1, "{held:?}");
+        assert_eq!(held[0].state, LineState::Modified);
+    }
+}

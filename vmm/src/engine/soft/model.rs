@@ -473,6 +473,19 @@ fn transfer_of(transfer: &Transfer) -> branch::Transfer {
     branch::Transfer { from, last: next.wrapping_sub(1), next, to, kind, taken }
 }
 
+/// What the models make of the kind of an access.
+#[inline(always)]
+fn kind_of(kind: AccessKind) -> Kind {
+    match kind {
+        AccessKind::Mmx => Kind::Mmx,
+        AccessKind::Vector => Kind::Vector,
+        AccessKind::Locked => Kind::Locked,
+        AccessKind::NonTemporal => Kind::NonTemporal,
+        AccessKind::NoRead { ordered } => Kind::NoRead { ordered },
+        _ => Kind::Plain,
+    }
+}
+
 /// Whether an access reads, and whether it writes, if it does either.
 #[inline(always)]
 fn reads_and_writes(direction: Direction) -> Option<(bool, bool)> {
@@ -608,7 +621,6 @@ impl Watch for Model {
         let is_simple = target == Target::Memory
             && second_page.is_none()
             && elements == 1
-            && !has_missed
             && !self.runs_pipelines
             && direction != Direction::Touch
             && matches!(
@@ -619,11 +631,18 @@ impl Watch for Model {
                     | AccessKind::Mmx
                     | AccessKind::Vector
             );
-        let reads = direction != Direction::Store;
-        let writes = direction != Direction::Load;
-        if !is_simple || !self.system.access_hits(linear, physical, bytes, reads, writes) {
-            self.access(cpu, ram, access, kind);
+        if is_simple {
+            let reads = direction != Direction::Store;
+            let writes = direction != Direction::Load;
+            if !has_missed && self.system.access_hits(linear, physical, bytes, reads, writes) {
+                return;
+            }
+            let kind = kind_of(kind);
+            if self.system.access_refills(linear, physical, bytes, reads, writes, kind) {
+                return;
+            }
         }
+        self.access(cpu, ram, access, kind);
     }
 
     fn walked(&mut self, walk: &Walk) {
@@ -816,14 +835,7 @@ impl Model {
                 _ => system::Operation::Load,
             },
         };
-        let kind = match kind {
-            AccessKind::Mmx => Kind::Mmx,
-            AccessKind::Vector => Kind::Vector,
-            AccessKind::Locked => Kind::Locked,
-            AccessKind::NonTemporal => Kind::NonTemporal,
-            AccessKind::NoRead { ordered } => Kind::NoRead { ordered },
-            _ => Kind::Plain,
-        };
+        let kind = kind_of(kind);
         let tables = Tables { cpu, ram, of: &processors[*running] };
         let access = DataAccess { linear, physical, second_page, bytes, elements, operation, kind };
         let cycles = system.access(*running, &tables, &access);
