@@ -303,7 +303,7 @@ impl LineArray {
 fn used_last(order: u64, way: u64) -> u64 {
     // The ways before it move one place on, into the place it leaves: the first of those that have its number,
     // for there may be zeros behind.
-    let others = order ^ way * FIRSTS;
+    let others = order ^ (way * FIRSTS);
     let zeros = others.wrapping_sub(FIRSTS) & !others & (FIRSTS << 3);
     let place = 4 * (zeros.trailing_zeros() / 4);
     let before = order & ((1 << place) - 1);
