@@ -200,8 +200,10 @@ fn in_words(error: &ciborium::de::Error<io::Error>) -> String {
 /// What serde says, which may repeat the names of fields that are in the file.
 fn briefly(what: &str) -> String {
     const MOST: usize = 200;
-    let brief: String = what.chars().take(MOST).flat_map(char::escape_debug).collect();
-    if what.chars().nth(MOST).is_some() { brief + "..." } else { brief }
+    // What is escaped is longer.
+    let mut escaped = what.chars().flat_map(char::escape_debug);
+    let brief: String = escaped.by_ref().take(MOST).collect();
+    if escaped.next().is_some() { brief + "..." } else { brief }
 }
 
 /// The CBOR of a value.
