@@ -4,7 +4,7 @@
 //! input begins at the end of its first rounds. It is a list of lies, each behind so many instructions: another answer to
 //! the next RDMSR of a register of the PMU, a counter that changes by itself, an interrupt of a counter that has not
 //! overflowed, interrupts that come later. Behind that, Linux has to go on: the program comes to the end of a round, and
-//! the console has no warning, no oops and nothing else that is not [expected](EXPECTED).
+//! the console has no warning, no oops and nothing else that is not expected (`EXPECTED`).
 
 mod guest;
 
