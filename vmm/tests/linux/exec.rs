@@ -22,6 +22,7 @@ tests!(
     input_comes_to_a_busy_guest,
     files_and_environment_come_along,
     what_is_fetched_is_found,
+    several_fetch_at_once,
     a_fetch_says_what_it_needs,
     files_come_back,
     a_script_finds_its_interpreter,
@@ -230,12 +231,9 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// From packages that have been downloaded, so that nothing depends on a mirror: what `vpmu fetch` names is
-/// there, and a command runs with nothing else said, from any folder.
-fn what_is_fetched_is_found() -> Verdict {
-    let folder = folder("fetch");
-    let debs = folder.join("vpmu/debs");
-    fs::create_dir_all(&debs).expect("a folder");
+/// Has packages in this folder that have been downloaded already, so that nothing depends on a mirror.
+fn link_packages(debs: &Path) -> Result<(), CannotRun> {
+    fs::create_dir_all(debs).expect("a folder");
     for deb in fs::read_dir(packages()?.path("../debs")).expect("packages") {
         let deb = deb.expect("a package");
         let link = std::os::unix::fs::symlink(
@@ -244,6 +242,13 @@ fn what_is_fetched_is_found() -> Verdict {
         );
         link.expect("a link");
     }
+    Ok(())
+}
+
+/// What `vpmu fetch` names is there, and a command runs with nothing else said, from any folder.
+fn what_is_fetched_is_found() -> Verdict {
+    let folder = folder("fetch");
+    link_packages(&folder.join("vpmu/debs"))?;
     let vpmu = |words: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vpmu"));
         command.args(words).current_dir(&folder).env("XDG_CACHE_HOME", &folder);
@@ -262,6 +267,30 @@ fn what_is_fetched_is_found() -> Verdict {
     fs::remove_dir_all(&folder).expect("the folder is ours");
     let release = text.lines().next().and_then(|kernel| kernel.rsplit_once("/vmlinuz-"));
     assert_is(&ran, 0, &format!("{}\n", release.expect("a kernel").1), "");
+    Ok(())
+}
+
+/// As tests do that all need the packages, in a folder that has none unpacked: one unpacks them, and all find
+/// them whole.
+fn several_fetch_at_once() -> Verdict {
+    let folder = folder("fetch-at-once");
+    link_packages(&folder.join("debs"))?;
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a project folder");
+    let start = |_| {
+        let mut command = Command::new(project.join("guest-tests/linux/fetch"));
+        command.env("GUESTS", &folder).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("fetch starts")
+    };
+    let started: Vec<_> = (0..4).map(start).collect();
+    let ended = started.into_iter().map(|child| child.wait_with_output().expect("an end"));
+    let ended: Vec<_> = ended.collect();
+    for output in &ended {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.stdout, ended[0].stdout);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.lines().count() == 3 && text.lines().all(|path| Path::new(path).is_file()));
+    }
+    fs::remove_dir_all(&folder).expect("the folder is ours");
     Ok(())
 }
 
