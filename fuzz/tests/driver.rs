@@ -1,15 +1,18 @@
 //! The target `driver`: Linux stands without lies, with those of the corpus, and with some that are generated; and it is
 //! seen when it does not. Without a kernel all of that is ignored, with the reason.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 use fuzz::driver::{Campaign, Target};
 use libtest_mimic::{Arguments, Completion, Trial};
 
 fn main() -> ExitCode {
+    let available = fetch();
     let test = |name: &str, run: fn()| {
-        Trial::ignorable_test(name, move || match (target().needs)() {
+        let available = available.clone();
+        Trial::ignorable_test(name, move || match available {
             Ok(()) => {
                 run();
                 Ok(Completion::Completed)
@@ -26,6 +29,22 @@ fn main() -> ExitCode {
     // One machine, which boots once, is enough.
     arguments.test_threads = Some(1);
     libtest_mimic::run(&arguments, tests).exit_code()
+}
+
+/// Gets the kernel, and goes to where it is looked for: cargo starts tests in the folder of their package.
+///
+/// # Errors
+/// This host cannot get it.
+fn fetch() -> Result<(), String> {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a project");
+    env::set_current_dir(project).map_err(|e| e.to_string())?;
+    let output = Command::new(project.join("guest-tests/linux/fetch")).output();
+    let output = output.map_err(|e| format!("guest-tests/linux/fetch: {e}"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(text.lines().last().unwrap_or("guest-tests/linux/fetch failed").into());
+    }
+    (target().needs)()
 }
 
 fn target() -> Target {
