@@ -8,7 +8,6 @@
 //! time is the host's; see [`crate::engine::kvm`].
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use pmu_model::{Personality, Reset};
 use x86_cpu::block::Translated;
@@ -18,7 +17,7 @@ use x86_cpu::descriptor::{DescriptorTable, Segment};
 use x86_cpu::insn::seg;
 use x86_cpu::stops::Stops;
 
-use crate::ahead::{self, Ahead};
+use crate::ahead;
 use crate::boot::entry::{self, Entry};
 use crate::boot::{self, Payload, layout};
 use crate::config::{Boot, Config, Limits};
@@ -27,9 +26,9 @@ use crate::devices::acpi_pm::TimerWidth;
 use crate::devices::pipes::{self, Pipes};
 use crate::devices::{Chipset, ChipsetConfig, ChipsetEvent};
 pub use crate::end::End;
-use crate::engine::kvm::{self, Kvm};
-use crate::engine::soft::{Soft, Timing, Vcpu, Warm};
-use crate::engine::{Board, Choice, Count};
+use crate::engine::kvm;
+use crate::engine::soft::{Slices, Soft, Timing, Vcpu, Warm};
+use crate::engine::{self, Board, Choice, Count, Engine, Sees};
 use crate::error::{Error, Result};
 use crate::input::Script;
 use crate::irq::VcpuSignal;
@@ -43,10 +42,7 @@ use crate::stop::{Stop, Watch};
 use crate::trace::{Act, ActStops, At, Reason, Subject, Tracer};
 use crate::truth::Truth;
 use crate::truth::record::Recorder;
-use crate::turns::{CutOff, Slice};
-
-/// How long one wait for console input takes at most, before everything else is looked at again.
-const INPUT_WAIT: Duration = Duration::from_millis(50);
+use crate::turns::CutOff;
 
 /// Where a machine is to pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,9 +78,10 @@ impl LocalApic {
 pub struct Machine {
     pub(crate) board: Board,
     pub(crate) soft: Soft,
-    /// The KVM engine, if it runs the processors. Declared, and so dropped, before the memory that it
-    /// maps.
-    pub(crate) kvm: Option<Kvm>,
+    /// What executes it; `None` while it does. Declared, and so dropped, before the memory that KVM maps.
+    pub(crate) engine: Option<Box<dyn Engine>>,
+    /// What of the guest passes through this process.
+    pub(crate) sees: Sees,
     pub(crate) memory: Memory,
     pub(crate) vcpus: Vec<Vcpu>,
     /// What kind of machine it is.
@@ -136,7 +133,8 @@ impl Machine {
             Boot::Firmware => Some(Rom { address: firmware::map::ROM, image: firmware::IMAGE }),
         };
         let mut memory = Memory::new(&config.ram, rom)?;
-        let (kvm, choice) = Kvm::choose(config, &platform, &mut memory)?;
+        let (engine, choice) = engine::choose(config, &platform, &mut memory)?;
+        let sees = engine.sees();
         let entry = match &config.payload {
             Payload::Snapshot(_) => None,
             payload => {
@@ -163,8 +161,7 @@ impl Machine {
                 platform.name
             )));
         }
-        let local_apic =
-            kvm.as_ref().map_or(LocalApic::of(&platform), |kvm| kvm.local_apic(&platform));
+        let local_apic = engine.local_apic(&platform);
         let lapics = (0..config.cpus).map(|id| LapicConfig {
             id,
             bsp: id == 0,
@@ -215,14 +212,16 @@ impl Machine {
         if let Some(part) = platform.models {
             soft.model(part, &vcpus, &config.ram);
             // On KVM the host's clock keeps the time.
-            soft.set_timing(kvm.as_ref().map_or(config.timing, |_| Timing::Flat), config.warm);
+            let timing = if sees.instructions { config.timing } else { Timing::Flat };
+            soft.set_timing(timing, config.warm);
         }
-        let is_modelled = kvm.is_none() && platform.models.is_some();
+        let is_modelled = sees.instructions && platform.models.is_some();
         let timing = is_modelled.then_some((config.timing, config.warm));
         let mut machine = Self {
             board: Board::new(chipset, platform, config.skid),
             soft,
-            kvm,
+            engine: Some(engine),
+            sees,
             memory,
             vcpus,
             identity: Identity::of(config),
@@ -312,7 +311,7 @@ impl Machine {
     /// # Errors
     /// If KVM has them: what the host's processor executes is not seen.
     pub fn record(&mut self, recorder: Recorder) -> Result<()> {
-        if self.kvm.is_some() {
+        if !self.sees.instructions {
             return Err(Error::Usage(
                 "what is executed is only recorded with --engine soft".into(),
             ));
@@ -478,34 +477,14 @@ impl Machine {
             self.soft.forget();
         }
         // All state is here between two runs.
-        let kvm = if self.is_stopped_by_soft() { None } else { self.kvm.take() };
-        let end = match kvm {
-            Some(mut kvm) => {
-                self.cut_off = None;
-                let end = kvm.run(self, stop, console);
-                self.kvm = Some(kvm);
-                // Where the software engine was in a turn matters to nobody who goes on on KVM.
-                self.cut_off = None;
+        let engine = if self.is_stopped_by_soft() { None } else { self.engine.take() };
+        let end = match engine {
+            Some(mut engine) => {
+                let end = engine.run(self, stop, instructions, console);
+                self.engine = Some(engine);
                 end?
             }
-            None => {
-                let pause = match self.pause {
-                    Some(Pause::Instructions(count)) => Some(count),
-                    _ => None,
-                };
-                let nearest = instructions.into_iter().chain(pause).min();
-                let left = nearest.map(|limit| limit.saturating_sub(self.retired()));
-                if self.cut_off.is_none() {
-                    self.look_at_all();
-                }
-                let end = self.run_soft(stop, left.unwrap_or(u64::MAX), console);
-                self.settle();
-                match end? {
-                    // Where it is to end as well, it pauses first.
-                    End::Instructions if pause.is_some() && pause == nearest => End::Paused,
-                    end => end,
-                }
-            }
+            None => Slices.run(self, stop, instructions, console)?,
         };
         let end = match end {
             End::Debugger(_) if matches!(self.pause, Some(Pause::Msr(_))) => End::Paused,
@@ -525,57 +504,6 @@ impl Machine {
         Ok(end)
     }
 
-    /// As [`Self::run`], on the software engine, until `left` instructions have retired.
-    fn run_soft(&mut self, stop: &Stop, mut left: u64, console: &mut Console) -> Result<End> {
-        self.board.chipset.irq.delay(true);
-        loop {
-            let until = match &self.cut_off {
-                Some(cut_off) => cut_off.slice,
-                None => match self.next_slice(stop, console)? {
-                    Ahead::Slice(until) => until,
-                    Ahead::Input => continue,
-                    Ahead::End(end) => return Ok(end),
-                },
-            };
-            match self.slice(until, &mut left, false) {
-                Slice::Ended(end) => return Ok(end),
-                Slice::Stopped => {
-                    if let Some(cause) = stop.cause() {
-                        return Ok(cause.into());
-                    }
-                }
-                Slice::Whole | Slice::Uncounted => {}
-            }
-        }
-    }
-
-    /// What comes between two slices, and when the next one ends.
-    fn next_slice(&mut self, stop: &Stop, console: &mut Console) -> Result<Ahead> {
-        self.exchange(console)?;
-        if let Some(cause) = stop.cause() {
-            return Ok(Ahead::End(cause.into()));
-        }
-        if stop.takes_pause() || self.is_pause_due() {
-            return Ok(Ahead::End(End::Paused));
-        }
-        let activity = self.activity();
-        if activity.asleep || self.is_input_overdue() {
-            self.answer(console, true);
-        }
-        let typed_at = self.can_be_typed_at(console);
-        Ok(match self.ahead(self.now, activity, typed_at) {
-            Ahead::Slice(until) if activity.asleep && console.interactive() => {
-                Ahead::Slice(self.pace(console, until))
-            }
-            Ahead::Input if console.interactive() => Ahead::Slice(self.pace(console, u64::MAX)),
-            Ahead::Input => {
-                console.wait(INPUT_WAIT);
-                Ahead::Input
-            }
-            other => other,
-        })
-    }
-
     /// Whether a counter of any processor is enabled, or a PMI is on its way to a local APIC.
     pub(crate) fn is_counting(&self) -> bool {
         self.vcpus.iter().any(Vcpu::has_counters_enabled)
@@ -591,8 +519,7 @@ impl Machine {
     /// What became of the interrupts of a processor's counters; `None` if KVM has the local APICs, which
     /// does not tell.
     pub(crate) fn pmi_record(&self, id: usize) -> Option<PmiRecord> {
-        let seen = self.kvm.as_ref().is_none_or(Kvm::sees_lapics);
-        seen.then(|| self.board.chipset.irq.lapic(id).pmi_record())
+        self.sees.lapics.then(|| self.board.chipset.irq.lapic(id).pmi_record())
     }
 
     /// Instructions retired by all processors.
@@ -647,7 +574,7 @@ impl Machine {
     /// Whether the guest has waited for input from its pipe for long, a second of virtual time. Input comes
     /// when all processors sleep, so that a command that does not read is not held up; but something may be
     /// busy all the while.
-    fn is_input_overdue(&self) -> bool {
+    pub(crate) fn is_input_overdue(&self) -> bool {
         let asked = self.board.chipset.asked();
         asked.is_some_and(|since| self.now.saturating_sub(since) >= self.clock_hz)
     }
@@ -666,11 +593,11 @@ impl Machine {
 
     /// Where it has come to.
     fn reached(&self) -> Reached {
-        let on_kvm = self.kvm.is_some() || self.vcpus.iter().any(|vcpu| vcpu.native_cycles != 0);
+        let seen = self.sees.instructions && self.vcpus.iter().all(|vcpu| vcpu.native_cycles == 0);
         Reached {
             cycles: self.time(),
             clock_hz: self.clock_hz,
-            instructions: (!on_kvm).then(|| self.retired()),
+            instructions: seen.then(|| self.retired()),
         }
     }
 
@@ -678,17 +605,6 @@ impl Machine {
     /// take what was read, the host's buffered input does not reach it.
     pub(crate) fn can_be_typed_at(&self, console: &Console) -> bool {
         if self.typed.is_empty() { console.has_input() } else { console.is_open() }
-    }
-
-    /// Idle time at an interactive console passes as real time. The guest is idle until `until`: waits
-    /// so long, but for no more than [`INPUT_WAIT`], and returns how far virtual time may go.
-    fn pace(&self, console: &mut Console, until: u64) -> u64 {
-        let hz = u128::from(self.clock_hz.max(1));
-        let longest = INPUT_WAIT.as_nanos() * hz / 1_000_000_000;
-        let cycles = u128::from(until - self.now).min(longest);
-        // Both products fit: `cycles` is what passes in a fraction of a second.
-        console.wait(Duration::from_nanos((cycles * 1_000_000_000 / hz) as u64));
-        self.now + cycles as u64
     }
 
     /// The end that the chipset has asked for.

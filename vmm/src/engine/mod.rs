@@ -12,6 +12,63 @@ pub mod soft;
 
 pub use self::board::Board;
 pub use self::count::Count;
+use crate::config::Config;
+use crate::console::Console;
+use crate::error::Result;
+use crate::machine::{End, LocalApic, Machine};
+use crate::memory::Memory;
+use crate::platform::Platform;
+use crate::stop::Stop;
+
+/// What executes the processors of a machine.
+///
+/// Between two runs all of the machine's state is in the [`Machine`], whichever engine ran it last: another one can
+/// go on. What a guest reaches beyond memory is the [`Board`]'s with any of them.
+pub(crate) trait Engine: Send {
+    /// Runs the machine until the guest ends, it is cut off or pauses, or so many instructions have retired since
+    /// power-on.
+    ///
+    /// # Errors
+    /// If the console's output cannot be written, or the host cannot go on.
+    fn run(
+        &mut self,
+        machine: &mut Machine,
+        stop: &Stop,
+        instructions: Option<u64>,
+        console: &mut Console,
+    ) -> Result<End>;
+
+    /// What the local APICs of a machine are like.
+    fn local_apic(&self, platform: &Platform) -> LocalApic;
+
+    /// What of the guest passes through this process.
+    fn sees(&self) -> Sees;
+}
+
+/// What of a guest passes through this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sees {
+    /// Each instruction, so that all can be counted, recorded and, since time is counted in them, taken back.
+    pub(crate) instructions: bool,
+    /// The local APICs, so that it is known what becomes of each interrupt.
+    pub(crate) lapics: bool,
+}
+
+/// The engine that `config` asks for, with the processors and the memory of the machine, and why that one.
+///
+/// # Errors
+/// If it cannot be had.
+pub(crate) fn choose(
+    config: &Config,
+    platform: &Platform,
+    memory: &mut Memory,
+) -> Result<(Box<dyn Engine>, Choice)> {
+    let (kvm, choice) = kvm::Kvm::choose(config, platform, memory)?;
+    Ok(match kvm {
+        Some(kvm) => (Box::new(kvm), choice),
+        None => (Box::new(soft::Slices), choice),
+    })
+}
 
 /// The engine that is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -95,7 +95,7 @@ impl Session<'_> {
     pub(super) fn can_go_back(&self) -> bool {
         let board = &self.machine.board;
         let is_traced = board.tracer.as_ref().is_some_and(|tracer| tracer.writes());
-        let is_on_kvm = self.machine.kvm.is_some();
+        let is_on_kvm = !self.machine.sees.instructions;
         let streams = board.chipset.pipes.is_some();
         !self.machine.soft.is_recording() && !is_traced && !streams && !is_on_kvm
     }

@@ -292,11 +292,11 @@ impl MultiThreadResume for Session<'_> {
     }
 
     fn support_reverse_step(&mut self) -> Option<ReverseStepOps<'_, Tid, Self>> {
-        self.machine.kvm.is_none().then_some(self)
+        self.machine.sees.instructions.then_some(self)
     }
 
     fn support_reverse_cont(&mut self) -> Option<ReverseContOps<'_, Tid, Self>> {
-        self.machine.kvm.is_none().then_some(self)
+        self.machine.sees.instructions.then_some(self)
     }
 }
 

@@ -79,7 +79,8 @@ impl Machine {
             cut_off,
             // What it is, and what runs it.
             identity: _,
-            kvm: _,
+            engine: _,
+            sees: _,
             choice: _,
             count: _,
             clock_hz: _,

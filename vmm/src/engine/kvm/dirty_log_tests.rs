@@ -103,7 +103,7 @@ fn without_the_log_all_translations_go() {
         let mut machine = Machine::new(&soft).unwrap();
         let mut kvm = Kvm::new(&host, &config, config.platform, &mut machine.memory).unwrap();
         let mut console = Console::to("nowhere".into(), Box::new(std::io::sink()));
-        let end = kvm.run(&mut machine, &Stop::new().unwrap(), &mut console).unwrap();
+        let end = kvm.run(&mut machine, &Stop::new().unwrap(), None, &mut console).unwrap();
         let value = if calls_again { 2 } else { 1 };
         assert_eq!(outcome(&(machine, end)), (value, left));
     }

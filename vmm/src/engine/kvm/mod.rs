@@ -56,7 +56,7 @@ use self::state::Support;
 use self::vcpu::Thread;
 use self::world::{Shared, World};
 use super::soft::{Timing, Warm};
-use super::{ASKED_FOR, Choice, Count, EngineKind, IrqchipKind};
+use super::{ASKED_FOR, Choice, Count, Engine, EngineKind, IrqchipKind, Sees};
 use crate::ahead::{Activity, Ahead};
 use crate::boot::Payload;
 use crate::config::Config;
@@ -203,25 +203,9 @@ impl Kvm {
         Ok(Self { vcpus, support, host_events, irqchip, slots, has_dirty_log, vm })
     }
 
-    /// What the local APICs of the machine are like.
-    pub(crate) fn local_apic(&self, platform: &Platform) -> LocalApic {
-        match self.irqchip {
-            IrqchipKind::User => LocalApic::of(platform),
-            IrqchipKind::Kernel => irqchip::LOCAL_APIC,
-        }
-    }
-
-    /// Whether the local APICs are in this process, and not in the host's kernel.
-    pub(crate) fn sees_lapics(&self) -> bool {
-        self.irqchip == IrqchipKind::User
-    }
-
     /// Runs the machine until the guest ends or is cut off. No thread is left behind, and all of the machine's state
     /// is where the software engine has it.
-    ///
-    /// # Errors
-    /// If the console's output cannot be written, or the host cannot go on.
-    pub fn run(
+    fn run_all(
         &mut self,
         machine: &mut Machine,
         stop: &Stop,
@@ -269,6 +253,34 @@ impl Kvm {
         vcpu::take_over(threads, &shared);
         let end = shared.lock().end.take();
         end.unwrap_or_else(|| Err(Error::Host("the run has no end".into())))
+    }
+}
+
+impl Engine for Kvm {
+    /// KVM does not count instructions: who limits them is refused when the machine is made.
+    fn run(
+        &mut self,
+        machine: &mut Machine,
+        stop: &Stop,
+        _instructions: Option<u64>,
+        console: &mut Console,
+    ) -> Result<End> {
+        // Where the software engine was in a turn matters to nobody who goes on here, and the other way round.
+        machine.cut_off = None;
+        let end = self.run_all(machine, stop, console);
+        machine.cut_off = None;
+        end
+    }
+
+    fn local_apic(&self, platform: &Platform) -> LocalApic {
+        match self.irqchip {
+            IrqchipKind::User => LocalApic::of(platform),
+            IrqchipKind::Kernel => irqchip::LOCAL_APIC,
+        }
+    }
+
+    fn sees(&self) -> Sees {
+        Sees { instructions: false, lapics: self.irqchip == IrqchipKind::User }
     }
 }
 

@@ -394,7 +394,7 @@ fn a_counter_of_the_host_overflows_into_an_nmi() {
     let mut console = Console::to("nowhere".into(), Box::new(std::io::sink()));
     let stop = Stop::new().unwrap();
     let watch = Watch::limit(&stop, Duration::from_secs(20)).unwrap();
-    let end = kvm.run(&mut machine, &stop, &mut console).unwrap();
+    let end = kvm.run(&mut machine, &stop, None, &mut console).unwrap();
     drop(watch);
     drop(kvm);
 
