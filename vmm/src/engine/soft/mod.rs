@@ -692,6 +692,7 @@ fn observed_since<O: Observer, T>(
         facts.stores = inner.stores;
         facts.misaligned = inner.misaligned;
     }
+    let began = (vcpu.cpu.time, vcpu.cpu.retired());
     let result = act(&mut vcpu.cpu, &mut cx);
     let Cx { mut observer, .. } = cx;
     outside.place = vcpu.cpu.place();
@@ -699,10 +700,18 @@ fn observed_since<O: Observer, T>(
     if demand.counting
         && let Some(observed) = observer.observed()
     {
+        let (time, retired) = (vcpu.cpu.time, vcpu.cpu.retired());
         if !waits {
             vcpu.inner = std::mem::take(&mut observed.facts.inner);
+            if (time, retired) == began {
+                // The first instruction is yet to come.
+                let facts = &mut *observed.facts;
+                vcpu.inner.stores = inner.stores.min(facts.stores);
+                vcpu.inner.misaligned = inner.misaligned.min(facts.misaligned);
+                facts.stores -= vcpu.inner.stores;
+                facts.misaligned -= vcpu.inner.misaligned;
+            }
         }
-        let (time, retired) = (vcpu.cpu.time, vcpu.cpu.retired());
         let pmis = std::mem::replace(&mut outside.overflowed, Pmis::NONE);
         outside.trace_overflows(pmis);
         outside.raise(pmis, retired);
