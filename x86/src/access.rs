@@ -481,7 +481,7 @@ impl Cpu {
                 continue;
             }
             for (n, byte) in piece.iter_mut().enumerate() {
-                *byte = cx.bus.mmio_read(self.time, place.gpa + n as u64, 1) as u8;
+                *byte = self.read_device(cx, place.gpa + n as u64, 1) as u8;
             }
         }
         for (at, size) in accesses::<O>(linear, len) {
@@ -564,7 +564,7 @@ impl Cpu {
             self.look(cx, linear, T::BYTES as u64, false);
             return Ok(match place.host {
                 Some(host) => read_host(host, offset_in_page(linear)),
-                None => T::from_u64(cx.bus.mmio_read(self.time, place.gpa, T::BYTES)),
+                None => T::from_u64(self.read_device(cx, place.gpa, T::BYTES)),
             });
         }
         let mut value = 0;
@@ -578,7 +578,7 @@ impl Cpu {
                 Some(host) => u64::from(host.read::<1>(offset_in_page(at))[0]),
                 None => {
                     let gpa = page_of(place.gpa) + offset_in_page(at) as u64;
-                    cx.bus.mmio_read(self.time, gpa, 1) & 0xff
+                    self.read_device(cx, gpa, 1) & 0xff
                 }
             };
             value |= byte << (8 * n);
@@ -633,6 +633,13 @@ impl Cpu {
             }
         }
         Ok(())
+    }
+
+    /// Reads a device, and has the owner look after it: a local APIC may interrupt because of a register that it
+    /// lacks.
+    fn read_device<O: Observer>(&mut self, cx: &mut Cx<'_, O>, gpa: u64, size: usize) -> u64 {
+        self.leave_soon();
+        cx.bus.mmio_read(self.time, gpa, size)
     }
 
     /// What a write on the slow path has to do besides storing: drop blocks translated from the bytes,
