@@ -54,7 +54,10 @@ pub struct System {
 /// What belongs to one processor alone.
 #[derive(Clone, Debug)]
 struct Processor {
-    memory_types: MemoryTypes,
+    /// Apart from those of code, so that the order of fetches and accesses does not matter: what is fetched at once
+    /// is fetched before what the instructions access.
+    data_types: MemoryTypes,
+    code_types: MemoryTypes,
     /// What the last look-up for data found, and the last for code.
     data_page: KnownPage,
     code_page: KnownPage,
@@ -80,7 +83,8 @@ impl System {
     pub fn new(part: &'static Part, processors: usize, memory: &[Range<u64>]) -> Self {
         debug_assert!(part.caches.fetch_window.is_power_of_two());
         let processor = |_| Processor {
-            memory_types: MemoryTypes::default(),
+            data_types: MemoryTypes::default(),
+            code_types: MemoryTypes::default(),
             data_page: KnownPage::NONE,
             code_page: KnownPage::NONE,
             paging: false,
@@ -281,7 +285,7 @@ impl State for System {
 
 crate::state! {
     Processor {
-        saved: memory_types, paging, start, next, in_windows, redirected, restarts;
+        saved: data_types, code_types, paging, start, next, in_windows, redirected, restarts;
         derived: data_page, code_page, time;
         then: restore;
     }

@@ -378,7 +378,7 @@ impl Processor {
     /// it need not be searched for.
     #[inline(always)]
     fn find_data(&mut self, tlbs: &mut Tlbs, linear: u64) -> Option<MemoryType> {
-        let memory = self.memory_types.get(linear)?;
+        let memory = self.data_types.get(linear)?;
         if self.paging && !tlbs.has_recent_data(linear) {
             return None;
         }

@@ -121,7 +121,7 @@ impl Processor {
         if self.code_page.get(linear).is_some() {
             return false;
         }
-        let Some(memory) = self.memory_types.get(linear) else { return false };
+        let Some(memory) = self.code_types.get(linear) else { return false };
         if self.paging && !tlbs.has_recent_code(linear) {
             return false;
         }

@@ -111,7 +111,7 @@ impl System {
         side: Side,
     ) -> (MemoryType, u64) {
         let (hit, cycles) = self.look_up(processor, tables, linear, side);
-        let memory = self.memory_type(processor, tables, linear);
+        let memory = self.memory_type(processor, tables, linear, side);
         let of = &mut self.processors[processor];
         let known = match side {
             Side::Code => &mut of.code_page,
@@ -195,7 +195,7 @@ impl System {
             Side::Code => tlbs.fill_code(linear, walk.page, occurrences),
             Side::Data => tlbs.fill_data(linear, walk.page, occurrences),
         }
-        self.processors[processor].set_memory_type(linear, walk.memory);
+        self.processors[processor].set_memory_type(side, linear, walk.memory);
         cycles
     }
 
@@ -206,11 +206,12 @@ impl System {
         processor: usize,
         tables: &impl PageTables,
         linear: u64,
+        side: Side,
     ) -> MemoryType {
         let of = &mut self.processors[processor];
-        of.memory_types.get(linear).unwrap_or_else(|| {
+        of.memory_types(side).get(linear).unwrap_or_else(|| {
             let memory = tables.walk(linear).map_or(MemoryType::Uncacheable, |walk| walk.memory);
-            of.set_memory_type(linear, memory);
+            of.set_memory_type(side, linear, memory);
             memory
         })
     }
@@ -219,9 +220,17 @@ impl System {
 impl Processor {
     /// What is known of pages may be out of date.
     fn forget_pages(&mut self) {
-        self.memory_types = MemoryTypes::default();
+        self.data_types = MemoryTypes::default();
+        self.code_types = MemoryTypes::default();
         self.forget_known_pages();
         self.redirected = true;
+    }
+
+    fn memory_types(&mut self, side: Side) -> &mut MemoryTypes {
+        match side {
+            Side::Code => &mut self.code_types,
+            Side::Data => &mut self.data_types,
+        }
     }
 
     pub(super) fn forget_known_pages(&mut self) {
@@ -230,8 +239,8 @@ impl Processor {
     }
 
     /// Notes how a page is cached: it, or another for which it has to make room, may be known otherwise.
-    fn set_memory_type(&mut self, linear: u64, memory: MemoryType) {
-        self.memory_types.set(linear, memory);
+    fn set_memory_type(&mut self, side: Side, linear: u64, memory: MemoryType) {
+        self.memory_types(side).set(linear, memory);
         self.forget_known_pages();
     }
 }
