@@ -26,8 +26,8 @@ pub trait Observer: Sized {
     /// Whether it is told the address of each access and of each page walk.
     const SEES_ADDRESSES: bool = false;
     /// Whether it may end the run, by [`Observer::is_spent`], as a model does in which something occurs
-    /// that nobody can foresee. String elements are then accessed at once only where they are in the
-    /// same [`LINE`]s as those just accessed: no cache of two ways or more misses one of them.
+    /// that nobody can foresee. String elements are then accessed at once only where it allows that:
+    /// [`Observer::elements_at_once`].
     const MODELS: bool = false;
 
     /// Where the facts are counted; `None` if they are not.
@@ -109,6 +109,13 @@ pub trait Observer: Sized {
             direction,
             target: Target::Memory,
         });
+    }
+    /// How many of the next elements of a string may be accessed and told at once, because the same comes of it as
+    /// if one after the other were. They are in the same [`LINE`]s as those just accessed; the first of them is
+    /// read, or written, at these linear and guest-physical addresses. Asked where it models.
+    #[inline(always)]
+    fn elements_at_once(&self, _read: Option<(u64, u64)>, _written: Option<(u64, u64)>) -> u64 {
+        u64::MAX
     }
     /// The processor walked the page tables, because its software TLB had no entry.
     fn walked(&mut self, _walk: &Walk) {}

@@ -68,6 +68,11 @@ pub trait Watch {
     fn finds(&mut self, _linear: u64, _physical: u64, _bytes: u32, _direction: Direction) -> bool {
         false
     }
+    /// As [`Observer::elements_at_once`].
+    #[inline(always)]
+    fn elements_at_once(&self, _read: Option<(u64, u64)>, _written: Option<(u64, u64)>) -> u64 {
+        u64::MAX
+    }
     /// It is told of each instruction of the block from this linear address on, because of what it was told of the
     /// one before.
     #[inline(always)]
@@ -640,6 +645,11 @@ impl<W: Watch> Observer for Box<Watching<W>> {
     #[inline(always)]
     fn is_spent(&self) -> bool {
         self.spent
+    }
+
+    #[inline(always)]
+    fn elements_at_once(&self, read: Option<(u64, u64)>, written: Option<(u64, u64)>) -> u64 {
+        self.watch.elements_at_once(read, written)
     }
 
     fn last_step(&self) -> LastStep {

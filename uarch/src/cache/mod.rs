@@ -257,6 +257,18 @@ impl Caches {
         true
     }
 
+    /// Whether a load of the running processor finds a line, and so [`Self::hits`].
+    pub fn has_to_load(&self, physical: u64) -> bool {
+        self.processors.running().state_of(physical >> self.shift) != LineState::Invalid
+    }
+
+    /// Whether a store of the running processor finds a line that is Modified already and is in no instruction cache,
+    /// and so [`Self::hits`].
+    pub fn has_to_store(&self, physical: u64) -> bool {
+        let own = self.processors.running();
+        !own.code_written && own.state_of(physical >> self.shift) == LineState::Modified
+    }
+
     /// The same, if it is the line that was used last and nobody counts such accesses at once: whether it is. If
     /// not, nothing has happened.
     #[inline(always)]

@@ -121,6 +121,11 @@ impl Processor {
         true
     }
 
+    /// The state of a line that nobody waits for in the data cache.
+    pub(super) fn state_of(&self, line: u64) -> LineState {
+        if self.data_fills.may_have(line) { LineState::Invalid } else { self.data.state_of(line) }
+    }
+
     /// Looks for a line that a load would use, and uses it: whether the data cache has it, and nobody waits
     /// for it.
     #[inline(always)]

@@ -110,6 +110,21 @@ impl System {
         hits
     }
 
+    /// Whether elements of a string that are to be read and written at these linear and guest-physical addresses hit as
+    /// [`System::access_hits`] has it, nobody waits for what they write, and so for those behind them in the same
+    /// lines. One has been accessed there: the pages are in the TLB.
+    #[must_use]
+    pub fn elements_hit(&self, read: Option<(u64, u64)>, written: Option<(u64, u64)>) -> bool {
+        let processor = self.processors.running();
+        let may_hit = |linear| processor.data_types.get(linear) == Some(MemoryType::WriteBack);
+        read.is_none_or(|(linear, physical)| may_hit(linear) && self.caches.has_to_load(physical))
+            && written.is_none_or(|(linear, physical)| {
+                may_hit(linear)
+                    && self.caches.has_to_store(physical)
+                    && !self.monitored.may_have(physical)
+            })
+    }
+
     /// The same of an access that [`System::access_hits`] says no to, if it misses the data cache and the second
     /// level alone answers, or memory alone where there is none: whether it is, and nobody need know how long that
     /// takes. If not, nothing has happened. It may not be locked or non-temporal.

@@ -258,6 +258,27 @@ fn in_lines<P: StringOperation, T: Word>([source, target]: [u64; 2]) -> u64 {
     within(source, P::LOADS).min(within(target, P::STORES))
 }
 
+/// How many elements from these addresses of source and destination on an observer that models allows to be
+/// accessed at once.
+#[inline(never)]
+fn at_once<O: Observer, P: StringOperation, T: Word>(
+    cpu: &Cpu,
+    cx: &Cx<'_, O>,
+    [source, target]: [u64; 2],
+) -> u64 {
+    let elements = in_lines::<P, T>([source, target]);
+    // Only those that write have a way to do several.
+    if P::STORES == 0 || elements < 2 {
+        return 0;
+    }
+    let place = |linear: u64| {
+        let entry = cpu.tlb.entry(cpu.mmu, linear);
+        (linear, entry.gpa() | linear & (PAGE - 1))
+    };
+    let read = (P::LOADS != 0).then(|| place(source));
+    elements.min(cx.observer.elements_at_once(read, Some(place(target))))
+}
+
 /// REP, REPE (`WHILE_EQUAL`) and REPNE.
 fn repeated<O: Observer, P: StringOperation, T: Word, const WHILE_EQUAL: bool>(
     cpu: &mut Cpu,
@@ -282,7 +303,7 @@ fn repeated<O: Observer, P: StringOperation, T: Word, const WHILE_EQUAL: bool>(
         if stretches {
             let limit = match O::MODELS {
                 true if first => 0,
-                true => left.min(in_lines::<P, T>(from)),
+                true => left.min(at_once::<O, P, T>(cpu, cx, from)),
                 false => left,
             };
             done = P::run::<O, T>(cpu, insn, count.min(limit));

@@ -614,6 +614,15 @@ impl Watch for Model {
         hits
     }
 
+    /// Elements that all hit, where no pipeline asks what comes before what, and where no budget can be used up by
+    /// them: that is to be behind the same element however the run was cut before.
+    fn elements_at_once(&self, read: Option<(u64, u64)>, written: Option<(u64, u64)>) -> u64 {
+        let may_be = !self.runs_pipelines
+            && !self.system.is_nearly_spent()
+            && self.system.elements_hit(read, written);
+        if may_be { u64::MAX } else { 0 }
+    }
+
     #[inline(always)]
     fn accessed(&mut self, cpu: &Cpu, ram: &Ram, access: &Access, kind: AccessKind) {
         let Access { linear, physical, second_page, bytes, elements, direction, target } = *access;
