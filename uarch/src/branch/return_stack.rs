@@ -63,17 +63,50 @@ impl State for ReturnStack {
         let place = |n: usize| top.wrapping_sub(*held).wrapping_add(n + 1) % ROOM;
         let in_order = |n| if n < *held { addresses[place(n)] } else { 0 };
         let mut all: Box<[u64]> = (0..*depth).map(in_order).collect();
-        let mut newest = held.saturating_sub(1);
         all.visit(visitor);
+        // Where the newest is, which is known: states of other forms are refused.
+        let mut newest = held.saturating_sub(1);
         visitor.index(&mut newest, *depth);
         visitor.index(held, *depth + 1);
+        visitor.check(newest == held.saturating_sub(1));
+        visitor.check(all.iter().skip(*held).all(|&address| address == 0));
         if V::LOADS {
             *held = (*held).min(*depth);
-            // They may go round.
-            for n in 0..*held {
-                addresses[n] = all[(newest + 1 + *depth - *held + n) % *depth];
-            }
+            addresses[..*held].copy_from_slice(&all[..*held]);
             *top = held.wrapping_sub(1) % ROOM;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state;
+
+    /// Four addresses, the oldest first, where the newest is, and how many there are.
+    fn bytes(words: [u64; 6]) -> Vec<u8> {
+        words.into_iter().flat_map(u64::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn a_state_has_one_form() {
+        let mut stack = ReturnStack::new(4);
+        for address in 1..=6 {
+            stack.push(address);
+        }
+        stack.pop();
+        let mut saved = Vec::new();
+        state::save(&mut stack, &mut saved);
+        assert_eq!(saved, bytes([3, 4, 5, 0, 2, 3]));
+        let mut other = ReturnStack::new(4);
+        assert_eq!(state::load(&mut other, &saved), Ok(()));
+        for expected in [Some(5), Some(4), Some(3), None] {
+            assert_eq!(other.top(), expected);
+            other.pop();
+        }
+        // One that is not held, and others that go round.
+        for refused in [[3, 4, 5, 9, 2, 3], [4, 5, 0, 3, 1, 3], [3, 4, 5, 0, 2, 5]] {
+            assert!(state::load(&mut other, &bytes(refused)).is_err());
         }
     }
 }
