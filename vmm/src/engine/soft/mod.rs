@@ -332,7 +332,10 @@ impl Soft {
                 vcpu.sleep_until(until);
                 continue;
             }
-            if taken == Taken::Delivered && vcpu.takes(board.chipset.irq.pending(vcpu.id)) {
+            let irq = &board.chipset.irq;
+            if taken == Taken::Delivered
+                && (vcpu.takes(irq.pending(vcpu.id)) || irq.has_signals())
+            {
                 // Its delivery made a counter overflow, for one: between it and the handler is an instruction boundary
                 // as any other.
                 continue;
