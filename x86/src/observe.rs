@@ -112,10 +112,10 @@ pub trait Observer: Sized {
     }
     /// How many of the next elements of a string may be accessed and told at once, because the same comes of it as
     /// if one after the other were. They are in the same [`LINE`]s as those just accessed; the first of them is
-    /// read, or written, at these linear and guest-physical addresses. Asked where it models.
+    /// read, or written, at these linear and guest-physical addresses. Asked where it models; none is always right.
     #[inline(always)]
     fn elements_at_once(&self, _read: Option<(u64, u64)>, _written: Option<(u64, u64)>) -> u64 {
-        u64::MAX
+        0
     }
     /// The processor walked the page tables, because its software TLB had no entry.
     fn walked(&mut self, _walk: &Walk) {}

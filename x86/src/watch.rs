@@ -71,7 +71,7 @@ pub trait Watch {
     /// As [`Observer::elements_at_once`].
     #[inline(always)]
     fn elements_at_once(&self, _read: Option<(u64, u64)>, _written: Option<(u64, u64)>) -> u64 {
-        u64::MAX
+        0
     }
     /// It is told of each instruction of the block from this linear address on, because of what it was told of the
     /// one before.

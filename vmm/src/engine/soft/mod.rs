@@ -333,8 +333,7 @@ impl Soft {
                 continue;
             }
             let irq = &board.chipset.irq;
-            if taken == Taken::Delivered
-                && (vcpu.takes(irq.pending(vcpu.id)) || irq.has_signals())
+            if taken == Taken::Delivered && (vcpu.takes(irq.pending(vcpu.id)) || irq.has_signals())
             {
                 // Its delivery made a counter overflow, for one: between it and the handler is an instruction boundary
                 // as any other.

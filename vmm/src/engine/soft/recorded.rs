@@ -44,6 +44,11 @@ impl Observer for Recorded {
         self.models.is_spent()
     }
 
+    #[inline(always)]
+    fn elements_at_once(&self, read: Option<(u64, u64)>, written: Option<(u64, u64)>) -> u64 {
+        self.models.elements_at_once(read, written)
+    }
+
     fn last_step(&self) -> LastStep {
         self.models.last_step()
     }
