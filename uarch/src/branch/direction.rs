@@ -59,7 +59,7 @@ impl Direction {
                 Guess { taken: entry.is_some_and(|e| e.pattern.predicts_taken()), tables: None }
             }
             Self::SharedHistory(history) => {
-                let taken = entry.is_some_and(|e| !e.varies || history.predicts_taken(at));
+                let taken = entry.is_some_and(|e| history.expects(at, e));
                 Guess { taken, tables: None }
             }
             Self::Hybrid(hybrid) => {
@@ -80,7 +80,7 @@ impl Direction {
         taken: bool,
     ) -> bool {
         if let Self::Hybrid(hybrid) = self {
-            return hybrid.learn_if_right(at, path, taken);
+            return hybrid.learn_if(at, path, taken, |is_right| is_right).is_some();
         }
         let is_right = self.expects(at, entry, taken) == Some(true);
         if is_right {
@@ -89,12 +89,12 @@ impl Direction {
         is_right
     }
 
-    /// Whether a branch with this entry is expected to go that way; `None` if the scheme is not quickly asked.
+    /// Whether a branch with this entry is expected to go that way; `None` by several tables ([`Hybrid::learn_if`]).
     #[inline(always)]
     pub(super) fn expects(&self, at: u64, entry: &Entry, taken: bool) -> Option<bool> {
         let expected = match self {
             Self::LocalPatterns { .. } => entry.pattern.predicts_taken(),
-            Self::SharedHistory(history) => !entry.varies || history.predicts_taken(at),
+            Self::SharedHistory(history) => history.expects(at, entry),
             Self::Hybrid(_) => return None,
         };
         Some(expected == taken)
@@ -113,13 +113,7 @@ impl Direction {
     pub(super) fn learn_told(&mut self, at: u64, entry: &mut Entry, taken: bool) {
         match self {
             Self::LocalPatterns { history_mask } => entry.pattern.learn(taken, *history_mask),
-            Self::SharedHistory(history) => {
-                entry.varies |= !taken;
-                if entry.varies {
-                    history.learn(at, taken);
-                }
-                history.remember(taken);
-            }
+            Self::SharedHistory(history) => history.learn_with(at, entry, taken),
             Self::Hybrid(_) => {}
         }
     }
@@ -146,10 +140,7 @@ impl Direction {
             },
             Self::Hybrid(hybrid) => {
                 if let Some(tables) = &guess.tables {
-                    hybrid.learn(at, tables, taken);
-                }
-                if taken {
-                    path.conditional(at);
+                    hybrid.learn_on(at, path, tables, taken);
                 }
             }
         }

@@ -64,24 +64,35 @@ impl Hybrid {
         }
     }
 
-    /// Learns how a branch went that the target buffer has, if that is what was expected; else changes
-    /// nothing. Returns whether it was.
-    #[inline(never)]
-    pub(super) fn learn_if_right(&mut self, at: u64, path: &mut Path, taken: bool) -> bool {
+    /// Learns how a branch went that the target buffer has, if `learns` says so when it is told whether that is what
+    /// was expected; else changes nothing. Returns whether it was, if it has learnt.
+    #[inline(always)]
+    pub(super) fn learn_if(
+        &mut self,
+        at: u64,
+        path: &mut Path,
+        taken: bool,
+        learns: impl FnOnce(bool) -> bool,
+    ) -> Option<bool> {
         let guess = self.guess(at, path, true);
         let is_right = guess.taken() == taken;
-        if is_right {
-            self.learn(at, &guess, taken);
-            if taken {
-                path.conditional(at);
-            }
-        }
-        is_right
+        learns(is_right).then(|| {
+            self.learn_on(at, path, &guess, taken);
+            is_right
+        })
     }
 
-    /// Learns an outcome.
+    /// Learns an outcome of a branch on this path, which goes on from it.
     #[inline(always)]
-    pub(super) fn learn(&mut self, at: u64, guess: &HybridGuess, taken: bool) {
+    pub(super) fn learn_on(&mut self, at: u64, path: &mut Path, guess: &HybridGuess, taken: bool) {
+        self.learn(at, guess, taken);
+        if taken {
+            path.conditional(at);
+        }
+    }
+
+    #[inline(always)]
+    fn learn(&mut self, at: u64, guess: &HybridGuess, taken: bool) {
         let by_path = guess.global.prediction();
         if by_path.is_none() && guess.by_loop.is_none() {
             let index = self.bimodal_index(at);

@@ -208,21 +208,44 @@ impl Predictor {
         if entry.class != BranchClass::Conditional || taken && entry.target != to {
             return None;
         }
-        if self.direction.expects(at, entry, taken)? {
-            self.hit.fires(occurrences).then(|| {
-                self.direction.learn_told(at, entry, taken);
-                Resolution::Predicted
-            })
-        } else {
-            // Where it was expected to be taken, the decoder may know better where to. One that leads to what is
-            // behind it goes there either way.
-            let goes_astray = entry.target == to && to != next;
-            (goes_astray && self.hit.fires(occurrences)).then(|| {
-                self.direction.learn_told(at, entry, taken);
-                report_mispredicted_direction(taken, self.geometry.reports.flushes, occurrences);
-                Resolution::Mispredicted
-            })
+        // Where it was expected to be taken, the decoder may know better where to. One that leads to what is
+        // behind it goes there either way.
+        let goes_astray = entry.target == to && to != next;
+        let Some(is_right) = self.direction.expects(at, entry, taken) else {
+            return self.by_tables_quickly(at, transfer, goes_astray, occurrences);
+        };
+        if !(is_right || goes_astray) || !self.hit.fires(transfer.kind, occurrences) {
+            return None;
         }
+        self.direction.learn_told(at, entry, taken);
+        if is_right {
+            return Some(Resolution::Predicted);
+        }
+        report_mispredicted_direction(taken, &self.geometry.reports, occurrences);
+        Some(Resolution::Mispredicted)
+    }
+
+    /// The same of a conditional branch with an entry that fits, by a scheme of several tables.
+    #[inline(never)]
+    fn by_tables_quickly(
+        &mut self,
+        at: u64,
+        transfer: &Transfer,
+        goes_astray: bool,
+        occurrences: &mut Occurrences,
+    ) -> Option<Resolution> {
+        let Self { direction: Direction::Hybrid(hybrid), path, hit, geometry, .. } = self else {
+            return None;
+        };
+        let Transfer { taken, kind, .. } = *transfer;
+        let is_right = hybrid.learn_if(at, path, taken, |is_right| {
+            (is_right || goes_astray) && hit.fires(kind, occurrences)
+        })?;
+        if is_right {
+            return Some(Resolution::Predicted);
+        }
+        report_mispredicted_direction(taken, &geometry.reports, occurrences);
+        Some(Resolution::Mispredicted)
     }
 
     /// The same of a jump or a call to where the instruction says.
@@ -235,7 +258,7 @@ impl Predictor {
     ) -> Option<Resolution> {
         let Hinted::Entry(entry) = self.targets.hinted_entry(at) else { return None };
         let fits = entry.class == BranchClass::Direct && entry.target == transfer.to;
-        (fits && self.hit.fires(occurrences)).then_some(Resolution::Predicted)
+        (fits && self.hit.fires(transfer.kind, occurrences)).then_some(Resolution::Predicted)
     }
 
     /// The same of a near return.
@@ -251,7 +274,7 @@ impl Predictor {
         }
         if self.has_return_entries {
             let Hinted::Entry(entry) = self.targets.hinted_entry(at) else { return None };
-            if entry.class != BranchClass::Return || !self.hit.fires_of_return(occurrences) {
+            if entry.class != BranchClass::Return || !self.hit.fires(transfer.kind, occurrences) {
                 return None;
             }
             entry.target = transfer.to;

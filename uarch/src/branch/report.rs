@@ -131,48 +131,49 @@ impl Predictor {
     }
 }
 
-/// What a branch fires that has an entry and goes as that predicts, but for what else a return fires.
+/// What a branch fires that has an entry and goes as that predicts; a return fires that it took its address from the
+/// return stack as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HitReports {
     /// Nothing.
     None,
     /// That it has.
     TargetBuffer,
-    /// More than can be told quickly.
-    Many,
+    /// That it was executed, and what kind it is of.
+    Executed,
 }
 
 impl HitReports {
     pub(super) fn of(reports: &Reports) -> Self {
         match reports {
-            Reports { executed: true, .. } => Self::Many,
+            Reports { executed: true, target_buffer_hits: false, .. } => Self::Executed,
             Reports { target_buffer_hits: true, .. } => Self::TargetBuffer,
             _ => Self::None,
         }
     }
 
-    /// Fires it, if that is quickly done and nobody counts it at once: whether it is.
+    /// Fires it, of a conditional branch, a direct jump or call, or a near return, if nobody counts it at once: whether
+    /// it is so.
     #[inline(always)]
-    pub(super) fn fires(self, occurrences: &mut Occurrences) -> bool {
-        match self {
-            Self::None => true,
-            Self::TargetBuffer => {
-                occurrences.fires_uncounted(&[(Signal::BtbHit, 1), (Signal::BtbHitOrTaken, 1)])
-            }
-            Self::Many => false,
-        }
-    }
-
-    /// The same of a return, whose target is that of the return stack.
-    #[inline(always)]
-    pub(super) fn fires_of_return(self, occurrences: &mut Occurrences) -> bool {
-        let own = (Signal::RasPredicted, 1);
-        match self {
-            Self::None => occurrences.fires_uncounted(&[own]),
-            Self::TargetBuffer => {
-                occurrences.fires_uncounted(&[(Signal::BtbHit, 1), (Signal::BtbHitOrTaken, 1), own])
-            }
-            Self::Many => false,
+    pub(super) fn fires(self, kind: TransferKind, occurrences: &mut Occurrences) -> bool {
+        const STACK: (Signal, u64) = (Signal::RasPredicted, 1);
+        const HIT: (Signal, u64) = (Signal::BtbHit, 1);
+        const HIT_OR_TAKEN: (Signal, u64) = (Signal::BtbHitOrTaken, 1);
+        const EXECUTED: (Signal, u64) = (Signal::BranchExecuted, 1);
+        const CONDITIONAL: (Signal, u64) = (Signal::BranchExecutedConditional, 1);
+        const CALL: (Signal, u64) = (Signal::BranchExecutedCall, 1);
+        const RETURN: (Signal, u64) = (Signal::BranchExecutedRet, 1);
+        // Each on its own, so that none is a list of unknown length.
+        let mut fires = |signals: &[(Signal, u64)]| occurrences.fires_uncounted(signals);
+        match (self, kind) {
+            (Self::None, TransferKind::Return) => fires(&[STACK]),
+            (Self::None, _) => true,
+            (Self::TargetBuffer, TransferKind::Return) => fires(&[HIT, HIT_OR_TAKEN, STACK]),
+            (Self::TargetBuffer, _) => fires(&[HIT, HIT_OR_TAKEN]),
+            (Self::Executed, TransferKind::Conditional) => fires(&[EXECUTED, CONDITIONAL]),
+            (Self::Executed, TransferKind::Call) => fires(&[EXECUTED, CALL]),
+            (Self::Executed, TransferKind::Return) => fires(&[EXECUTED, RETURN, STACK]),
+            (Self::Executed, _) => fires(&[EXECUTED]),
         }
     }
 }
@@ -182,7 +183,7 @@ impl HitReports {
 #[inline(always)]
 pub(super) fn report_mispredicted_direction(
     taken: bool,
-    flushes: bool,
+    reports: &Reports,
     occurrences: &mut Occurrences,
 ) {
     occurrences.fire(Signal::BranchMispredicted, 1);
@@ -191,9 +192,13 @@ pub(super) fn report_mispredicted_direction(
         1,
     );
     occurrences.fire(Signal::BranchMispredictedBtbHit, 1);
-    if flushes {
+    if reports.flushes {
         occurrences.fire(Signal::PipelineFlush, 1);
         occurrences.fire(Signal::FlushMispredict, 1);
+    }
+    if reports.executed {
+        occurrences.fire(Signal::BranchExecutedMispredicted, 1);
+        occurrences.fire(Signal::BranchExecutedConditionalMispredicted, 1);
     }
 }
 

@@ -4,6 +4,7 @@
 use super::{
     counter::{self, WEAKLY_NOT_TAKEN, after, predicts_taken},
     geometry::SharedHistoryGeometry,
+    target_buffer::Entry,
 };
 use crate::state::Visitor;
 
@@ -34,17 +35,22 @@ impl SharedHistory {
         }
     }
 
-    /// What the table says of the branch at an address.
+    /// Whether the branch at an address, which has this entry, is expected to be taken: the table is used where it has
+    /// been both.
     #[inline(always)]
-    pub(super) fn predicts_taken(&self, at: u64) -> bool {
-        predicts_taken(self.counters[self.index(at)])
+    pub(super) fn expects(&self, at: u64, entry: &Entry) -> bool {
+        !entry.varies || predicts_taken(self.counters[self.index(at)])
     }
 
-    /// Learns an outcome of a branch for which the table is used.
+    /// Learns how it went.
     #[inline(always)]
-    pub(super) fn learn(&mut self, at: u64, taken: bool) {
-        let index = self.index(at);
-        self.counters[index] = after(self.counters[index], taken);
+    pub(super) fn learn_with(&mut self, at: u64, entry: &mut Entry, taken: bool) {
+        entry.varies |= !taken;
+        if entry.varies {
+            let index = self.index(at);
+            self.counters[index] = after(self.counters[index], taken);
+        }
+        self.remember(taken);
     }
 
     /// Takes an outcome of any conditional branch into the history.
