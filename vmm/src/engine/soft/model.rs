@@ -766,7 +766,9 @@ impl Watch for Model {
         self.system.interrupted(running, from, to);
         if self.runs_pipelines {
             let Model { system, pipelines, hands_over, .. } = &mut *self;
-            *hands_over = pipelines.running_mut().delivered(system, running);
+            let pipeline = pipelines.running_mut();
+            *hands_over = pipeline.delivered(system, running);
+            system.set_time(running, pipeline.time());
         }
     }
 
