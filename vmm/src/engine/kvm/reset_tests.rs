@@ -110,6 +110,8 @@ fn reset_at_random(
         };
         let (mut limit, last) = (LATEST, round == 40);
         set(&mut run.machine, &[]);
+        // That of a run before which ended for another reason.
+        run.machine.pause = None;
         match random.below(4) {
             _ if last => {}
             // A breakpoint, where there are some.
