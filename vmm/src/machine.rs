@@ -420,8 +420,9 @@ impl Machine {
         self.soft.recorded().map(|recorder| recorder.finish(vcpus)).transpose()
     }
 
-    /// Has the next run end with [`End::Paused`] there, if it comes there. On the software engine the run after that
-    /// goes on as if there had been no pause; KVM does not count instructions.
+    /// Has the run that comes there end with [`End::Paused`]; one that ends for another reason leaves the pause to the
+    /// next, unless that is to pause elsewhere. On the software engine the run after it goes on as if there had been no
+    /// pause; KVM does not count instructions.
     pub fn pause_at(&mut self, pause: Pause) {
         self.board.chipset.watch_for_marker(pause == Pause::Marker);
         self.stop_at_no_register();

@@ -144,9 +144,15 @@ pub(super) enum HitReports {
 }
 
 impl HitReports {
+    /// Those of a part.
+    ///
+    /// # Panics
+    ///
+    /// If it reports both: no part does.
     pub(super) fn of(reports: &Reports) -> Self {
+        assert!(!(reports.executed && reports.target_buffer_hits));
         match reports {
-            Reports { executed: true, target_buffer_hits: false, .. } => Self::Executed,
+            Reports { executed: true, .. } => Self::Executed,
             Reports { target_buffer_hits: true, .. } => Self::TargetBuffer,
             _ => Self::None,
         }

@@ -257,13 +257,13 @@ impl Caches {
         true
     }
 
-    /// Whether a load of the running processor finds a line, and so [`Self::hits`].
+    /// Whether [`Self::hits`] would say so of a load of the running processor from this address.
     pub fn has_to_load(&self, physical: u64) -> bool {
         self.processors.running().state_of(physical >> self.shift) != LineState::Invalid
     }
 
-    /// Whether a store of the running processor finds a line that is Modified already and is in no instruction cache,
-    /// and so [`Self::hits`].
+    /// The same of a store, to a line that is Modified already, with nothing to be taken notice of
+    /// ([`Self::take_code_written`]).
     pub fn has_to_store(&self, physical: u64) -> bool {
         let own = self.processors.running();
         !own.code_written && own.state_of(physical >> self.shift) == LineState::Modified

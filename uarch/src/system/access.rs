@@ -110,9 +110,9 @@ impl System {
         hits
     }
 
-    /// Whether elements of a string that are to be read and written at these linear and guest-physical addresses hit as
-    /// [`System::access_hits`] has it, nobody waits for what they write, and so for those behind them in the same
-    /// lines. One has been accessed there: the pages are in the TLB.
+    /// Whether [`System::access_hits`] would say so of all elements of a string in the lines at these linear and
+    /// guest-physical addresses, of which one is read and one is written, and they would do nothing more than be
+    /// counted. The element before them has accessed the same lines, so that the pages are in the TLB.
     #[must_use]
     pub fn elements_hit(&self, read: Option<(u64, u64)>, written: Option<(u64, u64)>) -> bool {
         let processor = self.processors.running();

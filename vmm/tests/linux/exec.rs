@@ -309,8 +309,7 @@ fn a_fetch_says_what_it_needs() -> Verdict {
     };
     let (without, path) = (fetch(&[]), fetch(&["--suite", "../x"]));
     fs::remove_dir_all(&folder).expect("the folder is ours");
-    let needs =
-        "fetch: apt-get not found: needs a Debian-like host with apt-get, apt-cache and dpkg-deb\n";
+    let needs = "fetch: apt-get not found: needs a Debian-like host with apt-get, apt-cache, dpkg-deb and flock\n";
     assert_is(&without, 6, "", needs);
     assert_is(&path, 2, "", "fetch: --suite needs the name of a release of Debian\n");
     Ok(())

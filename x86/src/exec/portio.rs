@@ -182,6 +182,7 @@ fn input<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -
     cpu.port_match(cx, port, T::BYTES as u64);
     cpu.count_port(cx, port, T::BYTES, Direction::Load);
     let value = cx.bus.io_read(cpu.now(insn), port, T::BYTES);
+    // A read of a device may change its interrupts as a write does.
     cpu.leave_soon();
     cpu.set_reg(gpr::RAX, T::from_u64(u64::from(value)));
     Ok(())
