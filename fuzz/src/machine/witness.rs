@@ -110,9 +110,6 @@ impl Witness {
         // Where an interrupt came behind what retired, where that has led is on the stack.
         let is_interrupted = self.gates.contains(&rip);
         let behind = if is_interrupted { returns_to(machine)? } else { rip };
-        if is_interrupted {
-            self.deliver();
-        }
         if has_retired && self.behind_gates.contains(&behind) {
             // An exception or an interrupt came, and what retired was its handler's first instruction.
             if let Some(access) = access.filter(|_| self.behind_refusals.contains(&behind)) {
@@ -121,6 +118,9 @@ impl Witness {
             self.deliver();
             self.cpl = 0;
             self.retire();
+            if is_interrupted {
+                self.deliver();
+            }
             return self.compare(machine);
         }
         let access = access.filter(|_| has_retired);
@@ -134,6 +134,10 @@ impl Witness {
         }
         if has_retired && !writes {
             self.retire();
+        }
+        // Last: an access that makes a counter known comes before what it counts of the interrupt.
+        if is_interrupted {
+            self.deliver();
         }
         self.compare(machine)
     }
