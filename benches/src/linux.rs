@@ -102,6 +102,17 @@ pub(crate) fn boot_modelled(qemu: Option<&Qemu>) -> Result<()> {
     Ok(())
 }
 
+/// Writes what [`boot_modelled`] boots to a file, and with which arguments `vpmu run` boots it.
+pub(crate) fn write_image(folder: &Path) -> Result<()> {
+    let Files { kernel, initrd } = Files::find(&std::env::temp_dir())?;
+    let image = counted_image(&fs::read(&kernel)?, &fs::read(&initrd)?)?;
+    fs::remove_file(initrd)?;
+    let file = folder.join("k8-boot");
+    fs::write(&file, &image.bytes)?;
+    println!("--cpu=k8 --mem=512M --flat={}@{:#x}", file.display(), image.load_address);
+    Ok(())
+}
+
 /// What the disk of [`disk`] has, as one image, behind a stub that has PerfCtr3 count misses of the data
 /// cache.
 fn counted_image(kernel: &[u8], initrd: &[u8]) -> Result<program::Image> {
@@ -138,9 +149,9 @@ fn first_in(folder: &Path, prefix: &str) -> Option<PathBuf> {
 /// A disk that boots a bzImage by its 32-bit entry (Linux x86 boot protocol), with 512 MiB of RAM. Its
 /// 32-bit code goes to `address`.
 pub(crate) fn disk(kernel: &[u8], initrd: &[u8], append: &str, address: u32) -> Result<Disk> {
-    const INITRD: u32 = 0x1000_0000;
+    const INITRD: u32 = 0x0700_0000;
     /// boot_params, the command line 4 KiB behind.
-    const PARAMETERS: u32 = 0x0800_0000;
+    const PARAMETERS: u32 = 0x0600_0000;
     /// Offset of the set-up header in both the file and boot_params.
     const HEADER: usize = 0x1F1;
     /// (start, length) of RAM, as Bochs' BIOS leaves it.

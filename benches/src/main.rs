@@ -6,7 +6,7 @@
 //!   All three without WHAT.
 //! - `models`: the software engine with the models of micro-architecture on, beside QEMU with its cache
 //!   plugin.
-//! - `images FOLDER ITERATIONS`: writes the loops of `models` to files, for callgrind.
+//! - `images FOLDER ITERATIONS`: writes what `models` and `threads` execute to files, for callgrind.
 //! - `threads`: what an instruction costs on machines of up to 244 threads.
 //! - `kvm`: what an exit costs on the KVM engine, beside a bare KVM_RUN loop. Needs /dev/kvm.
 //! - `long`: a guest of twenty billion instructions that counts a million in the middle, on the KVM
@@ -82,12 +82,14 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The loops of `models` as files: the folder, and how many iterations they do.
+/// The loops of `models` and `threads` as files: the folder, and how many iterations they do.
 fn images<'a>(arguments: &mut impl Iterator<Item = &'a String>) -> Result<()> {
     let (Some(folder), Some(iterations)) = (arguments.next(), arguments.next()) else {
         return Err("images: which folder, and how many iterations?".into());
     };
-    models::write_images(Path::new(folder), iterations.parse()?)
+    let (folder, iterations) = (Path::new(folder), iterations.parse()?);
+    models::write_images(folder, iterations)?;
+    threads::write_images(folder, iterations)
 }
 
 /// Two builds in turns, by the paths of their binaries.

@@ -40,8 +40,8 @@ pub(crate) fn compare() -> Result<()> {
     linux::boot_modelled(qemu.as_ref())
 }
 
-/// Writes so many iterations of each loop for each part to a folder, to be run one by one where instructions of the
-/// host are counted: a line each with the arguments of `vpmu run`.
+/// Writes so many iterations of each loop for each part to a folder, and the boot, to be run one by one where
+/// instructions of the host are counted: a line each with the arguments of `vpmu run`.
 pub(crate) fn write_images(folder: &Path, iterations: u32) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     let write = |cpu: &str, load: Load, image: &Image| -> Result<()> {
@@ -57,7 +57,7 @@ pub(crate) fn write_images(folder: &Path, iterations: u32) -> Result<()> {
             write(cpu, load, &loops_32::assemble(load, registers, iterations)?)?;
         }
     }
-    Ok(())
+    linux::write_image(folder)
 }
 
 /// About a second of vpmu.

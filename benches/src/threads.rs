@@ -1,6 +1,8 @@
 //! What an instruction costs on a machine of many threads: each of them executes the same loop, all at once.
 //! Plain, and with each thread counting what only the pipeline tells, so that all models are on.
 
+use std::path::Path;
+
 use iced_x86::IcedError;
 use iced_x86::code_asm::{dword_ptr, ebp, ecx, edi, esi, esp};
 use vpmu::config::Limits;
@@ -51,8 +53,12 @@ const OWN_BYTES: u32 = 0x1000;
 
 /// A guest in which each of `threads` does its share of the iterations of five instructions, with a load and
 /// a store.
-fn guest(threads: u32, execution: Execution) -> std::result::Result<Image, IcedError> {
-    let iterations = execution.iterations() / threads;
+fn guest(
+    threads: u32,
+    execution: Execution,
+    iterations: u32,
+) -> std::result::Result<Image, IcedError> {
+    let iterations = iterations / threads;
     let mut program = Program::new()?;
     let p = &mut program;
     let (mut start, mut work) = (p.create_label(), p.create_label());
@@ -106,7 +112,7 @@ fn guest(threads: u32, execution: Execution) -> std::result::Result<Image, IcedE
 fn cost(threads: u8, execution: Execution) -> Result<f64> {
     let mut best = f64::MAX;
     for _ in 0..RUNS {
-        let image = guest(threads.into(), execution)?;
+        let image = guest(threads.into(), execution, execution.iterations())?;
         let setup = Setup { cpus: threads, ..Setup::soft("knc", 16 << 20) };
         let mut machine = setup.machine(machine::flat(image))?;
         let started = clock::own()?;
@@ -118,6 +124,19 @@ fn cost(threads: u8, execution: Execution) -> Result<f64> {
         best = best.min(time.as_secs_f64() * 1e9 / machine.retired() as f64);
     }
     Ok(best)
+}
+
+/// Writes the guests with all models to a folder, with so many iterations of all threads together: a line each with
+/// the arguments of `vpmu run`.
+pub(crate) fn write_images(folder: &Path, iterations: u32) -> Result<()> {
+    for threads in THREADS {
+        let image = guest(threads.into(), Execution::Models, iterations)?;
+        let file = folder.join(format!("knc-threads-{threads}-{iterations}"));
+        std::fs::write(&file, &image.bytes)?;
+        let (file, address) = (file.display(), image.load_address);
+        println!("--cpu=knc --smp={threads} --mem=16M --flat={file}@{address:#x}");
+    }
+    Ok(())
 }
 
 /// What an instruction costs with more and more threads of Knights Corner.
