@@ -257,7 +257,7 @@ impl Machine {
         woken
     }
 
-    /// The part of a turn of threads of a core that take turns instruction by instruction.
+    /// The part of a turn of threads of a core that take turns instruction by instruction, as long as they do.
     fn run_core(
         &mut self,
         threads: &mut ProcessorSet,
@@ -266,6 +266,13 @@ impl Machine {
         left: &mut u64,
     ) -> Option<Slice> {
         loop {
+            if !self.soft.interleaves() {
+                // The last of them has ended that. Each has what is left of the turn by itself, as nothing tells the
+                // core any more whose instruction comes next.
+                turn.rest = turn.rest.union(*threads);
+                self.soft.note_halting(&self.vcpus, *threads);
+                return None;
+            }
             let (vcpus, board) = (&mut self.vcpus, &mut self.board);
             let next = self.soft.next_thread(vcpus, board, *threads, turn.until);
             if next.is_some() {
