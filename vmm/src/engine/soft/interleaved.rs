@@ -205,8 +205,9 @@ impl Soft {
             _ if sent || self.hands_over() || self.goes_in_step(vcpu, &siblings) => {
                 Outcome::HandsOver
             }
-            // What a device does may wake another thread.
+            // What a device does, or has done at once, may wake another thread.
             _ if time < limit.time && board.is_due(time + 1) => Outcome::HandsOver,
+            _ if !board.chipset.irq.stirred().is_empty() => Outcome::HandsOver,
             _ => return None,
         };
         self.look_at(vcpu);

@@ -360,8 +360,12 @@ impl Soft {
                 Exit::Pause => return Outcome::Yielded,
                 _ if sent && limit.at_send => return Outcome::Yielded,
                 _ if interleaves
-                    && (sent || self.hands_over() || self.goes_in_step(vcpu, siblings)) =>
+                    && (sent
+                        || self.hands_over()
+                        || self.goes_in_step(vcpu, siblings)
+                        || !board.chipset.irq.stirred().is_empty()) =>
                 {
+                    // What a device has done at once wakes another thread as well.
                     return Outcome::HandsOver;
                 }
                 _ if !interleaves && self.begins_to_interleave(&vcpu.pmu) => {
