@@ -72,6 +72,8 @@ pub fn input(random: &mut Random) -> Vec<u8> {
 struct Pair {
     product: Pmu,
     reference: Reference,
+    /// What happened, as the product takes it; empty between two operations.
+    counts: SignalCounts,
 }
 
 /// Compares two answers.
@@ -89,7 +91,8 @@ fn same<T: Copy + PartialEq + fmt::Debug>(
 impl Pair {
     fn new(part: Part) -> Pair {
         let personality = Personality::by_name(part.name()).expect("a personality of each part");
-        Pair { product: Pmu::new(personality, &SignalSet::ALL), reference: Reference::new(part) }
+        let product = Pmu::new(personality, &SignalSet::ALL);
+        Pair { product, reference: Reference::new(part), counts: SignalCounts::new() }
     }
 
     /// One operation on both. What it answers must be the same.
@@ -152,16 +155,18 @@ impl Pair {
     }
 
     fn happen(&mut self, thread: usize, what: For, batch: Batch, cpl: u8) -> Pmis {
-        let counts: SignalCounts = batch.iter().map(|&(fact, n)| (fact.signal(), n)).collect();
-        let product = &mut self.product;
-        match (thread, what) {
-            (0, For::All) => product.cycle(&counts, cpl),
-            (0, For::Adders) => product.advance(&counts, cpl),
-            (0, For::Comparers) => product.compare(&counts, cpl),
-            (_, For::All) => product.sibling(thread - 1, &counts, cpl),
-            (_, For::Adders) => product.sibling_advance(&counts, cpl),
-            (_, For::Comparers) => product.sibling_compare(thread - 1, &counts, cpl),
-        }
+        let Self { product, counts, .. } = self;
+        batch.iter().for_each(|&(fact, n)| counts.add(fact.signal(), n));
+        let pmis = match (thread, what) {
+            (0, For::All) => product.cycle(counts, cpl),
+            (0, For::Adders) => product.advance(counts, cpl),
+            (0, For::Comparers) => product.compare(counts, cpl),
+            (_, For::All) => product.sibling(thread - 1, counts, cpl),
+            (_, For::Adders) => product.sibling_advance(counts, cpl),
+            (_, For::Comparers) => product.sibling_compare(thread - 1, counts, cpl),
+        };
+        counts.clear();
+        pmis
     }
 
     /// All that a guest can read, and how far each counter is from its overflow.

@@ -35,7 +35,7 @@ const VARIABLE: &str = "VPMU_CUTS";
 /// Cuts of a test, unless the environment has another number.
 const CUTS: usize = 10;
 /// Cuts of a run.
-const CUTS_PER_RUN: usize = 50;
+const CUTS_PER_RUN: usize = 250;
 /// The most instructions that a machine runs ahead before it is reset.
 const AHEAD: u64 = 300_000;
 
@@ -102,10 +102,11 @@ fn config(packages: &Packages, cpus: u8, timing: Timing, warm: Warm) -> Config {
     });
     let ram = RamLayout::new(512 << 20, None).expect("memory");
     let known = Config::new("k8", ram, payload).expect("a known processor");
-    Config { cpus, timing, warm, limits: LIMITS, ..known }
+    // What takes minutes, on four processors with all models a quarter of an hour, takes longer beside other load.
+    let minutes = if warm == Warm::Always { 90 } else { 7 };
+    let limits = Limits { timeout: Some(Duration::from_mins(minutes)), instructions: None };
+    Config { cpus, timing, warm, limits, ..known }
 }
-
-const LIMITS: Limits = Limits { timeout: Some(Duration::from_secs(400)), instructions: None };
 
 /// What came of a run.
 struct Run {
@@ -126,7 +127,7 @@ impl Run {
         let mut machine = Machine::new(config).expect("a machine");
         for (n, &place) in places.iter().enumerate() {
             machine.pause_at(Pause::Instructions(place));
-            assert_eq!(machine.run(LIMITS, &mut console).expect("a run"), End::Paused);
+            assert_eq!(machine.run(config.limits, &mut console).expect("a run"), End::Paused);
             let snapshot = machine.snapshot();
             if n % 2 == 0 {
                 let snapshot = Snapshot::from_bytes(&snapshot.to_bytes()).expect("a snapshot");
@@ -134,11 +135,11 @@ impl Run {
                 machine = Machine::new(&Config { payload, ..config.clone() }).expect("a machine");
             } else {
                 machine.pause_at(Pause::Instructions(place + random.below(AHEAD)));
-                machine.run(LIMITS, &mut Captured::default().console()).expect("a run");
+                machine.run(config.limits, &mut Captured::default().console()).expect("a run");
                 machine.reset_to(&snapshot).expect("its own snapshot");
             }
         }
-        let end = machine.run(LIMITS, &mut console).expect("a run");
+        let end = machine.run(config.limits, &mut console).expect("a run");
         assert_eq!(end, End::PowerOff);
         let statistics =
             Summary::new(config.personality, &machine, end).json().expect("statistics");
