@@ -133,8 +133,8 @@ fn start_other(p: &mut Program, begin: CodeLabel) -> Result<(), IcedError> {
 }
 
 /// Where processors end that INIT or a start-up IPI has brought into real mode, with what is there: they halt. At the
-/// reset vector is no memory, which is #UD; and each page below the hole of the chipset is one to start in, of which
-/// [`PAGE`] has the code that starts processor 1.
+/// reset vector is no memory, which is #UD; and each page of RAM below the firmware is one to start in, of which [`PAGE`]
+/// has the code that starts processor 1.
 pub(super) fn ends() -> Vec<(u64, Vec<u8>)> {
     /// CLI; HLT; JMP to the HLT.
     const HALT: [u8; 4] = [0xFA, 0xF4, 0xEB, 0xFD];
@@ -142,7 +142,7 @@ pub(super) fn ends() -> Vec<(u64, Vec<u8>)> {
     const HANDLER: u32 = 0x600;
     let vectors = std::iter::repeat_n(HANDLER.to_le_bytes(), 255).flatten().collect();
     let pages =
-        (0..0xA0).filter(|&page| page != PAGE).map(|page| (u64::from(page) << 12, HALT.into()));
+        (0..0xE0).filter(|&page| page != PAGE).map(|page| (u64::from(page) << 12, HALT.into()));
     pages.chain([(4, vectors), (HANDLER.into(), HALT.into())]).collect()
 }
 
