@@ -22,7 +22,9 @@ impl ClockRatio {
     /// The clock of the processor in which this clock of the bus begins.
     #[must_use]
     pub const fn cycle(self, bus_clock: u64) -> u64 {
-        (bus_clock * self.processor).div_ceil(self.bus)
+        let cycles = bus_clock * self.processor;
+        // Mostly the ratio is a whole number, and this is asked several times a transaction.
+        if self.bus == 1 { cycles } else { cycles.div_ceil(self.bus) }
     }
 
     /// Clocks of the processor in the clocks of the bus from `from` up to `to`, which is not one of them.

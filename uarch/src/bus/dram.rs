@@ -1,5 +1,6 @@
 //! DRAM with open pages: banks, rows, and what an access to them costs.
 
+use super::divisor::Divisor;
 use super::reservations::Reservations;
 use crate::state::{State, Visitor, list};
 
@@ -99,14 +100,17 @@ struct OpenPage {
 /// The DRAM and its controllers.
 #[derive(Clone, Debug)]
 pub(super) struct Dram {
-    geometry: &'static DramGeometry,
     controllers: Box<[Controller]>,
+    /// How many there are, and the bytes of a turn.
+    number: Divisor,
+    interleave: Divisor,
 }
 
 /// A controller and its DRAM.
 #[derive(Clone, Debug)]
 struct Controller {
     geometry: &'static DramGeometry,
+    place: Place,
     /// The open pages, the most recent first.
     open: Vec<OpenPage>,
     /// Chip select of the last access, and whether it was a write.
@@ -115,17 +119,48 @@ struct Controller {
     data: Reservations,
 }
 
+/// Of what a controller's address says where it is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    chip_select_bytes: Divisor,
+    chip_selects: Divisor,
+    page_bytes: Divisor,
+    banks: Divisor,
+}
+
+impl Place {
+    /// Chip select; chip select and bank, as one number; and row of an address.
+    #[inline(always)]
+    fn of(self, address: u64) -> (u64, u64, u64) {
+        let (chip_select, within) = self.chip_select_bytes.divide(address);
+        let (_, chip_select) = self.chip_selects.divide(chip_select);
+        let (page, _) = self.page_bytes.divide(within);
+        let (row, bank) = self.banks.divide(page);
+        (chip_select, chip_select * self.banks.by() + bank, row)
+    }
+}
+
 impl Dram {
     /// With all pages closed.
     pub(super) fn new(geometry: &'static DramGeometry) -> Self {
+        let place = Place {
+            chip_select_bytes: Divisor::new(geometry.chip_select_bytes),
+            chip_selects: Divisor::new(geometry.chip_selects),
+            page_bytes: Divisor::new(geometry.page_bytes),
+            banks: Divisor::new(geometry.banks),
+        };
         let controller = || Controller {
             geometry,
+            place,
             open: Vec::with_capacity(geometry.open_pages),
             last: None,
             data: Reservations::default(),
         };
-        let controllers = (0..geometry.controllers).map(|_| controller()).collect();
-        Self { geometry, controllers }
+        Self {
+            controllers: (0..geometry.controllers).map(|_| controller()).collect(),
+            number: Divisor::new(geometry.controllers),
+            interleave: Divisor::new(geometry.interleave_bytes),
+        }
     }
 
     /// Performs an access whose first command may be given at `clock`; the data lines are waited for.
@@ -144,22 +179,17 @@ impl Dram {
 
     /// The controller of an address, and the address there.
     fn controller(&mut self, address: u64) -> (&mut Controller, u64) {
-        let DramGeometry { controllers, interleave_bytes, .. } = *self.geometry;
-        let (turn, within) = (address / interleave_bytes, address % interleave_bytes);
-        let number = (turn % controllers) as usize;
-        (&mut self.controllers[number], turn / controllers * interleave_bytes + within)
+        let (turn, within) = self.interleave.divide(address);
+        let (turn, number) = self.number.divide(turn);
+        (&mut self.controllers[number as usize], turn * self.interleave.by() + within)
     }
 }
 
 impl Controller {
     /// As [`Dram::access_unqueued`].
     fn access(&mut self, clock: u64, address: u64, write: bool) -> Access {
-        let DramGeometry { page_bytes, banks, chip_select_bytes, chip_selects, .. } =
-            *self.geometry;
-        let chip_select = address / chip_select_bytes % chip_selects;
-        let page = address % chip_select_bytes / page_bytes;
-        let bank = chip_select * banks + page % banks;
-        let (page, overflow, wait) = self.open_page(clock, bank, page / banks);
+        let (chip_select, bank, row) = self.place.of(address);
+        let (page, overflow, wait) = self.open_page(clock, bank, row);
         let turnaround = self.turnaround(chip_select, write);
         let geometry = self.geometry;
         let lost = match turnaround {
@@ -217,13 +247,13 @@ impl Controller {
     }
 }
 
-crate::state! { Dram { saved: controllers; derived: geometry; } }
+crate::state! { Dram { saved: controllers; derived: number, interleave; } }
 crate::state! { OpenPage { saved: bank, row; cycles: clock, ready; } }
 
 impl State for Controller {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
         visitor.name("Controller");
-        let Self { geometry, open, last, data } = self;
+        let Self { geometry, place: _, open, last, data } = self;
         let blank = || OpenPage { bank: 0, row: 0, clock: 0, ready: 0 };
         list(visitor, open, geometry.open_pages, blank);
         last.visit(visitor);

@@ -11,6 +11,7 @@
 
 mod address_map;
 mod clock;
+mod divisor;
 mod dram;
 mod northbridge;
 mod northbridge_signals;
