@@ -41,7 +41,7 @@ fn any_bytes_are_an_input() {
 fn operations_in_words() {
     let input = [6, 0, 0, 0, 0, 0x13, 0, 0, 10, 0, 1, 24, 0, 52, 0, 0x40 | 24, 0, 49, 3, 44];
     let words = (target().words)(&input);
-    let expected = "k8, 1 processor, one instruction at a time
+    let expected = "k8, 1 processor, one instruction at a time, timing flat
    1  WRMSR C0010000h := 5300C0h
    2  WRMSR C0010004h := FFFFFFFFFFFFFFFFh
    3  RDPMC 0h

@@ -15,6 +15,7 @@ use vpmu::config::Limits;
 use vpmu::console::Console;
 use vpmu::engine::EngineKind;
 use vpmu::engine::kvm::host::Host;
+use vpmu::engine::soft::Timing;
 use vpmu::machine::{End, Machine};
 use vpmu::program::{LAPIC, PROCESSORS, STACKS, STACKS_SIZE};
 
@@ -62,7 +63,7 @@ pub fn words(bytes: &[u8]) -> String {
 /// The input without what depends on time.
 fn input(bytes: &[u8]) -> Input {
     let mut input = Input::new(bytes);
-    input.cpus = 1;
+    (input.cpus, input.timing) = (1, Timing::Flat);
     input.operations.retain(|operation| !depends_on_time(operation));
     for operation in &mut input.operations {
         operation.cpu = 0;

@@ -14,7 +14,6 @@ use std::collections::btree_map::Entry;
 use std::fmt::Write as _;
 
 use vpmu::config::Config;
-use vpmu::engine::soft::Timing;
 use vpmu::machine::End;
 use vpmu::program::Image;
 use vpmu::snapshot::Snapshot;
@@ -30,8 +29,8 @@ const LONGEST: u64 = 40_000;
 /// Instructions that a script may execute.
 const INSTRUCTIONS: u64 = 20_000;
 
-/// What machines there are: processor, and how many of it.
-type Key = (&'static str, u8);
+/// What machines there are: processor, how many of it, and whose clock the time is on.
+type Key = (&'static str, u8, &'static str);
 
 thread_local! {
     /// The machines that have been needed.
@@ -219,13 +218,12 @@ fn at_door<'a>(
     doors: &'a mut BTreeMap<Key, (Door, Image)>,
     input: &Input,
 ) -> Result<&'a mut (Door, Image), String> {
-    let name = input.part.name();
-    match doors.entry((name, input.cpus)) {
+    let (name, timing) = (input.part.name(), input.timing);
+    match doors.entry((name, input.cpus, timing.name())) {
         Entry::Occupied(there) => Ok(there.into_mut()),
         Entry::Vacant(place) => {
             let image = agent::assemble(input.cpus).map_err(|error| error.to_string())?;
-            let adapt =
-                |config: Config| Config { cpus: input.cpus, timing: Timing::Flat, ..config };
+            let adapt = |config: Config| Config { cpus: input.cpus, timing, ..config };
             let door = Door::new(name, &image, adapt, &agent::ends(), LONGEST)?;
             Ok(place.insert((door, image)))
         }
@@ -235,10 +233,11 @@ fn at_door<'a>(
 /// An input in words.
 pub fn words(bytes: &[u8]) -> String {
     let input = Input::new(bytes);
-    match input.way {
-        Way::Stepped => in_words(&input, "one instruction at a time"),
-        Way::Pieces(length) => in_words(&input, &format!("in pieces of {length} instructions")),
-    }
+    let how = match input.way {
+        Way::Stepped => "one instruction at a time".into(),
+        Way::Pieces(length) => format!("in pieces of {length} instructions"),
+    };
+    in_words(&input, &format!("{how}, timing {}", input.timing.name()))
 }
 
 fn in_words(input: &Input, how: &str) -> String {

@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use vpmu::engine::soft::Timing;
 use vpmu::program::LAPIC;
 
 use super::agent::{ANSWER_EOI, ANSWER_LVTPC};
@@ -93,6 +94,7 @@ pub(super) struct Input {
     pub part: Part,
     pub cpus: u8,
     pub way: Way,
+    pub timing: Timing,
     pub operations: Vec<Operation>,
 }
 
@@ -108,11 +110,17 @@ impl Input {
             0 | 1 => Way::Stepped,
             _ => Way::Pieces(1 + u64::from(second >> 3) * 7),
         };
+        let timing = match (reader.part(), part >> 6) {
+            // Its core goes on where a run begins: the times of an INIT to itself depend on that.
+            (Part::Knc, _) | (_, 0 | 1) => Timing::Flat,
+            (_, 2) => Timing::Auto,
+            _ => Timing::Model,
+        };
         let mut operations = Vec::new();
         while !reader.is_over() && operations.len() < MOST {
             operations.push(operation(&mut reader, cpus));
         }
-        Self { part: reader.part(), cpus, way, operations }
+        Self { part: reader.part(), cpus, way, timing, operations }
     }
 }
 

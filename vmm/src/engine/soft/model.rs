@@ -100,7 +100,7 @@ pub(super) struct Model {
     /// Pipelines are told what is executed, and virtual time is that of the running one.
     runs_pipelines: bool,
     keeps_time: bool,
-    /// The running pipeline's clock when virtual time was last told.
+    /// Virtual time that has been told, by the running pipeline's clock.
     told: u64,
     /// Another thread of the running processor's core is to execute something next.
     hands_over: bool,
@@ -124,6 +124,8 @@ struct Processor {
     clock: u64,
     /// By how much that is ahead of virtual time, but where a pipeline runs by a clock of its own.
     ahead: u64,
+    /// Virtual time when they were last told of it.
+    ended: u64,
     memory_types: MemoryTypes,
     /// [`crate::platform::MsrBank::writes`] when they were.
     as_of: u64,
@@ -149,6 +151,7 @@ impl Modelling {
         let processor = |vcpu: &Vcpu| Processor {
             clock: 0,
             ahead: 0,
+            ended: 0,
             memory_types: MemoryTypes::new(&vcpu.bank),
             as_of: vcpu.bank.writes(),
             epochs: vcpu.cpu.translation_epochs(),
@@ -320,6 +323,7 @@ impl Model {
         system.occurrences(*running).clear();
         let processor = &mut processors[*running];
         processor.told_until = (cpu.retired(), cpu.linear_rip());
+        processor.ended = cpu.time;
         if *runs_pipelines {
             let pipeline = pipelines.running_mut();
             pipeline.suspend(cpu);
@@ -355,7 +359,7 @@ impl Model {
     /// halted or the pipeline is not told of it, so that what is counted does not depend on how long that was.
     fn set_clock(&mut self, cpu: &Cpu) {
         let processor = &mut self.processors[self.running];
-        let Processor { clock, ahead, .. } = processor;
+        let Processor { clock, ahead, ended, .. } = processor;
         if self.keeps_time || !self.runs_pipelines {
             *ahead = (*ahead).max(clock.saturating_sub(cpu.time));
         }
@@ -366,8 +370,11 @@ impl Model {
             let pipeline = self.pipelines.running_mut();
             pipeline.resume(cpu);
             let virtual_time = if self.keeps_time { cpu.time + *ahead } else { 0 };
-            pipeline.idle_until(virtual_time.max(*clock));
-            self.told = pipeline.clock();
+            // Of a repeated instruction more time may have been told than it took in the end. Virtual time waits for
+            // the pipeline then, wherever runs end; the pipeline only waits for time in which nothing was executed.
+            let is_idle = cpu.time != *ended;
+            pipeline.idle_until(if is_idle { virtual_time.max(*clock) } else { *clock });
+            self.told = pipeline.clock().max(virtual_time);
         }
     }
 

@@ -99,16 +99,17 @@ impl Model {
     /// Time passes for a thread that is going to run then, and has been told of the end of that. The clock of its
     /// models is as if it had been told of this alone: [`Model::enter`] and [`Model::end`].
     fn passes(&mut self, vcpu: &mut Vcpu, cycles: u64) {
-        let Processor { clock, ahead, .. } = &mut self.processors[vcpu.id];
+        let Processor { clock, ahead, ended, .. } = &mut self.processors[vcpu.id];
         if *ahead != 0 || *clock > vcpu.cpu.time || cycles == 0 {
             self.enter(vcpu);
             vcpu.cpu.pass(cycles);
             let processor = &mut self.processors[vcpu.id];
-            processor.clock = self.pipelines.running().clock();
+            (processor.clock, processor.ended) = (self.pipelines.running().clock(), vcpu.cpu.time);
             return;
         }
         // Its pipeline has been told of a later time already, and nothing is ahead of anything.
         vcpu.cpu.pass(cycles);
+        *ended = vcpu.cpu.time;
         let number = self.pipelines.number_of(vcpu.id);
         let first = self.pipelines.first_of(number);
         if let Pipeline::Multithreaded(core) = &self.pipelines[first] {

@@ -62,10 +62,19 @@ impl Model {
 
 impl Processor {
     fn visit<V: Visitor>(&mut self, visitor: &mut V, vcpu: &Vcpu) {
-        let Self { clock, ahead, memory_types, as_of, epochs, told_until, paging, cache_disable } =
-            self;
+        let Self {
+            clock,
+            ahead,
+            ended,
+            memory_types,
+            as_of,
+            epochs,
+            told_until,
+            paging,
+            cache_disable,
+        } = self;
         visitor.name("Processor");
-        for cycle in [clock, ahead] {
+        for cycle in [clock, ahead, ended] {
             visitor.cycles(std::slice::from_mut(cycle));
         }
         told_until.visit(visitor);
