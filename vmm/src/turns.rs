@@ -410,7 +410,13 @@ impl Machine {
                     turn.until = turn.until.min(self.vcpus[*id].cpu.time);
                     self.short_turns_until = turn.until.saturating_add(SHORT_TURNS);
                 }
-                Outcome::Signals => _ = self.distribute_signals(),
+                Outcome::Signals => {
+                    self.distribute_signals();
+                    if threads.contains(*id) {
+                        // Behind an INIT its pipeline begins anew: when that is, the core says.
+                        break None;
+                    }
+                }
                 Outcome::Event => {
                     if let Some(end) = self.take_event() {
                         break Some(Slice::Ended(end));

@@ -110,10 +110,11 @@ impl Input {
             0 | 1 => Way::Stepped,
             _ => Way::Pieces(1 + u64::from(second >> 3) * 7),
         };
-        let timing = match (reader.part(), part >> 6) {
-            // Its core goes on where a run begins: the times of an INIT to itself depend on that.
-            (Part::Knc, _) | (_, 0 | 1) => Timing::Flat,
-            (_, 2) => Timing::Auto,
+        let timing = match part >> 6 {
+            0 | 1 => Timing::Flat,
+            2 => Timing::Auto,
+            // There, how long a counter of a thread ran depends on where runs end.
+            _ if reader.part() == Part::Knc => Timing::Auto,
             _ => Timing::Model,
         };
         let mut operations = Vec::new();
