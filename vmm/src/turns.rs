@@ -270,7 +270,7 @@ impl Machine {
                 // The last of them has ended that. Each has what is left of the turn by itself, as nothing tells the
                 // core any more whose instruction comes next.
                 turn.rest = turn.rest.union(*threads);
-                self.soft.note_halting(&self.vcpus, *threads);
+                self.soft.end_interleaving(&mut self.vcpus, *threads);
                 return None;
             }
             let (vcpus, board) = (&mut self.vcpus, &mut self.board);

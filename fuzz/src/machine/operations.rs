@@ -113,8 +113,6 @@ impl Input {
         let timing = match part >> 6 {
             0 | 1 => Timing::Flat,
             2 => Timing::Auto,
-            // There, how long a counter of a thread ran depends on where runs end.
-            _ if reader.part() == Part::Knc => Timing::Auto,
             _ => Timing::Model,
         };
         let mut operations = Vec::new();

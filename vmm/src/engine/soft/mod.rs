@@ -723,7 +723,13 @@ fn observed_since<O: Observer, T>(
         outside.raise(pmis, retired);
         outside.update_counters(Uncounted { observed, time, retired });
     }
-    (result, observer, outside.acted)
+    let (acted, pending) = (outside.acted, outside.board.chipset.irq.pending(outside.id));
+    if !demand.counting {
+        // The run may have gone through all levels. What its last instruction has yet to wait for is of where that was,
+        // if it has programmed a counter.
+        vcpu.counted_under = Some(vcpu.counting_context(pending));
+    }
+    (result, observer, acted)
 }
 
 #[cfg(test)]

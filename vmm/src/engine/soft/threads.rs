@@ -189,6 +189,12 @@ impl Soft {
         }
     }
 
+    /// These threads of a core do not take turns any longer: nothing tells any more of what they have executed.
+    pub(crate) fn end_interleaving(&mut self, vcpus: &mut [Vcpu], threads: ProcessorSet) {
+        self.note_halting(vcpus, threads);
+        threads.iter().for_each(|id| vcpus[id].programs_still = false);
+    }
+
     /// Takes notice of whether counters of a core count what all its threads do. If the instruction that processor
     /// `id` has executed last has begun that, they do not count what the others did before it.
     pub(super) fn notice_in_step(
