@@ -723,8 +723,9 @@ fn observed_since<O: Observer, T>(
         outside.raise(pmis, retired);
         outside.update_counters(Uncounted { observed, time, retired });
     }
-    let (acted, pending) = (outside.acted, outside.board.chipset.irq.pending(outside.id));
+    let acted = outside.acted;
     if !demand.counting {
+        let pending = outside.board.chipset.irq.pending(outside.id);
         // The run may have gone through all levels. What its last instruction has yet to wait for is of where that was,
         // if it has programmed a counter.
         vcpu.counted_under = Some(vcpu.counting_context(pending));

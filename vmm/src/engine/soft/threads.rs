@@ -189,7 +189,9 @@ impl Soft {
         }
     }
 
-    /// These threads of a core do not take turns any longer: nothing tells any more of what they have executed.
+    /// These threads of a core do not take turns any longer: nothing tells any more of what they have executed. One whose
+    /// last instruction has programmed its PMU waits for that no longer, or it would take the first counts of its next
+    /// turn for what the programming before left behind.
     pub(crate) fn end_interleaving(&mut self, vcpus: &mut [Vcpu], threads: ProcessorSet) {
         self.note_halting(vcpus, threads);
         threads.iter().for_each(|id| vcpus[id].programs_still = false);
