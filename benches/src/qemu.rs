@@ -19,8 +19,23 @@ const ADDRESSES: u32 = 1 << 16;
 /// An installed QEMU.
 pub(crate) struct Qemu {
     program: PathBuf,
-    /// Further arguments.
-    plugin: Vec<String>,
+    /// Its cache plugin, and the caches that it models.
+    plugin: Option<(String, FirstLevel)>,
+}
+
+/// One first-level cache of the plugin's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cache {
+    pub(crate) bytes: u32,
+    pub(crate) ways: u32,
+    pub(crate) line: u32,
+}
+
+/// The two caches that the plugin models.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FirstLevel {
+    pub(crate) code: Cache,
+    pub(crate) data: Cache,
 }
 
 /// The program `name` in the search path.
@@ -35,15 +50,13 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
 }
 
 pub(crate) fn find() -> Option<Qemu> {
-    program("qemu-system-x86_64").map(|program| Qemu { program, plugin: Vec::new() })
+    program("qemu-system-x86_64").map(|program| Qemu { program, plugin: None })
 }
 
-/// QEMU with its own cache plugin: two caches of the size and the shape of a K8's first level, and nothing
-/// else. `benches/qemu-cache-plugin` gets and builds the plugin.
-pub(crate) fn with_cache_plugin() -> Option<Qemu> {
+/// QEMU with its own cache plugin: these two caches, and nothing else. `benches/qemu-cache-plugin` gets and
+/// builds the plugin.
+pub(crate) fn with_cache_plugin(caches: FirstLevel) -> Option<Qemu> {
     const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/qemu-cache-plugin");
-    const CACHES: &str =
-        "icachesize=65536,iassoc=2,iblksize=64,dcachesize=65536,dassoc=2,dblksize=64";
     let qemu = find()?;
     let built = Command::new(SCRIPT).stderr(Stdio::inherit()).output().ok();
     let path = built
@@ -53,13 +66,24 @@ pub(crate) fn with_cache_plugin() -> Option<Qemu> {
         eprintln!("benches: QEMU's cache plugin is not there: THE PEER IS LEFT OUT of every row");
         return None;
     };
-    Some(Qemu { plugin: vec!["-plugin".into(), format!("{path},{CACHES}")], ..qemu })
+    Some(Qemu { plugin: Some((path, caches)), ..qemu })
 }
 
 impl Qemu {
+    /// The same with other caches in its plugin.
+    pub(crate) fn with_caches(&self, caches: FirstLevel) -> Qemu {
+        let plugin = self.plugin.as_ref().map(|(path, _)| (path.clone(), caches));
+        Qemu { program: self.program.clone(), plugin }
+    }
+
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(&self.plugin);
+        if let Some((path, FirstLevel { code, data })) = &self.plugin {
+            command.arg("-plugin").arg(format!(
+                "{path},icachesize={},iassoc={},iblksize={},dcachesize={},dassoc={},dblksize={}",
+                code.bytes, code.ways, code.line, data.bytes, data.ways, data.line
+            ));
+        }
         command.args(["-accel", "tcg,thread=single", "-nographic", "-no-reboot", "-nic", "none"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
