@@ -710,12 +710,15 @@ fn observed_since<O: Observer, T>(
         if !waits {
             vcpu.inner = std::mem::take(&mut observed.facts.inner);
             if (time, retired) == began {
-                // The first instruction is yet to come.
+                // The first instruction is yet to come: there may have been one that did not retire, whose exception
+                // has added to what waits.
                 let facts = &mut *observed.facts;
-                vcpu.inner.stores = inner.stores.min(facts.stores);
-                vcpu.inner.misaligned = inner.misaligned.min(facts.misaligned);
-                facts.stores -= vcpu.inner.stores;
-                facts.misaligned -= vcpu.inner.misaligned;
+                let stores = inner.stores.min(facts.stores);
+                let misaligned = inner.misaligned.min(facts.misaligned);
+                facts.stores -= stores;
+                facts.misaligned -= misaligned;
+                vcpu.inner.stores += stores;
+                vcpu.inner.misaligned += misaligned;
             }
         }
         let pmis = std::mem::replace(&mut outside.overflowed, Pmis::NONE);
