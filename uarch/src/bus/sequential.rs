@@ -18,6 +18,8 @@ pub struct SequentialBus {
     /// Clocks from the address strobe to the first command to the DRAM and from the DRAM's data to those
     /// on the bus, taken together.
     pub memory: u64,
+    /// Up to the first transfer of a line that the cache on the board has.
+    pub board: u64,
     /// Up to the first transfer of a write to memory, which the system controller takes over.
     pub write: u64,
     /// Up to the transfer of a device with mapped registers.
@@ -56,6 +58,8 @@ impl State {
         let arrival = self.bus.find(clock.bus_clock(transaction.time), 1);
         let first = match dram {
             _ if transaction.request.is_port() => timing.port,
+            // It looks aside: the memory does not begin where the cache has the line.
+            Some(_) if transaction.on_board && !write => timing.board,
             _ if write => {
                 if let Some(address) = dram {
                     memory.dram.access_unqueued(arrival, address, true);

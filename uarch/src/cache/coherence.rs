@@ -4,6 +4,7 @@
 //! The protocol is MESI (Intel SDM volume 3, "Cache Control Protocol") or MOESI (AMD64 Architecture
 //! Programmer's Manual, volume 2, "Memory Coherency and Protocol").
 
+use super::array::Line;
 use super::geometry::{Coherence, DeviceRead, Inclusion, Protocol, SharedWrite};
 use super::processor::NO_LINE;
 use super::second_level_bus::Transfer;
@@ -74,17 +75,19 @@ pub(super) struct Incoming {
     pub(super) latency: u64,
 }
 
-/// What the other processors answered to a probe.
+/// What was answered to a transaction in place of the memory: by the other processors, which were probed, and by the
+/// cache on the board.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     snoop: Snoop,
     /// Who has the line, as [`Transaction::holders`] has it.
     holders: u64,
+    on_board: bool,
 }
 
 impl Answer {
     /// Nobody was asked, or nobody has it.
-    pub(super) const NONE: Self = Self { snoop: Snoop::Miss, holders: 0 };
+    pub(super) const NONE: Self = Self { snoop: Snoop::Miss, holders: 0, on_board: false };
 }
 
 impl Caches {
@@ -108,6 +111,7 @@ impl Caches {
             locked,
             snoop: answer.snoop,
             holders: answer.holders,
+            on_board: answer.on_board,
         };
         #[cfg(test)]
         self.sent.push(transaction);
@@ -130,11 +134,11 @@ impl Caches {
             Want::WriteLine => (Probe::WriteAll, Request::Invalidate),
         };
         let sender = Sender::Processor(processor);
-        let answer = self.probe(context, sender, line, probe);
-        let bytes = self.geometry.line;
-        let bus = self.transact(context, sender, request, line << self.shift, bytes, false, answer);
+        let mut answer = self.probe(context, sender, line, probe);
         let reads = want != Want::WriteLine;
-        let latency = if reads { self.board_latency(line).unwrap_or(bus) } else { bus };
+        answer.on_board = reads && self.read_board(line);
+        let (physical, bytes) = (line << self.shift, self.geometry.line);
+        let latency = self.transact(context, sender, request, physical, bytes, false, answer);
         let state = match (want, answer.snoop, memory) {
             (Want::Own | Want::WriteLine, ..) => LineState::Modified,
             // A line that is written through is never Exclusive, so that no write stays in the cache.
@@ -227,15 +231,14 @@ impl Caches {
         context.occurrences[processor].fire(Signal::SystemWriteQword, qwords);
     }
 
-    /// Cycles of a line that the board's cache has; it has it from now on.
-    fn board_latency(&mut self, line: u64) -> Option<u64> {
-        let (board, geometry) = (self.board.as_mut()?, self.geometry.board?);
-        if board.find_and_touch(line).is_some() {
-            return Some(geometry.latency);
+    /// Whether the cache on the board has a line that is read; it has it from now on.
+    fn read_board(&mut self, line: u64) -> bool {
+        let Some(board) = &mut self.board else { return false };
+        let is_there = board.find_and_touch(line).is_some();
+        if !is_there {
+            board.fill(Line { number: line, state: LineState::Shared, marked: false });
         }
-        let state = LineState::Shared;
-        board.fill(super::array::Line { number: line, state, marked: false });
-        None
+        is_there
     }
 
     /// Asks the caches of all processors but the sender, of cores but the sender's. The sum of their answers.
@@ -257,9 +260,12 @@ impl Caches {
             match (self.probe_one(context, target, line, probe), sum.snoop) {
                 (Snoop::Miss, _) | (Snoop::HitClean, Snoop::HitDirty) => {}
                 (Snoop::HitClean, _) => {
-                    sum = Answer { snoop: Snoop::HitClean, holders: sum.holders | holder };
+                    let holders = sum.holders | holder;
+                    sum = Answer { snoop: Snoop::HitClean, holders, ..sum };
                 }
-                (Snoop::HitDirty, _) => sum = Answer { snoop: Snoop::HitDirty, holders: holder },
+                (Snoop::HitDirty, _) => {
+                    sum = Answer { snoop: Snoop::HitDirty, holders: holder, ..sum };
+                }
             }
         }
         sum

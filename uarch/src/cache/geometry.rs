@@ -11,8 +11,8 @@ pub struct CacheGeometry {
     pub data: ArrayGeometry,
     /// The processor's second-level cache, if it has one.
     pub second_level: Option<SecondLevel>,
-    /// A second-level cache on the board, shared by all processors.
-    pub board: Option<BoardCache>,
+    /// A second-level cache on the board, shared by all processors: look-aside, written through.
+    pub board: Option<ArrayGeometry>,
     /// What happens to a dirty line that another processor reads.
     pub protocol: Protocol,
     /// Who is asked for a line that a processor does not have.
@@ -111,15 +111,6 @@ pub enum Inclusion {
     Inclusive,
     /// None: a line moves up, and what it displaces moves down.
     Exclusive,
-}
-
-/// A second-level cache on the board: look-aside, written through.
-#[derive(Clone, Copy, Debug)]
-pub struct BoardCache {
-    /// Its size.
-    pub array: ArrayGeometry,
-    /// Cycles of the processor that a line from it takes.
-    pub latency: u64,
 }
 
 /// What happens to a dirty line that another processor reads.

@@ -49,7 +49,7 @@ mod write_combining;
 
 pub use self::access::{Access, Context, Fetch, Hint, Kind, MemoryType};
 pub use self::geometry::{
-    ArrayGeometry, BoardCache, CacheGeometry, CodeAndData, Coherence, DeviceRead, Inclusion,
+    ArrayGeometry, CacheGeometry, CodeAndData, Coherence, DeviceRead, Inclusion,
     LockPolicy, PrefetchFills, PrefetchInto, PrefetcherGeometry, Prefetches, Protocol, Replacement,
     SecondLevel, SecondLevelBus, SharedWrite, WalkPath, WriteCombiningGeometry,
 };
@@ -102,7 +102,7 @@ impl Caches {
                 .second_level
                 .map_or(0, |second| second.bus.cycles(geometry.line)),
             processors: PerProcessor::of_cores(processors, threads, core),
-            board: geometry.board.map(|board| LineArray::new(&board.array)),
+            board: geometry.board.as_ref().map(LineArray::new),
             #[cfg(test)]
             sent: Vec::new(),
             #[cfg(test)]

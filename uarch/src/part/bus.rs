@@ -15,6 +15,7 @@ pub static P55C: BusGeometry = BusGeometry {
     line_bytes: 32,
     interconnect: Interconnect::Sequential(SequentialBus {
         memory: P55C_MEMORY,
+        board: P55C_BOARD,
         write: P55C_WRITE,
         device: DEVICE_66,
         port: PORT_66,
@@ -339,6 +340,8 @@ const K8_PORT: u64 = 2000;
 
 /// Address strobe, decoding, data through the controller: 6-1-1-1 for an open page. Not sourced.
 const P55C_MEMORY: u64 = 4;
+/// A line from the cache on the board, pipelined bursts: 3-1-1-1. Not sourced.
+const P55C_BOARD: u64 = 3;
 /// A write that the controller takes over: 3-1-1-1. Not sourced.
 const P55C_WRITE: u64 = 3;
 /// From the request through the Pentium Pro's memory controller. Not sourced.

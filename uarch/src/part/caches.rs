@@ -4,14 +4,11 @@
 //! processors.
 
 use crate::cache::{
-    ArrayGeometry, BoardCache, CacheGeometry, CodeAndData, Coherence, DeviceRead, Inclusion,
+    ArrayGeometry, CacheGeometry, CodeAndData, Coherence, DeviceRead, Inclusion,
     LockPolicy, PrefetchFills, PrefetchInto, PrefetcherGeometry, Prefetches, Protocol, Replacement,
     SecondLevel, SecondLevelBus, SharedWrite, WalkPath, WriteCombiningGeometry,
 };
 
-/// Cycles of a line from the board's cache of the Pentium with MMX: bursts of 3-1-1-1 bus clocks at 2.5
-/// cycles each. Not sourced.
-const P55C_BOARD_LATENCY: u64 = 15;
 /// Cycles that a hit in the L2 of the Pentium Pro takes beyond one in the L1. Not sourced.
 const PPRO_L2_LATENCY: u64 = 5;
 /// The same of the Pentium II, whose L2 has half its clock, less the 3 of the L1. Not sourced at first
@@ -92,11 +89,8 @@ pub static P55C: CacheGeometry = CacheGeometry {
     code: intel(128, 4),
     data: intel(128, 4),
     second_level: None,
-    board: Some(BoardCache {
-        // 512 KiB, direct-mapped: what boards had. Not sourced.
-        array: ArrayGeometry { sets: 16384, ways: 1, replacement: Replacement::Lru },
-        latency: P55C_BOARD_LATENCY,
-    }),
+    // 512 KiB, direct-mapped: what boards had. Not sourced.
+    board: Some(ArrayGeometry { sets: 16384, ways: 1, replacement: Replacement::Lru }),
     protocol: Protocol::Mesi,
     coherence: Coherence::Snooping,
     code_and_data: CodeAndData::BothCaches,

@@ -364,6 +364,7 @@ impl System {
             locked: false,
             snoop: Snoop::Miss,
             holders: 0,
+            on_board: false,
         };
         self.with_caches(processor, |caches, context| {
             caches.drain_write_combining(context, processor)

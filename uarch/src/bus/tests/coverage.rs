@@ -68,6 +68,7 @@ fn random_transaction(random: &mut Random, line: u64, time: u64) -> Transaction 
         locked: request == Request::ReadPartial && random.below(2) == 0,
         snoop,
         holders: if snoop == Snoop::Miss { 0 } else { others & others.wrapping_neg() },
+        on_board: false,
     }
 }
 

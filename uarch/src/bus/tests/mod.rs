@@ -74,6 +74,7 @@ fn transaction(request: Request) -> Transaction {
         locked: false,
         snoop: Snoop::Miss,
         holders: 0,
+        on_board: false,
     }
 }
 

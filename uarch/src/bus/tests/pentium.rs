@@ -23,6 +23,17 @@ fn a_line_is_a_burst_of_four() {
     assert_eq!(board.transact(Transaction { time: 181, physical: 0x6020, ..read }), 6 * 3 + 2);
 }
 
+/// 3-1-1-1 from the cache on the board, and the memory does not notice: its page is closed for the next.
+#[test]
+fn the_memory_has_no_part_in_what_the_cache_on_the_board_has() {
+    let mut board = Board::new(&P55C, 1);
+    let read = Transaction { on_board: true, ..transaction(Request::ReadData) };
+    assert_eq!(board.transact(read), 3 * 3);
+    assert_eq!(board.take(0), [(BusBusy, 6 * 3)]);
+    let other = Transaction { time: 60, on_board: false, ..read };
+    assert_eq!(board.transact(other), 8 * 3);
+}
+
 #[test]
 fn what_is_less_is_a_single_transfer() {
     let mut board = Board::new(&P55C, 1);

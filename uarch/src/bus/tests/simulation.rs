@@ -59,6 +59,7 @@ static SEQUENTIAL: BusGeometry = BusGeometry {
     line_bytes: 32,
     interconnect: Interconnect::Sequential(SequentialBus {
         memory: 6,
+        board: 4,
         write: 3,
         device: 20,
         port: 40,
@@ -319,6 +320,7 @@ fn random_transaction(random: &mut Random, processors: u64, time: u64) -> Transa
         locked: false,
         snoop,
         holders: u64::from(snoop != Snoop::Miss),
+        on_board: whole && random.below(4) == 0,
     }
 }
 
@@ -379,7 +381,8 @@ impl Sequential {
         clock = self.bus.wait(clock, 1);
         let port = matches!(transaction.request, Request::ReadPort | Request::WritePort);
         let write = is_write(transaction.request) || transaction.request == Request::Invalidate;
-        let to_data = if memory {
+        let on_board = memory && !write && transaction.on_board;
+        let to_data = if memory && !on_board {
             self.memory.command(clock, transaction.physical, write) - clock
         } else {
             0
@@ -387,6 +390,7 @@ impl Sequential {
         let first = match (port, write, memory) {
             (true, ..) => 40,
             (_, true, _) => 3,
+            _ if on_board => 4,
             (_, _, true) => 6 + to_data,
             _ => 20,
         };

@@ -2,6 +2,7 @@
 
 use super::oracle::{Array as SlowArray, Oracle, Sent};
 use super::*;
+use crate::bus::Transaction;
 use crate::part::bus;
 use std::collections::BTreeMap;
 
@@ -214,7 +215,7 @@ fn step(
 /// How long an access took, where the slow model says that.
 pub(super) fn compare_cycles(oracle: &Oracle, access: &Access, cycles: u64) {
     let g = &oracle.g;
-    if access.memory == MemoryType::WriteBack && g.board.is_none() && g.write_allocate {
+    if access.memory == MemoryType::WriteBack && g.write_allocate {
         assert_eq!(cycles, oracle.cycles, "{access:?} at {}", oracle.time);
     }
 }
@@ -230,7 +231,11 @@ pub(super) fn compare_step(
         .caches
         .sent
         .drain(..)
-        .map(|it| (it.processor, it.request, it.physical, it.bytes, it.locked, it.snoop))
+        .map(|it| {
+            let Transaction { processor, request, physical, bytes, locked, snoop, on_board, .. } =
+                it;
+            (processor, request, physical, bytes, locked, snoop, on_board)
+        })
         .collect();
     assert_eq!(sent, std::mem::take(&mut oracle.sent), "{what}");
     for (p, expected) in oracle.counts.iter().enumerate() {

@@ -21,8 +21,8 @@ use pmu_model::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
 
-/// A transaction: processor, request, address, bytes, locked, snoop.
-pub(in crate::cache::tests) type Sent = (Option<usize>, Request, u64, u32, bool, Snoop);
+/// A transaction: processor, request, address, bytes, locked, snoop, on the board.
+pub(in crate::cache::tests) type Sent = (Option<usize>, Request, u64, u32, bool, Snoop, bool);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Ask {
@@ -99,6 +99,8 @@ pub(in crate::cache::tests) struct Oracle {
     pub(in crate::cache::tests) cores: Cores,
     pub(in crate::cache::tests) counts: Vec<[u64; Signal::COUNT]>,
     pub(in crate::cache::tests) sent: Vec<Sent>,
+    /// The line in each set of the cache on the board, which has one way.
+    board: BTreeMap<u64, u64>,
     /// When operations begin, and what answers them.
     pub(in crate::cache::tests) time: u64,
     pub(in crate::cache::tests) bus: Bus,
@@ -146,6 +148,7 @@ impl Oracle {
             cores: Cores { threads, all, last },
             counts: vec![[0; Signal::COUNT]; processors],
             sent: Vec::new(),
+            board: BTreeMap::new(),
             time: 0,
             bus: Bus::default(),
             on_bus: PerProcessor::new(processors, |_| Occurrences::default()),
@@ -199,7 +202,16 @@ impl Oracle {
         locked: bool,
         snoop: Snoop,
     ) -> u64 {
-        self.sent.push((p, request, at, bytes as u32, locked, snoop));
+        let reads_line =
+            matches!(request, Request::ReadCode | Request::ReadData | Request::ReadForOwnership);
+        let on_board = match self.g.board {
+            Some(board) if reads_line => {
+                let line = at / self.bytes();
+                self.board.insert(line % u64::from(board.sets), line) == Some(line)
+            }
+            _ => false,
+        };
+        self.sent.push((p, request, at, bytes as u32, locked, snoop, on_board));
         let transaction = Transaction {
             processor: p,
             time: self.time,
@@ -209,6 +221,7 @@ impl Oracle {
             locked,
             snoop,
             holders: 0,
+            on_board,
         };
         self.bus.transact(&mut self.on_bus, &transaction)
     }
