@@ -15,6 +15,7 @@ use x86_cpu::control_registers::efer;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::descriptor::{DescriptorTable, Segment};
 use x86_cpu::insn::seg;
+use x86_cpu::ram::Ram;
 use x86_cpu::stops::Stops;
 
 use crate::ahead;
@@ -263,6 +264,12 @@ impl Machine {
     #[must_use]
     pub fn vcpus(&self) -> &[Vcpu] {
         &self.vcpus
+    }
+
+    /// The guest's memory.
+    #[must_use]
+    pub fn ram(&self) -> &Ram {
+        self.memory.ram()
     }
 
     /// Virtual time in cycles: that of the processor that is furthest.

@@ -206,10 +206,20 @@ impl Cpu {
     /// Writes a debug register; DR4 and DR5 are DR6 and DR7 here already.
     pub(crate) fn set_debug_register(&mut self, n: usize, value: u64) {
         self.dr[n & 7] = match n & 7 {
-            6 => value & DR6_WRITABLE | DR6_ONES,
-            7 => value & 0xffff_ffff & !DR7_ZEROS | DR7_ONES,
+            6 => status_as_held(value),
+            7 => control_as_held(value),
             _ => value,
         };
         self.refresh_watch();
     }
+}
+
+/// DR6 as it holds a value.
+pub(crate) const fn status_as_held(value: u64) -> u64 {
+    value & DR6_WRITABLE | DR6_ONES
+}
+
+/// DR7 as it holds a value.
+pub(crate) const fn control_as_held(value: u64) -> u64 {
+    value & 0xffff_ffff & !DR7_ZEROS | DR7_ONES
 }

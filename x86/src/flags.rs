@@ -48,6 +48,11 @@ pub const ID: u64 = 1 << 21;
 /// The six arithmetic flags.
 pub const ARITHMETIC: u64 = CF | PF | AF | ZF | SF | OF;
 
+/// RFLAGS as it holds a value: bit 1 is set, bits 3, 5, 15 and those above 21 are clear.
+pub(crate) const fn as_held(value: u64) -> u64 {
+    value & 0x003f_7fd5 | 2
+}
+
 const CARRY: u32 = 1 << 31;
 const CARRY_IN: u32 = 1 << 30;
 const AUX: u32 = 1 << 3;

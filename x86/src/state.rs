@@ -5,10 +5,12 @@
 //! flush it sees the old translation as long as it is held, and the accessed bit that it has cleared stays clear (AMD64
 //! APM volume 2, section 5.5.2, "TLB Management").
 
+use crate::debug::{control_as_held, status_as_held};
 use crate::{
     access::OF_DEVICE,
     cpu::{Cpu, Shadow},
     descriptor::{DescriptorTable, Segment},
+    flags,
     handover::DebugRegisters,
     history::History,
     msr::CoreMsrs,
@@ -108,10 +110,16 @@ pub struct HeldTranslation {
 }
 
 impl CpuState {
-    /// Whether what is a number of something is one of those: the privilege level, and the top of the x87 registers.
+    /// Whether what is a number of something is one of those, the privilege level and the top of the x87 registers, and
+    /// the bits of the flags and of DR6 and DR7 that are always set or clear are so.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        self.cpl <= 3 && self.fpu.is_sound()
+        let Self { cpl, rflags, debug, fpu, .. } = self;
+        *cpl <= 3
+            && *rflags == flags::as_held(*rflags)
+            && debug.status == status_as_held(debug.status)
+            && debug.control == control_as_held(debug.control)
+            && fpu.is_sound()
     }
 }
 

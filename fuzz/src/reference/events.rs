@@ -69,9 +69,10 @@ fn pentium(code: u8, counter: usize, fact: Fact) -> bool {
     }
 }
 
-/// MMX manual, table 6-1: the events with DURATION rather than OCCURRENCE.
+/// MMX manual, table 6-1: the events with DURATION rather than OCCURRENCE. Event 30h of counter 1 is in Intel SDM
+/// volume 3 alone, "Data cache TLB miss stall duration".
 pub fn is_duration(code: u8, counter: usize) -> bool {
-    matches!((code, counter), (0x18, _) | (0x30 | 0x32, 0))
+    matches!((code, counter), (0x18 | 0x30, _) | (0x32, 0))
 }
 
 /// MMX manual, table 6-2; Intel SDM volume 3, "P6 Family Performance-Monitoring Events".
