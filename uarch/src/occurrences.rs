@@ -26,7 +26,7 @@ pub struct Occurrences {
     /// Apart, since those of the running processor are moved where it is another thread at every instruction.
     by_signal: Box<BySignal>,
     /// The groups of signals of which something may have been fired since it was last cleared, one bit each.
-    touched: u64,
+    touched: Groups,
     /// Those of which some may be counted by counters with a budget.
     counted: u64,
     /// By counter: occurrences that are left.
@@ -54,7 +54,7 @@ impl Default for Occurrences {
         let fired = [0; Signal::COUNT];
         Self {
             by_signal: Box::new(BySignal { fired, counted_by: [0; Signal::COUNT] }),
-            touched: 0,
+            touched: Groups::default(),
             counted: 0,
             left: [0; COUNTERS],
             budgeted: 0,
@@ -70,7 +70,7 @@ impl Occurrences {
     #[inline(always)]
     pub fn fire(&mut self, signal: Signal, n: u64) {
         let index = signal.index();
-        self.touched |= group_of(signal);
+        self.touched.add(signal);
         self.by_signal.fired[index] += n;
         if self.by_signal.counted_by[index] != 0 {
             self.note(signal, n);
@@ -84,7 +84,7 @@ impl Occurrences {
         let mut counters = 0;
         for (signal, n) in signals {
             let index = signal.index();
-            self.touched |= group_of(signal);
+            self.touched.add(signal);
             fired[index] += n;
             counters |= counted_by[index];
         }
@@ -122,7 +122,7 @@ impl Occurrences {
             return false;
         }
         for &(signal, n) in signals {
-            self.touched |= group_of(signal);
+            self.touched.add(signal);
             self.by_signal.fired[signal.index()] += n;
         }
         true
@@ -166,9 +166,13 @@ impl Occurrences {
     /// Forgets how many there are of each signal. What is logged stays.
     #[inline]
     pub fn clear(&mut self) {
-        clear_groups(&mut self.by_signal.fired, std::mem::take(&mut self.touched), |fired| {
-            *fired = 0;
-        });
+        clear_groups(
+            &mut self.by_signal.fired,
+            std::mem::take(&mut self.touched).bits(),
+            |fired| {
+                *fired = 0;
+            },
+        );
     }
 
     /// Takes out how many there are of each signal, and forgets what was logged.
@@ -186,7 +190,7 @@ impl Occurrences {
 
     /// Whether there are none of any signal, as far as that is known without a look at each.
     pub(crate) fn is_clear(&self) -> bool {
-        self.touched == 0
+        self.touched.bits() == 0
     }
 
     /// Gives a counter a budget of so many occurrences of all signals that it is given together: those
@@ -238,6 +242,41 @@ impl Occurrences {
     }
 }
 
+/// Groups of signals.
+///
+/// A byte each, which is written and not read: bits of one number wait for each other, and the compiler has some of
+/// them written in a byte, behind which the number can be read only when that is in the cache.
+#[derive(Clone, Copy, Debug)]
+struct Groups([u8; u64::BITS as usize]);
+
+impl Default for Groups {
+    fn default() -> Self {
+        Self([0; u64::BITS as usize])
+    }
+}
+
+impl Groups {
+    #[inline(always)]
+    fn add(&mut self, signal: Signal) {
+        self.0[signal.index() / GROUP] = 1;
+    }
+
+    /// All that there are.
+    fn add_all(&mut self) {
+        self.0[..Signal::COUNT.div_ceil(GROUP)].fill(1);
+    }
+
+    /// A bit each.
+    #[inline(always)]
+    fn bits(&self) -> u64 {
+        let (eights, _) = self.0.as_chunks::<8>();
+        eights.iter().rev().fold(0, |bits, &eight| {
+            // Bit 0 of byte n comes to be bit 56 + n.
+            bits << 8 | u64::from_le_bytes(eight).wrapping_mul(0x0102_0408_1020_4080) >> 56
+        })
+    }
+}
+
 /// The bit of a signal's group.
 #[inline(always)]
 const fn group_of(signal: Signal) -> u64 {
@@ -269,7 +308,7 @@ impl State for Occurrences {
         fired.visit(visitor);
         visitor.check(fired.iter().all(|&fired| fired <= LATEST));
         if V::LOADS {
-            *touched = u64::MAX >> (u64::BITS as usize - Signal::COUNT.div_ceil(GROUP));
+            touched.add_all();
             log.clear();
             self.clear_budgets();
         }
@@ -279,6 +318,21 @@ impl State for Occurrences {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What one signal has fired is found and cleared, whichever group it is of, and nothing else is touched.
+    #[test]
+    fn each_signal_is_cleared() {
+        let mut occurrences = Occurrences::default();
+        for (n, &signal) in Signal::ALL.iter().enumerate() {
+            assert!(occurrences.is_clear());
+            occurrences.fire(signal, 3);
+            assert_eq!(occurrences.touched.bits(), 1 << (n / 8));
+            occurrences.clear();
+            assert!(occurrences.fired().iter().all(|&fired| fired == 0), "{signal:?}");
+        }
+        occurrences.touched.add_all();
+        assert_eq!(occurrences.touched.bits().count_ones() as usize, Signal::COUNT.div_ceil(8));
+    }
 
     /// A counter of L1 misses, and one that adds up two kinds of TLB miss.
     #[test]

@@ -49,8 +49,8 @@ mod write_combining;
 
 pub use self::access::{Access, Context, Fetch, Hint, Kind, MemoryType};
 pub use self::geometry::{
-    ArrayGeometry, CacheGeometry, CodeAndData, Coherence, DeviceRead, Inclusion,
-    LockPolicy, PrefetchFills, PrefetchInto, PrefetcherGeometry, Prefetches, Protocol, Replacement,
+    ArrayGeometry, CacheGeometry, CodeAndData, Coherence, DeviceRead, Inclusion, LockPolicy,
+    PrefetchFills, PrefetchInto, PrefetcherGeometry, Prefetches, Protocol, Replacement,
     SecondLevel, SecondLevelBus, SharedWrite, WalkPath, WriteCombiningGeometry,
 };
 pub use self::state::LineState;

@@ -4,8 +4,8 @@
 //! processors.
 
 use crate::cache::{
-    ArrayGeometry, CacheGeometry, CodeAndData, Coherence, DeviceRead, Inclusion,
-    LockPolicy, PrefetchFills, PrefetchInto, PrefetcherGeometry, Prefetches, Protocol, Replacement,
+    ArrayGeometry, CacheGeometry, CodeAndData, Coherence, DeviceRead, Inclusion, LockPolicy,
+    PrefetchFills, PrefetchInto, PrefetcherGeometry, Prefetches, Protocol, Replacement,
     SecondLevel, SecondLevelBus, SharedWrite, WalkPath, WriteCombiningGeometry,
 };
 

@@ -232,8 +232,9 @@ pub(super) fn compare_step(
         .sent
         .drain(..)
         .map(|it| {
-            let Transaction { processor, request, physical, bytes, locked, snoop, on_board, .. } =
-                it;
+            let Transaction {
+                processor, request, physical, bytes, locked, snoop, on_board, ..
+            } = it;
             (processor, request, physical, bytes, locked, snoop, on_board)
         })
         .collect();
