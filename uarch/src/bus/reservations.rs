@@ -82,7 +82,24 @@ impl Reservations {
     }
 
     /// Takes the clocks from `from` up to `to`, which is not one of them, whether they are free or not.
+    #[inline(always)]
     pub(super) fn take(&mut self, from: u64, to: u64) {
+        // Mostly they are behind all others, and of one word.
+        let word = from / 64;
+        if from < self.end || from >= to || to > (word + 1) * 64 || word >= self.first + WORDS {
+            return self.take_anywhere(from, to);
+        }
+        self.taken[(word % WORDS) as usize] |= u64::MAX >> (64 - (to - from)) << (from % 64);
+        if from != self.queue.end {
+            self.queue.start = from;
+        }
+        self.queue.end = to;
+        self.end = to;
+    }
+
+    /// The same wherever they are.
+    #[inline(never)]
+    fn take_anywhere(&mut self, from: u64, to: u64) {
         // What is out of the table is forgotten at once.
         if from >= to || to <= self.first * 64 {
             return;

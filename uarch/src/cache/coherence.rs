@@ -242,7 +242,23 @@ impl Caches {
     }
 
     /// Asks the caches of all processors but the sender, of cores but the sender's. The sum of their answers.
+    #[inline(always)]
     fn probe(
+        &mut self,
+        context: &mut Context<'_>,
+        sender: Sender,
+        line: u64,
+        probe: Probe,
+    ) -> Answer {
+        if sender != Sender::Device && self.processors.count() == 1 {
+            return Answer::NONE;
+        }
+        self.probe_all(context, sender, line, probe)
+    }
+
+    /// The same where there are others.
+    #[inline(never)]
+    fn probe_all(
         &mut self,
         context: &mut Context<'_>,
         sender: Sender,
