@@ -245,9 +245,13 @@ impl Machine {
             progress: None,
         };
         if let Payload::Snapshot(snapshot) = &config.payload {
-            machine.fill(snapshot).and_then(|()| machine.restore(&snapshot.state)).map_err(
-                |what| Error::Input(format!("the snapshot does not fit its own machine: {what}")),
-            )?;
+            machine
+                .fill(snapshot)
+                .and_then(|()| machine.restore(&snapshot.state))
+                .and_then(|()| machine.check_translations(&snapshot.state))
+                .map_err(|what| {
+                    Error::Input(format!("the snapshot does not fit its own machine: {what}"))
+                })?;
             if !config.script.is_empty() {
                 machine.script = config.script.clone();
             }

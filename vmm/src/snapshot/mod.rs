@@ -162,6 +162,19 @@ impl Machine {
         Ok(())
     }
 
+    /// That the processors hold the translations that they were given: of two in one place, one would be lost, and
+    /// those in another order would be saved in their own. Of what comes from outside; it takes longer than a reset.
+    ///
+    /// # Errors
+    /// They do not.
+    pub(crate) fn check_translations(&self, state: &State) -> std::result::Result<(), String> {
+        let mut vcpus = self.vcpus.iter().zip(&state.vcpus);
+        match vcpus.all(|(vcpu, state)| vcpu.holds_translations_of(state)) {
+            true => Ok(()),
+            false => Err("translations that no processor holds".into()),
+        }
+    }
+
     /// The machine as it is between two instructions. As long as the last snapshot, or the one that it was reset to
     /// last, is there, this takes memory and time for the pages of RAM that have been written since.
     pub fn snapshot(&mut self) -> Snapshot {

@@ -86,6 +86,11 @@ impl Vcpu {
         }
     }
 
+    /// Whether it holds the translations of a state, in their order.
+    pub(crate) fn holds_translations_of(&self, state: &VcpuState) -> bool {
+        self.cpu.state().translations == state.cpu.translations
+    }
+
     /// Puts a state back of a processor of the same kind.
     ///
     /// # Errors
