@@ -121,7 +121,7 @@ impl Soft {
             if next.is_some() && !vcpu.cpu.halted {
                 behind = behind.or(Some((time, id, next))).min(Some((time, id, next)));
             }
-            core.leave(id - first);
+            core.leave(id - first, &vcpu.cpu);
             // One that sleeps does so until then, when something may wake it; if HLT has issued.
             if threads.contains(id) && !executes && time < until && !core.holds(id - first) {
                 let end = next.map_or(until, |at| at.max(time + 1).min(until));

@@ -207,8 +207,14 @@ impl Multithreaded {
         self.running = running;
     }
 
-    /// Has a thread take no part in them, unless an instruction of it is to issue yet.
-    pub(in crate::engine::soft) fn leave(&mut self, thread: usize) {
+    /// Has a thread take no part in them, unless an instruction of it is to issue yet. One that was to when they ended
+    /// is not, if the thread has executed others since.
+    pub(in crate::engine::soft) fn leave(&mut self, thread: usize, cpu: &Cpu) {
+        if self.core.holds(thread) {
+            let running = std::mem::replace(&mut self.running, thread);
+            self.resume(cpu);
+            self.running = running;
+        }
         if self.core.runs(thread) && !self.core.holds(thread) {
             self.core.leave(thread);
             self.threads[thread].away = true;
