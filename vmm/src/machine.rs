@@ -248,7 +248,7 @@ impl Machine {
             machine
                 .fill(snapshot)
                 .and_then(|()| machine.restore(&snapshot.state))
-                .and_then(|()| machine.check_translations(&snapshot.state))
+                .and_then(|()| machine.check_form(&snapshot.state))
                 .map_err(|what| {
                     Error::Input(format!("the snapshot does not fit its own machine: {what}"))
                 })?;

@@ -162,16 +162,20 @@ impl Machine {
         Ok(())
     }
 
-    /// That the processors hold the translations that they were given: of two in one place, one would be lost, and
-    /// those in another order would be saved in their own. Of what comes from outside; it takes longer than a reset.
+    /// That what can be written in several ways was so in the one in which the machine saves it: the translations that
+    /// its processors hold, of which one is lost where two are in one place, and its models, if it has any. Of what
+    /// comes from outside; it takes longer than a reset.
     ///
     /// # Errors
-    /// They do not.
-    pub(crate) fn check_translations(&self, state: &State) -> std::result::Result<(), String> {
+    /// It was not.
+    pub(crate) fn check_form(&mut self, state: &State) -> std::result::Result<(), String> {
         let mut vcpus = self.vcpus.iter().zip(&state.vcpus);
-        match vcpus.all(|(vcpu, state)| vcpu.holds_translations_of(state)) {
+        if !vcpus.all(|(vcpu, state)| vcpu.holds_translations_of(state)) {
+            return Err("translations that no processor holds".into());
+        }
+        match self.soft.state(&self.vcpus).is_in_the_form_of(&state.soft) {
             true => Ok(()),
-            false => Err("translations that no processor holds".into()),
+            false => Err("models that are saved in another form".into()),
         }
     }
 

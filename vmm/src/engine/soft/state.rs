@@ -146,6 +146,11 @@ pub(crate) struct SoftState {
 }
 
 impl SoftState {
+    /// Whether its models, if there are any, are the same bytes as another's.
+    pub(crate) fn is_in_the_form_of(&self, other: &Self) -> bool {
+        self.models.is_empty() || self.models == other.models
+    }
+
     /// Whether it is of these processors.
     pub(crate) fn is_of(&self, all: ProcessorSet) -> bool {
         self.halting.is_within(all)
