@@ -86,7 +86,8 @@ impl Reservations {
     pub(super) fn take(&mut self, from: u64, to: u64) {
         // Mostly they are behind all others, and of one word.
         let word = from / 64;
-        if from < self.end || from >= to || to > (word + 1) * 64 || word >= self.first + WORDS {
+        let is_in_table = (self.first..self.first + WORDS).contains(&word);
+        if from < self.end || from >= to || to > (word + 1) * 64 || !is_in_table {
             return self.take_anywhere(from, to);
         }
         self.taken[(word % WORDS) as usize] |= u64::MAX >> (64 - (to - from)) << (from % 64);

@@ -33,7 +33,7 @@ pub struct Transaction {
     /// The processors that answered a hit, a bit each: the one that has the line dirty, or all that have
     /// it clean.
     pub holders: u64,
-    /// A cache on the board has the line, and answers this read in place of the memory.
+    /// A cache on the board has the line, and answers this read in place of the memory. Only [`super::SequentialBus`] asks: no other board has one.
     pub on_board: bool,
 }
 
