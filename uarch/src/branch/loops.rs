@@ -4,7 +4,11 @@
 //! That it counts, in how many bits, and how it is indexed, is known; how an entry is made and learns is
 //! not sourced.
 
-use super::{geometry::HybridGeometry, path::ADDRESS_LOW_BIT, recency::RecencySets};
+use super::{
+    geometry::HybridGeometry,
+    path::ADDRESS_LOW_BIT,
+    recency::{Packed, Place, RecencySets},
+};
 use crate::state::{State, Visitor};
 
 /// The table of loops.
@@ -19,7 +23,6 @@ pub(super) struct Loops {
 
 #[derive(Clone, Copy, Debug)]
 struct Loop {
-    tag: u16,
     /// The outcome that repeats.
     body: bool,
     /// How often it came since the other one did.
@@ -28,19 +31,43 @@ struct Loop {
     length: Option<u16>,
 }
 
+/// Bits of the counts of a loop, at most.
+const COUNT_BITS: u32 = 11;
+
+/// In a lane, from bit 8 on: the body, whether the length is known, the count, the length.
+impl Packed for Loop {
+    const LANE_BITS: u32 = 32;
+
+    #[inline(always)]
+    fn pack(self) -> u64 {
+        let Self { body, count, length } = self;
+        u64::from(body) << 8
+            | u64::from(length.is_some()) << 9
+            | u64::from(count) << 10
+            | u64::from(length.unwrap_or(0)) << (10 + COUNT_BITS)
+    }
+
+    #[inline(always)]
+    fn unpack(lane: u64) -> Self {
+        const COUNT: u64 = (1 << COUNT_BITS) - 1;
+        let length = (lane >> (10 + COUNT_BITS) & COUNT) as u16;
+        Self {
+            body: lane >> 8 & 1 != 0,
+            count: (lane >> 10 & COUNT) as u16,
+            length: (lane >> 9 & 1 != 0).then_some(length),
+        }
+    }
+}
+
 /// Where a branch is in the table, or would be, until the table is next changed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LoopPlace {
-    set: usize,
-    tag: u16,
-    held: Option<(usize, Loop)>,
-}
+pub(super) struct LoopPlace(Place<Loop>);
 
 impl LoopPlace {
     /// Which way the branch goes, if it closes a loop of known length.
     #[inline(always)]
     pub(super) fn prediction(&self) -> Option<bool> {
-        let (_, held) = self.held?;
+        let held = self.0.entry()?;
         held.length.map(|length| if held.count == length { !held.body } else { held.body })
     }
 }
@@ -48,8 +75,9 @@ impl LoopPlace {
 impl Loops {
     /// An empty table.
     pub(super) fn new(geometry: HybridGeometry) -> Self {
+        assert!(geometry.loop_count_bits <= COUNT_BITS);
         Self {
-            sets: RecencySets::new(geometry.loop_sets, geometry.loop_ways),
+            sets: RecencySets::new(geometry.loop_sets, geometry.loop_ways, geometry.loop_tag_bits),
             set_mask: geometry.loop_sets as u64 - 1,
             tag_low_bit: ADDRESS_LOW_BIT + geometry.loop_sets.ilog2(),
             tag_mask: (1 << geometry.loop_tag_bits) - 1,
@@ -61,22 +89,22 @@ impl Loops {
     #[inline(always)]
     pub(super) fn find(&self, at: u64) -> LoopPlace {
         let set = (at >> ADDRESS_LOW_BIT & self.set_mask) as usize;
-        let tag = (at >> self.tag_low_bit & self.tag_mask) as u16;
-        LoopPlace { set, tag, held: self.sets.find(set, |held| held.tag == tag) }
+        let tag = at >> self.tag_low_bit & self.tag_mask;
+        LoopPlace(self.sets.find(set, tag))
     }
 
     /// Learns an outcome of a branch that has an entry; or makes one if the branch was mispredicted,
     /// which is taken for the end of a loop.
     #[inline(always)]
     pub(super) fn learn(&mut self, place: LoopPlace, taken: bool, mispredicted: bool) {
-        let LoopPlace { set, tag, held } = place;
-        match held {
-            Some((way, held)) => match held.after(taken, self.longest) {
-                Some(held) => self.sets.replace(set, way, held),
-                None => self.sets.remove(set, way),
+        let LoopPlace(place) = place;
+        match place.entry() {
+            Some(held) => match held.after(taken, self.longest) {
+                Some(held) => self.sets.replace(place, held),
+                None => self.sets.remove(place),
             },
             None if mispredicted => {
-                self.sets.insert(set, Loop { tag, body: !taken, count: 0, length: None });
+                self.sets.insert(place, Loop { body: !taken, count: 0, length: None });
             }
             None => {}
         }
@@ -99,13 +127,16 @@ impl Loop {
     }
 }
 
-crate::state! { Loop { saved: tag, body, count, length; } }
+crate::state! { Loop { saved: body, count, length; } }
 
 impl State for Loops {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
         visitor.name("Loops");
-        let Self { sets, set_mask: _, tag_low_bit: _, tag_mask: _, longest } = self;
-        let blank = Loop { tag: 0, body: false, count: 0, length: None };
-        sets.visit(visitor, blank, |held| held.count <= *longest);
+        let Self { sets, set_mask: _, tag_low_bit: _, tag_mask, longest } = self;
+        let blank = Loop { body: false, count: 0, length: None };
+        let is_possible = |count: u16| count <= *longest;
+        sets.visit(visitor, *tag_mask, blank, |held| {
+            is_possible(held.count) && held.length.is_none_or(is_possible)
+        });
     }
 }
