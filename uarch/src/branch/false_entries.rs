@@ -70,13 +70,30 @@ impl EntryMap {
         }
         let first = (run.start + self.below) >> self.low_bit;
         let end = run.end >> self.low_bit;
+        if first >= end {
+            return None;
+        }
+        // Mostly it is all in one line.
+        let last = end - 1;
+        if first >> LINE_SHIFT == last >> LINE_SHIFT {
+            let held = self.lines[(first >> LINE_SHIFT) as usize & (LINES - 1)];
+            let found = held >> (first & 63) & u64::MAX >> (63 - (last - first));
+            let at = first + u64::from(found.trailing_zeros());
+            return (found != 0).then_some(at << self.low_bit);
+        }
+        self.first_in_lines(first, end).map(|at| at << self.low_bit)
+    }
+
+    /// The same in several lines, by numbers of places.
+    #[inline(never)]
+    fn first_in_lines(&self, first: u64, end: u64) -> Option<u64> {
         let mut line = first >> LINE_SHIFT;
         let mut mask = u64::MAX << (first & 63);
         while line << LINE_SHIFT < end {
             let found = self.lines[line as usize & (LINES - 1)] & mask;
             if found != 0 {
                 let at = line << LINE_SHIFT | u64::from(found.trailing_zeros());
-                return (at < end).then_some(at << self.low_bit);
+                return (at < end).then_some(at);
             }
             mask = u64::MAX;
             line += 1;

@@ -142,7 +142,7 @@ impl Predictor {
             _ => None,
         };
         let Some(hit) = expected else {
-            return self.transfer_of_any_kind(at, *transfer, lost, occurrences);
+            return self.transfer_of_any_kind(at, transfer, lost, occurrences);
         };
         if hit == Hit::Yes && self.reports_hits || hit == Hit::No && self.reports_misses {
             self.report_predicted(transfer, hit, occurrences);
@@ -156,10 +156,10 @@ impl Predictor {
         Outcome { resolution: Resolution::Predicted, penalty: own + lost }
     }
 
-    /// The same, if that is a short way: of a transfer that went as its entry predicts, or as the return stack
-    /// does; of a conditional branch that went the other way, or has no entry and is not taken. What became of it;
-    /// `None` if it is to be told, and then nothing has happened. For a caller who does not ask what it cost, and
-    /// knows the kind when it is compiled.
+    /// The same, if no false entry can be on the way to it and it is not far. What became of it; `None` if it is to be
+    /// told, and then nothing has happened. For a caller who does not ask what it cost, and knows the kind when it is
+    /// compiled: there is a short way for a transfer that went as its entry predicts, or as the return stack does; for
+    /// a conditional branch that went the other way, or has no entry and is not taken.
     #[inline(always)]
     pub fn transfer_quickly(
         &mut self,
@@ -172,23 +172,29 @@ impl Predictor {
             return None;
         }
         let at = if self.at_last_byte { transfer.last } else { transfer.from };
-        let resolution = match transfer.kind {
-            TransferKind::Conditional => self.conditional_quickly(at, transfer, occurrences)?,
-            TransferKind::Jump => self.direct_quickly(at, transfer, occurrences)?,
-            TransferKind::Call if self.stack.is_full() => return None,
+        let quickly = match transfer.kind {
+            TransferKind::Conditional => self.conditional_quickly(at, transfer, occurrences),
+            TransferKind::Jump => self.direct_quickly(at, transfer, occurrences),
+            TransferKind::Call if self.stack.is_full() => None,
             TransferKind::Call => {
-                let resolution = self.direct_quickly(at, transfer, occurrences)?;
-                self.stack.push(transfer.next);
+                let resolution = self.direct_quickly(at, transfer, occurrences);
+                if resolution.is_some() {
+                    self.stack.push(transfer.next);
+                }
                 resolution
             }
-            TransferKind::Return => self.return_quickly(at, transfer, occurrences)?,
+            TransferKind::Return => self.return_quickly(at, transfer, occurrences),
             _ => return None,
+        };
+        let resolution = match quickly {
+            Some(resolution) => resolution,
+            None => self.transfer_of_any_kind(at, transfer, 0, occurrences).resolution,
         };
         self.run_start = transfer.destination();
         Some(resolution)
     }
 
-    /// The same of a conditional branch.
+    /// The short way of a conditional branch, if there is one: what became of it. If not, nothing has happened.
     #[inline(always)]
     fn conditional_quickly(
         &mut self,
@@ -350,11 +356,10 @@ impl Predictor {
     fn transfer_of_any_kind(
         &mut self,
         at: u64,
-        transfer: Transfer,
+        transfer: &Transfer,
         lost: u32,
         occurrences: &mut Occurrences,
     ) -> Outcome {
-        let transfer = &transfer;
         let Some(class) = BranchClass::of(transfer.kind) else {
             self.far(transfer, occurrences);
             return Outcome { resolution: Resolution::NotPredicted, penalty: lost };

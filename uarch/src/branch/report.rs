@@ -55,7 +55,7 @@ impl Predictor {
     }
 
     /// Those of a transfer that fetch went wrong at.
-    #[inline(never)]
+    #[inline(always)]
     fn report_wrong(
         &self,
         transfer: &Transfer,
@@ -81,25 +81,27 @@ impl Predictor {
         let is_call = matches!(transfer.kind, TransferKind::Call | TransferKind::IndirectCall);
         let is_indirect =
             matches!(transfer.kind, TransferKind::IndirectJump | TransferKind::IndirectCall);
-        let signals = [
-            (Signal::BranchMispredicted, true),
-            (Signal::BranchMispredictedTaken, transfer.taken),
-            (Signal::BranchMispredictedNotTaken, !transfer.taken),
-            (Signal::BranchMispredictedBtbHit, course.hit),
-            (Signal::BranchMispredictedRet, is_return),
-            (Signal::BranchMispredictedIndirect, is_indirect),
-            (Signal::PipelineFlush, reports.flushes),
-            (Signal::FlushMispredict, reports.flushes),
-            (Signal::BranchExecutedMispredicted, reports.executed),
-            (Signal::BranchExecutedConditionalMispredicted, reports.executed && is_conditional),
-            (Signal::BranchExecutedIndirectMispredicted, reports.executed && is_indirect),
-            (Signal::BranchExecutedRetMispredicted, reports.executed && is_return),
-            (Signal::BranchExecutedCallMispredicted, reports.executed && is_call),
-        ];
-        for (signal, occurred) in signals {
+        let mut fire_if = |occurred: bool, signal: Signal| {
             if occurred {
                 occurrences.fire(signal, 1);
             }
+        };
+        fire_if(true, Signal::BranchMispredicted);
+        fire_if(transfer.taken, Signal::BranchMispredictedTaken);
+        fire_if(!transfer.taken, Signal::BranchMispredictedNotTaken);
+        fire_if(course.hit, Signal::BranchMispredictedBtbHit);
+        fire_if(is_return, Signal::BranchMispredictedRet);
+        fire_if(is_indirect, Signal::BranchMispredictedIndirect);
+        if reports.flushes {
+            fire_if(true, Signal::PipelineFlush);
+            fire_if(true, Signal::FlushMispredict);
+        }
+        if reports.executed {
+            fire_if(true, Signal::BranchExecutedMispredicted);
+            fire_if(is_conditional, Signal::BranchExecutedConditionalMispredicted);
+            fire_if(is_indirect, Signal::BranchExecutedIndirectMispredicted);
+            fire_if(is_return, Signal::BranchExecutedRetMispredicted);
+            fire_if(is_call, Signal::BranchExecutedCallMispredicted);
         }
     }
 

@@ -26,7 +26,7 @@ pub(super) trait Reference {
 }
 
 /// Compares for some programs: few branches, that are learnt, and more than tables hold. Two of three transfers
-/// take the short way if they can; in the third program, somebody looks at once at what is fired.
+/// are told as quickly as they can be; in the third program, somebody looks at once at what is fired.
 fn compare<R: Reference>(geometry: &'static PredictorGeometry, new: impl Fn() -> R) {
     let mut outcomes = BTreeMap::new();
     let mut short_ways: BTreeMap<String, u64> = BTreeMap::new();
@@ -75,15 +75,21 @@ fn compare<R: Reference>(geometry: &'static PredictorGeometry, new: impl Fn() ->
             }
         }
     }
+    // What goes as predicted, and where fetch is led astray by another branch's entry, or by none.
+    let astray = if geometry.corrects_at_decode { "RedirectedAtDecode" } else { "Mispredicted" };
     let ways = [
-        "Call Some(Predicted)",
-        "Conditional Some(Mispredicted)",
-        "Conditional Some(Predicted)",
-        "Jump Some(Predicted)",
-        "Return Some(Predicted)",
+        ("Call", "Predicted"),
+        ("Call", astray),
+        ("Conditional", "Mispredicted"),
+        ("Conditional", "Predicted"),
+        ("Jump", "Predicted"),
+        ("Jump", astray),
+        ("Return", "Predicted"),
     ];
-    assert_eq!(short_ways.keys().map(String::as_str).collect::<Vec<_>>(), ways);
-    assert!(short_ways.values().all(|&times| times > 1000), "{short_ways:?}");
+    for (kind, resolution) in ways {
+        let times = short_ways.get(&format!("{kind} Some({resolution})"));
+        assert!(times.is_some_and(|&times| times > 500), "{kind} {resolution}: {short_ways:?}");
+    }
     // A comparison of what does not happen compares nothing.
     for &signal in R::SIGNALS {
         assert!(outcomes[&format!("{signal:?}")] > 100, "{signal:?} of {outcomes:?}");
