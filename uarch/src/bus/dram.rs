@@ -113,6 +113,8 @@ struct Controller {
     place: Place,
     /// The open pages, the most recent first.
     open: Vec<OpenPage>,
+    /// Up to this clock none of them has been idle for so long that it is closed.
+    none_idle_until: u64,
     /// Chip select of the last access, and whether it was a write.
     last: Option<(u64, bool)>,
     /// The data lines.
@@ -153,6 +155,7 @@ impl Dram {
             geometry,
             place,
             open: Vec::with_capacity(geometry.open_pages),
+            none_idle_until: 0,
             last: None,
             data: Reservations::default(),
         };
@@ -178,7 +181,11 @@ impl Dram {
     }
 
     /// The controller of an address, and the address there.
+    #[inline(always)]
     fn controller(&mut self, address: u64) -> (&mut Controller, u64) {
+        if self.controllers.len() == 1 {
+            return (&mut self.controllers[0], address);
+        }
         let (turn, within) = self.interleave.divide(address);
         let (turn, number) = self.number.divide(turn);
         (&mut self.controllers[number as usize], turn * self.interleave.by() + within)
@@ -207,15 +214,17 @@ impl Controller {
     /// and in how many clocks the page is open.
     fn open_page(&mut self, clock: u64, bank: u64, row: u64) -> (Page, bool, u64) {
         let DramGeometry { idle_limit, precharge, ras_to_cas, open_pages, .. } = *self.geometry;
-        let is_idle = |page: &OpenPage| clock > page.clock.saturating_add(idle_limit);
-        if self.open.iter().any(is_idle) {
-            self.open.retain(|page| !is_idle(page));
+        if clock > self.none_idle_until {
+            self.close_idle(clock);
         }
+        self.none_idle_until = self.none_idle_until.min(clock.saturating_add(idle_limit));
         let before = self.open.iter().position(|page| page.bank == bank);
         if let Some(at) = before
             && self.open[at].row == row
         {
-            self.open[..=at].rotate_right(1);
+            if at != 0 {
+                self.open[..=at].rotate_right(1);
+            }
             let page = &mut self.open[0];
             page.clock = clock;
             // It may be in the course of being opened. What an earlier turn opens later is open.
@@ -233,6 +242,16 @@ impl Controller {
         let wait = close + ras_to_cas;
         self.open.insert(0, OpenPage { bank, row, clock, ready: clock + wait });
         (if before.is_some() { Page::Conflict } else { Page::Miss }, overflow, wait)
+    }
+
+    /// Closes the pages that have not been accessed for long.
+    #[cold]
+    #[inline(never)]
+    fn close_idle(&mut self, clock: u64) {
+        let idle_limit = self.geometry.idle_limit;
+        let closes_after = |page: &OpenPage| page.clock.saturating_add(idle_limit);
+        self.open.retain(|page| clock <= closes_after(page));
+        self.none_idle_until = self.open.iter().map(closes_after).min().unwrap_or(u64::MAX);
     }
 
     /// Whether the data lines change hands. A change of direction is counted as that alone, whichever
@@ -253,10 +272,14 @@ crate::state! { OpenPage { saved: bank, row; cycles: clock, ready; } }
 impl State for Controller {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
         visitor.name("Controller");
-        let Self { geometry, place: _, open, last, data } = self;
+        let Self { geometry, place: _, open, none_idle_until, last, data } = self;
         let blank = || OpenPage { bank: 0, row: 0, clock: 0, ready: 0 };
         list(visitor, open, geometry.open_pages, blank);
         last.visit(visitor);
         data.visit(visitor);
+        if V::LOADS {
+            // They are to be looked at.
+            *none_idle_until = 0;
+        }
     }
 }

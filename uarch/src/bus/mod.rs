@@ -101,6 +101,7 @@ struct Memory {
 
 impl Memory {
     /// The address in the DRAM that a transaction is for; `None` if a device answers.
+    #[inline(always)]
     fn dram_address(&self, transaction: &Transaction) -> Option<u64> {
         if transaction.request.is_port() {
             None
@@ -140,6 +141,7 @@ impl Bus {
     /// Performs a transaction, and fires its signals on `occurrences`, one of each processor. Cycles of
     /// the processor until the first data are there (the ones it asked for: the critical word); of a
     /// write, until the data have been taken over.
+    #[inline(always)]
     pub fn transact(
         &mut self,
         occurrences: &mut PerProcessor<Occurrences>,

@@ -38,6 +38,7 @@ impl State {
     }
 
     /// As [`super::Bus::transact`].
+    #[inline(never)]
     pub(super) fn transact(
         &mut self,
         clock: ClockRatio,

@@ -108,6 +108,7 @@ impl State {
     }
 
     /// As [`super::Bus::transact`].
+    #[inline(never)]
     pub(super) fn transact(
         &mut self,
         clock: ClockRatio,

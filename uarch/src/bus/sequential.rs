@@ -42,7 +42,8 @@ impl State {
         Self { timing, bus: Reservations::default() }
     }
 
-    /// As [`super::Bus::transact`].
+    /// As [`super::Bus::transact`]. Compiled for each request that is known where it is made: most are of lines.
+    #[inline(always)]
     pub(super) fn transact(
         &mut self,
         clock: ClockRatio,

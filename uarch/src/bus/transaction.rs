@@ -45,6 +45,7 @@ impl Transaction {
     }
 
     /// Whether the data of a whole line go with it.
+    #[inline(always)]
     pub(super) fn has_line(&self, line_bytes: u64) -> bool {
         match self.request {
             Request::ReadCode

@@ -92,6 +92,7 @@ impl Answer {
 
 impl Caches {
     /// Sends a transaction. Cycles until the data is there.
+    #[inline(always)]
     pub(super) fn transact(
         &mut self,
         context: &mut Context<'_>,
@@ -119,6 +120,7 @@ impl Caches {
     }
 
     /// Reads a line from memory or another processor's caches; or gets no more than the right to write it.
+    #[inline(always)]
     pub(super) fn read_system(
         &mut self,
         context: &mut Context<'_>,
@@ -446,6 +448,7 @@ pub(super) const BUS_WIDTH: u32 = 8;
 
 /// One request to the system for memory that may be cached, by its type. Requests for UC and WC memory have
 /// signals of their own.
+#[inline(always)]
 pub(super) fn fire_system_request(context: &mut Context<'_>, processor: usize, memory: MemoryType) {
     let signal = match memory {
         MemoryType::WriteBack => Signal::SystemRequestWb,
