@@ -401,7 +401,7 @@ impl<W: Watch> Watching<W> {
         if at_once && self.watch.finds(linear, physical, bytes, direction) {
             return;
         }
-        self.note(Access {
+        let access = || Access {
             linear,
             physical,
             second_page: None,
@@ -409,7 +409,14 @@ impl<W: Watch> Watching<W> {
             elements: 1,
             direction,
             target: Target::Memory,
-        });
+        };
+        // Made where it is put: it is large.
+        if self.state & PENDING == 0 {
+            self.single = access();
+            self.state |= PENDING | SINGLE;
+        } else {
+            self.add_access(access());
+        }
     }
 
     /// An access waits for the retirement of its instruction.
@@ -516,6 +523,27 @@ impl<W: Watch> Watching<W> {
         }
     }
 
+    /// Reports the accesses that are all an instruction did beside being fetched, and that could not be told at once.
+    #[inline(never)]
+    fn report_single(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn) {
+        self.report_of(cpu, ram, block, insn);
+        self.notice_attention(block, insn);
+        if self.state & ATTENTIVE != 0 {
+            self.watch.retired(cpu, ram, insn);
+            self.spent = self.watch.is_spent();
+        }
+    }
+
+    /// From the next instruction on, the model may want to be told of each.
+    #[inline(always)]
+    fn notice_attention(&mut self, block: &impl Code, insn: &Insn) {
+        if self.watch.is_attentive() {
+            self.entered = Fetch::of_block(self.entered.linear, block);
+            self.state = self.state & !QUIET | ATTENTIVE;
+            self.watch.attends_from(self.entered.linear.wrapping_add(u64::from(insn.end)));
+        }
+    }
+
     /// Reports what an instruction did beside being fetched: accesses, a control transfer, its retirement.
     #[inline(never)]
     fn report_effects(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn, traits: u8) {
@@ -524,11 +552,7 @@ impl<W: Watch> Watching<W> {
         }
         if self.is_pending() {
             self.report_of(cpu, ram, block, insn);
-            if self.watch.is_attentive() {
-                self.entered = Fetch::of_block(self.entered.linear, block);
-                self.state = self.state & !QUIET | ATTENTIVE;
-                self.watch.attends_from(self.entered.linear.wrapping_add(u64::from(insn.end)));
-            }
+            self.notice_attention(block, insn);
         }
         if traits & TRANSFERS != 0 {
             self.report_transfer(cpu, insn);
@@ -729,6 +753,7 @@ impl<W: Watch> Observer for Box<Watching<W>> {
         match traits | self.state & (PENDING | ATTENTIVE) {
             0 => {}
             TRANSFERS => self.report_transfer(cpu, insn),
+            PENDING => self.report_single(cpu, ram, block, insn),
             _ => self.report_effects(cpu, ram, block, insn, traits),
         }
     }

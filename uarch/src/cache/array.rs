@@ -48,6 +48,8 @@ pub struct LineArray {
     entries: Box<[u64]>,
     /// The order of replacement of each set, by policy: see [`LineArray::touch`].
     orders: Box<[u64]>,
+    /// Ways without a line.
+    free: usize,
     set_mask: u64,
     ways_log2: u32,
     replacement: Replacement,
@@ -68,6 +70,7 @@ impl LineArray {
         Self {
             entries: Box::default(),
             orders: Box::default(),
+            free: 0,
             set_mask: sets as u64 - 1,
             ways_log2: ways.trailing_zeros(),
             replacement: geometry.replacement,
@@ -85,6 +88,7 @@ impl LineArray {
         };
         self.entries = vec![EMPTY; sets << self.ways_log2].into();
         self.orders = vec![order; sets].into();
+        self.free = self.entries.len();
     }
 
     #[inline]
@@ -183,12 +187,20 @@ impl LineArray {
 
     /// Drops the line in a slot.
     pub fn remove(&mut self, slot: usize) {
-        self.entries[slot] = EMPTY;
+        self.empty(slot, EMPTY);
     }
 
     /// Drops the line in a slot because a probe takes it, and remembers that until the slot is filled.
     pub fn take(&mut self, slot: usize) {
-        self.entries[slot] = EMPTY | MARK;
+        self.empty(slot, EMPTY | MARK);
+    }
+
+    #[inline(always)]
+    fn empty(&mut self, slot: usize, entry: u64) {
+        if has_line(self.entries[slot]) {
+            self.free += 1;
+        }
+        self.entries[slot] = entry;
     }
 
     /// Puts in a line that is not there: into the first free way, or in place of the line that the policy
@@ -197,11 +209,7 @@ impl LineArray {
         if self.entries.is_empty() {
             self.unfold();
         }
-        let set = self.set(line.number);
-        let first = set << self.ways_log2;
-        let ways = &self.entries[first..first + (1 << self.ways_log2)];
-        let free = ways.iter().position(|entry| entry & STATE == 0);
-        let slot = first | free.unwrap_or_else(|| self.way_to_replace(set));
+        let slot = self.slot_in(self.set(line.number));
         let displaced = self.displaced(slot);
         self.fill_slot(slot, line);
         displaced
@@ -212,15 +220,24 @@ impl LineArray {
     #[inline(always)]
     #[must_use]
     pub fn slot_for(&self, number: u64) -> Option<usize> {
-        let (first, ways) = self.ways(number)?;
-        // Sets are full but for few.
-        let has_line = |entry: u64| entry & STATE != 0;
-        let is_full = match ways {
-            &[a, b, c, d] => has_line(a) & has_line(b) & has_line(c) & has_line(d),
-            _ => ways.iter().all(|&entry| has_line(entry)),
-        };
-        let free = if is_full { None } else { ways.iter().position(|entry| entry & STATE == 0) };
-        Some(first | free.unwrap_or_else(|| self.way_to_replace(self.set(number))))
+        let set = self.set(number);
+        (set < self.orders.len()).then(|| self.slot_in(set))
+    }
+
+    /// The first free slot of a set, or the one that the policy chooses.
+    #[inline(always)]
+    fn slot_in(&self, set: usize) -> usize {
+        let first = set << self.ways_log2;
+        // Once it has been used for a while, an array is full.
+        let free = if self.free == 0 { None } else { self.free_way(first) };
+        first | free.unwrap_or_else(|| self.way_to_replace(set))
+    }
+
+    /// The first free way of the set that begins at a slot.
+    #[inline(never)]
+    fn free_way(&self, first: usize) -> Option<usize> {
+        let ways = &self.entries[first..first + (1 << self.ways_log2)];
+        ways.iter().position(|&entry| !has_line(entry))
     }
 
     /// What has to go for a line to come into a slot.
@@ -229,7 +246,7 @@ impl LineArray {
     pub fn displaced(&self, slot: usize) -> Displaced {
         match self.entries[slot] {
             EMPTY => Displaced::Nothing,
-            entry if entry & STATE == 0 => Displaced::TakenByProbe,
+            entry if !has_line(entry) => Displaced::TakenByProbe,
             entry => Displaced::Line(line_of(entry)),
         }
     }
@@ -239,29 +256,32 @@ impl LineArray {
     #[must_use]
     pub fn has_room_for(&self, number: u64, gone: u64) -> bool {
         let set = self.set(number);
-        let first = set << self.ways_log2;
-        let ways = &self.entries[first..first + (1 << self.ways_log2)];
-        set == self.set(gone) || ways.iter().any(|entry| entry & STATE == 0)
+        set == self.set(gone) || self.free != 0 && self.free_way(set << self.ways_log2).is_some()
     }
 
     /// Puts a line into the slot where [`LineArray::slot_for`] wants it.
     #[inline(always)]
     pub fn fill_slot(&mut self, slot: usize, line: Line) {
         let mark = if line.marked { MARK } else { 0 };
-        self.entries[slot] = (line.number + 1) << LINE_SHIFT | mark | line.state as u64;
+        let entry = &mut self.entries[slot];
+        if !has_line(*entry) {
+            self.free -= 1;
+        }
+        *entry = (line.number + 1) << LINE_SHIFT | mark | line.state as u64;
         self.touch(slot);
     }
 
     /// Every line, in the order of the slots.
     pub fn lines(&self) -> impl Iterator<Item = Line> + '_ {
         (0..self.entries.len())
-            .filter(|&slot| self.entries[slot] & STATE != 0)
+            .filter(|&slot| has_line(self.entries[slot]))
             .map(|slot| self.line(slot))
     }
 
     /// Drops everything.
     pub fn clear(&mut self) {
         self.entries.fill(EMPTY);
+        self.free = self.entries.len();
     }
 
     /// Makes a slot the last of its set to be replaced.
@@ -300,7 +320,7 @@ impl LineArray {
 
 /// The true LRU order after a way was used that was not the last.
 #[inline(never)]
-fn used_last(order: u64, way: u64) -> u64 {
+pub(super) fn used_last(order: u64, way: u64) -> u64 {
     // The ways before it move one place on, into the place it leaves: the first of those that have its number,
     // for there may be zeros behind.
     let others = order ^ (way * FIRSTS);
@@ -387,6 +407,12 @@ fn line_of(entry: u64) -> Line {
     }
 }
 
+/// Whether there is a line in a way with this entry.
+#[inline(always)]
+fn has_line(entry: u64) -> bool {
+    entry & STATE != 0
+}
+
 /// Which of four ways has a line.
 #[inline(always)]
 fn way_of(a: u64, b: u64, c: u64, d: u64, number: u64) -> Option<usize> {
@@ -409,7 +435,8 @@ impl State for LineArray {
         } else if !is_unfolded {
             (self.entries, self.orders) = Default::default();
         }
-        let Self { entries, orders, set_mask: _, ways_log2: _, replacement: _, tree: _ } = self;
+        let Self { entries, orders, free: _, set_mask: _, ways_log2: _, replacement: _, tree: _ } =
+            self;
         entries.visit(visitor);
         orders.visit(visitor);
         let ways = 1 << self.ways_log2;
@@ -417,6 +444,9 @@ impl State for LineArray {
         visitor.check(sets.all(|(set, (entries, &order))| {
             entries.iter().all(|&entry| self.can_be(set, entry)) && self.is_order(order)
         }));
+        if V::LOADS {
+            self.free = self.entries.iter().filter(|&&entry| !has_line(entry)).count();
+        }
     }
 }
 

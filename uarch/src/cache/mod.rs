@@ -375,6 +375,13 @@ impl Caches {
         *written && std::mem::take(written)
     }
 
+    /// The same of the running processor.
+    #[inline(always)]
+    pub fn take_code_written_by_running(&mut self) -> bool {
+        let written = &mut self.processors.running_mut().code_written;
+        *written && std::mem::take(written)
+    }
+
     /// Whether since the last call a line has left the running processor's instruction cache, other than for another
     /// line of code.
     #[inline(always)]

@@ -57,6 +57,8 @@ pub(super) struct Processor {
     pub(super) code_written: bool,
     /// A line has left the instruction cache other than for another line of code.
     pub(super) code_dropped: bool,
+    /// Fetching at once the lines that were fetched last so has changed orders of replacement.
+    reordered: bool,
     /// The orders of replacement of the sets whose lines were fetched at once, before they were: of the last line, of
     /// the one before it and so on, but not of the first.
     orders: [u64; FETCHED_AT_ONCE],
@@ -82,6 +84,7 @@ impl Processor {
             window: NO_LINE,
             code_written: false,
             code_dropped: false,
+            reordered: false,
             orders: [0; FETCHED_AT_ONCE],
         }
     }
@@ -190,16 +193,14 @@ impl Processor {
     /// it changes nothing: whether they are. If not, nothing has happened.
     #[inline(always)]
     pub(super) fn fetches_recent(&mut self, first: u64, last: u64) -> bool {
-        if last - first > 1 || self.code.find_recent(first).is_none() {
+        if last - first > 1
+            || self.code.find_recent(first).is_none()
+            || last != first && self.code.find_recent(last).is_none()
+        {
             return false;
         }
-        if last != first {
-            if self.code.find_recent(last).is_none() {
-                return false;
-            }
-            self.note_order(0, last);
-        }
         self.fetched = last;
+        self.reordered = false;
         true
     }
 
@@ -207,6 +208,11 @@ impl Processor {
     /// not, nothing has happened.
     #[inline(never)]
     pub(super) fn find_to_fetch(&mut self, first: u64, last: u64) -> bool {
+        if last - first > 1 && (first..=last).all(|line| self.code.find_recent(line).is_some()) {
+            self.fetched = last;
+            self.reordered = false;
+            return true;
+        }
         if first == last {
             if self.code.find_and_touch(first).is_none() {
                 return false;
@@ -230,6 +236,7 @@ impl Processor {
                 self.code.find_and_touch(line);
             }
         }
+        self.reordered = true;
         self.fetched = last;
         true
     }
@@ -243,7 +250,8 @@ impl Processor {
 
     /// Of the lines that [`Self::find_to_fetch`] has used last, up to `last`, those behind `kept` were not fetched.
     pub(super) fn unfetch(&mut self, kept: u64, last: u64) {
-        for (place, line) in (0..self.orders.len()).zip((kept + 1..=last).rev()) {
+        let changed = if self.reordered { self.orders.len() } else { 0 };
+        for (place, line) in (0..changed).zip((kept + 1..=last).rev()) {
             if let Some(order) = self.code.order_of(line) {
                 *order = self.orders[place];
             }
@@ -323,7 +331,7 @@ crate::state! {
         saved: thread, code, data, data_fills, second_level_fills, second_level_bus, write_combining, streams,
             loaded, fetched, window, code_written;
         made: second_level;
-        derived: read, written, missing, code_dropped, orders;
+        derived: read, written, missing, code_dropped, reordered, orders;
         then: restore;
     }
 }

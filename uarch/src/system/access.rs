@@ -105,7 +105,9 @@ impl System {
         let hits = self.caches.hits(occurrences, physical, bytes, reads, writes);
         if hits && writes {
             self.notice_written(physical);
-            self.notice_code_written(self.running());
+            if self.caches.take_code_written_by_running() {
+                self.flush_written_code(self.running());
+            }
         }
         hits
     }
@@ -128,7 +130,7 @@ impl System {
     /// The same of an access that [`System::access_hits`] says no to, if it misses the data cache and the second
     /// level alone answers, or memory alone where there is none: whether it is, and nobody need know how long that
     /// takes. If not, nothing has happened. It may not be locked or non-temporal.
-    #[inline(never)]
+    #[inline(always)]
     pub fn access_refills(
         &mut self,
         linear: u64,

@@ -112,3 +112,125 @@ fn a_line_keeps_its_state_and_its_mark() {
     array.clear();
     assert_eq!(array.state_of(number), LineState::Invalid);
 }
+
+/// A set as the manuals have it: ways with lines, and in which order they were used, the last first. An `Err` is a free
+/// way, and says whether a probe has taken what was there.
+struct Set {
+    ways: Vec<Result<Line, bool>>,
+    used: Vec<usize>,
+}
+
+impl Set {
+    fn way_of(&self, number: u64) -> Option<usize> {
+        self.ways.iter().position(|way| way.is_ok_and(|line| line.number == number))
+    }
+
+    fn touch(&mut self, way: usize) {
+        self.used.retain(|&used| used != way);
+        self.used.insert(0, way);
+    }
+
+    fn fill(&mut self, line: Line) -> Displaced {
+        let free = self.ways.iter().position(Result::is_err);
+        let way = free.unwrap_or_else(|| self.used[self.used.len() - 1]);
+        let displaced = match self.ways[way] {
+            Ok(line) => Displaced::Line(line),
+            Err(true) => Displaced::TakenByProbe,
+            Err(false) => Displaced::Nothing,
+        };
+        self.ways[way] = Ok(line);
+        self.touch(way);
+        displaced
+    }
+}
+
+/// Lines that come, are looked for and go, in arrays of 1 to 16 ways: few numbers, of which many are alike in the bits
+/// next to those that select the set and differ only above, so that whatever is compared of less than the whole number
+/// finds the wrong one; and sets that are full by turns and not.
+#[test]
+fn lines_are_where_a_list_has_them() {
+    let mut random = 0x2545_F491_4F6C_DD1D_u64;
+    let mut below = |n: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % n
+    };
+    for (sets, ways) in [(1, 1), (4, 1), (2, 2), (8, 2), (4, 4), (1, 8), (4, 8), (2, 16), (1, 16)] {
+        let mut array = array(sets, ways, Replacement::Lru);
+        let blank =
+            || Set { ways: vec![Err(false); ways as usize], used: (0..ways as usize).collect() };
+        let mut oracle: Vec<_> = (0..sets).map(|_| blank()).collect();
+        for step in 0..20_000 {
+            // Tags 0 to 2 in the byte behind those of the set, and in the next: as much as 3 * 2 * ways lines.
+            let set = below(sets.into());
+            let tag = below(3) | below(u64::from(ways).div_ceil(2) * 2) << 8;
+            let number = tag * u64::from(sets) + set;
+            let held = &mut oracle[set as usize];
+            let way = held.way_of(number);
+            let slot = way.map(|way| set as usize * ways as usize + way);
+            assert_eq!(array.find(number), slot, "{ways} ways, step {step}");
+            assert_eq!(array.search(number), slot);
+            let recent = array.find_recent(number);
+            assert!(recent.is_none() || recent == slot && way == Some(held.used[0]));
+            // Phases in which lines mostly come, and others in which they mostly go.
+            let comes = if step / 500 % 2 == 0 { 8 } else { 3 };
+            match (slot, way) {
+                (Some(slot), Some(way)) => match below(10) {
+                    0..2 if comes == 3 => {
+                        array.remove(slot);
+                        held.ways[way] = Err(false);
+                    }
+                    2..4 if comes == 3 => {
+                        array.take(slot);
+                        held.ways[way] = Err(true);
+                    }
+                    4 => {
+                        array.set_state(slot, LineState::Modified);
+                        held.ways[way] =
+                            held.ways[way].map(|line| Line { state: LineState::Modified, ..line });
+                    }
+                    _ => {
+                        assert_eq!(array.find_and_touch(number), Some(slot));
+                        held.touch(way);
+                    }
+                },
+                _ if below(10) < comes => {
+                    let marked = below(2) == 0;
+                    let line = Line { number, state: LineState::Exclusive, marked };
+                    let gone = below(sets.into());
+                    let has_room = held.ways.iter().any(Result::is_err) || gone == set;
+                    if array.lines().next().is_some() {
+                        assert_eq!(array.has_room_for(number, gone), has_room);
+                    }
+                    assert_eq!(array.fill(line), held.fill(line), "{ways} ways, step {step}");
+                }
+                _ => {}
+            }
+            match below(3000) {
+                0 => {
+                    array.clear();
+                    // The order of use stays.
+                    oracle.iter_mut().for_each(|set| set.ways.fill(Err(false)));
+                }
+                1..4 => {
+                    let mut bytes = Vec::new();
+                    array.visit(&mut crate::state::Saver::new(&mut bytes));
+                    array = LineArray::new(&ArrayGeometry {
+                        sets,
+                        ways,
+                        replacement: Replacement::Lru,
+                    });
+                    let mut loader = crate::state::Loader::new(&bytes);
+                    array.visit(&mut loader);
+                    loader.finish().unwrap();
+                }
+                _ => {}
+            }
+        }
+        let lines: Vec<_> = array.lines().collect();
+        let held: Vec<_> =
+            oracle.iter().flat_map(|set| set.ways.iter().flatten().copied()).collect();
+        assert_eq!(lines, held);
+    }
+}
