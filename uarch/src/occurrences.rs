@@ -1,5 +1,9 @@
 //! What the models fire: occurrences of signals, and how many more may come before the run has to end.
 
+mod bundles;
+
+pub(crate) use self::bundles::Bundle;
+use self::bundles::Bundles;
 use crate::state::{LATEST, State, Visitor};
 use pmu_model::Signal;
 
@@ -38,6 +42,8 @@ pub struct Occurrences {
     near: bool,
     /// Occurrences of logged signals since the log was last taken, by signal.
     log: Vec<(Signal, u64)>,
+    /// Those that have been fired together. Apart, as above.
+    bundles: Box<Bundles>,
 }
 
 /// What there is of each signal, by [`Signal::index`].
@@ -61,6 +67,7 @@ impl Default for Occurrences {
             spent: false,
             near: false,
             log: Vec::new(),
+            bundles: Box::default(),
         }
     }
 }
@@ -160,12 +167,14 @@ impl Occurrences {
     /// How many there are of each signal, by [`Signal::index`]. The owner may take from them, and adds nothing.
     #[inline(always)]
     pub fn fired(&mut self) -> &mut [u64; Signal::COUNT] {
+        self.spread_bundles();
         &mut self.by_signal.fired
     }
 
     /// Forgets how many there are of each signal. What is logged stays.
     #[inline]
     pub fn clear(&mut self) {
+        self.bundles.clear();
         clear_groups(
             &mut self.by_signal.fired,
             std::mem::take(&mut self.touched).bits(),
@@ -178,6 +187,7 @@ impl Occurrences {
     /// Takes out how many there are of each signal, and forgets what was logged.
     pub(crate) fn take(&mut self) -> [u64; Signal::COUNT] {
         self.log.clear();
+        self.spread_bundles();
         let fired = self.by_signal.fired;
         self.clear();
         fired
@@ -190,12 +200,14 @@ impl Occurrences {
 
     /// Whether there are none of any signal, as far as that is known without a look at each.
     pub(crate) fn is_clear(&self) -> bool {
-        self.touched.bits() == 0
+        self.touched.bits() == 0 && self.bundles.is_clear()
     }
 
     /// Gives a counter a budget of so many occurrences of all signals that it is given together: those
     /// that there are already, and all that come. Of several that it is given, the least is left.
     pub fn add_to_budget(&mut self, counter: usize, occurrences: u64, signal: Signal) {
+        self.spread_bundles();
+        self.bundles.recount();
         if self.budgeted >> counter & 1 == 0 {
             self.budgeted |= 1 << counter;
             self.left[counter] = u64::MAX;
@@ -209,6 +221,7 @@ impl Occurrences {
 
     /// Keeps a log of a signal from now on.
     pub fn log(&mut self, signal: Signal) {
+        self.bundles.recount();
         self.by_signal.counted_by[signal.index()] |= LOGGED;
     }
 
@@ -220,6 +233,7 @@ impl Occurrences {
 
     /// Takes all budgets away.
     pub fn clear_budgets(&mut self) {
+        self.bundles.recount();
         let counted = std::mem::take(&mut self.counted);
         clear_groups(&mut self.by_signal.counted_by, counted, |counters| *counters &= LOGGED);
         self.budgeted = 0;
@@ -301,8 +315,18 @@ fn clear_groups<T>(of: &mut [T; Signal::COUNT], mut groups: u64, clear: impl Fn(
 /// are logged is its choice as well, and stays.
 impl State for Occurrences {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
-        let Self { by_signal, touched, counted: _, left: _, budgeted: _, spent: _, near: _, log } =
-            self;
+        self.spread_bundles();
+        let Self {
+            by_signal,
+            touched,
+            counted: _,
+            left: _,
+            budgeted: _,
+            spent: _,
+            near: _,
+            log,
+            bundles: _,
+        } = self;
         let BySignal { fired, counted_by: _ } = &mut **by_signal;
         visitor.name("Occurrences.fired");
         fired.visit(visitor);

@@ -95,15 +95,18 @@ impl System {
             restarts: false,
             time: 0,
         };
+        let caches = Caches::new(part.caches, processors, part.threads);
+        let mut occurrences = PerProcessor::new(processors, |_| Occurrences::default());
+        caches.prepare(&mut occurrences);
         Self {
             processors: PerProcessor::new(processors, processor),
             predictors: PerRun::new(processors, Predictor::new(part.predictor)),
             predictor: part.predictor,
-            occurrences: PerProcessor::new(processors, |_| Occurrences::default()),
+            occurrences,
             tlbs: PerProcessor::of_cores(processors, part.threads, |_| {
                 Tlbs::new(part.tlbs, part.threads)
             }),
-            caches: Caches::new(part.caches, processors, part.threads),
+            caches,
             bus: Bus::new(part.bus, processors, memory),
             monitored: MonitoredPages::NONE,
             walk_read: part.tlbs.walk_read,

@@ -335,6 +335,12 @@ impl Caches {
 pub(super) fn fire_miss(occurrences: &mut Occurrences, kind: Kind, write: bool) {
     let by_direction = if write { Signal::L1dMissStore } else { Signal::L1dMissLoad };
     occurrences.fire_all([(Signal::L1dMiss, 1), (by_direction, 1)]);
+    fire_kind_of_miss(occurrences, kind, write);
+}
+
+/// Those of them that only an access of its kind fires: a plain one fires none.
+#[inline(always)]
+pub(super) fn fire_kind_of_miss(occurrences: &mut Occurrences, kind: Kind, write: bool) {
     match (kind, write) {
         (Kind::Mmx, false) => occurrences.fire(Signal::L1dMissLoadMmx, 1),
         (Kind::Mmx, true) => occurrences.fire(Signal::L1dMissStoreMmx, 1),

@@ -5,17 +5,20 @@
 //! of another kind takes the general way (`data`, `second_level`) as if it had not been tried. What happens on
 //! both ways is the same.
 
+use std::sync::Arc;
+
 use super::array::{Displaced, Line, LineArray};
 use super::coherence::{Incoming, Want, fire_second_level_gone};
-use super::data::{SECOND_LEVEL_MISS_LACKS, fire_miss};
+use super::data::{SECOND_LEVEL_MISS_LACKS, fire_kind_of_miss, fire_miss};
 use super::geometry::Inclusion;
 use super::processor::NO_LINE;
 use super::second_level::{Filling, Purpose, fire_fill, fire_request};
-use super::second_level_bus::Transfer;
+use super::second_level_bus::{Transfer, fire_busy};
 use super::signals;
 use super::state::LineState;
 use super::{Access, Caches, Context, Kind, MemoryType, granules};
-use crate::occurrences::Occurrences;
+use crate::occurrences::{Bundle, Occurrences};
+use crate::processors::PerProcessor;
 use pmu_model::Signal;
 
 impl Caches {
@@ -139,34 +142,32 @@ impl Caches {
         let occurrences = &mut context.occurrences[processor];
         let bus = &mut own.second_level_bus;
         let cycles = self.transfer_cycles;
-        let purpose = if STORES { Purpose::Store } else { Purpose::Load };
-        occurrences.fire(Signal::L1dAccess, granules(access.physical, access.bytes));
-        fire_miss(occurrences, access.kind, STORES);
-        fire_request(occurrences, purpose, Some(held));
-        bus.carry(occurrences, time, cycles, Transfer::Up);
-        let (state, came) = if INCLUSIVE {
-            let state = copy_up::<STORES>(second, occurrences, below, held.state);
-            (state, state)
+        let refilled = Refilled::<INCLUSIVE> { stores: STORES, held, gone: displaced };
+        if !occurrences.fire_bundle(refilled.number()) {
+            refilled.fire(occurrences, geometry.latency, cycles);
+        }
+        let accesses = granules(access.physical, access.bytes);
+        if accesses != 1 {
+            occurrences.fire(Signal::L1dAccess, accesses - 1);
+        }
+        fire_kind_of_miss(occurrences, access.kind, STORES);
+        bus.use_for(occurrences, time, cycles, Transfer::Up);
+        let (state, _) = refilled.states();
+        if INCLUSIVE {
+            second.touch(below);
+            if STORES && held.state != LineState::Modified {
+                second.set_state(below, LineState::Modified);
+            }
         } else {
             second.remove(below);
-            occurrences.fire(Signal::L2TagWrite, 1);
-            fire_second_level_gone(occurrences, held.state, held.marked);
-            (if STORES { LineState::Modified } else { held.state }, held.state)
-        };
-        signals::L1D_REFILL_L2.fire(occurrences, came);
-        occurrences.fire(Signal::MissOutstandingL1d, geometry.latency);
+        }
         own.data.fill_slot(slot, Line { number: line, state, marked: false });
         own.missing = NO_LINE;
-        match displaced {
-            Displaced::Nothing => {}
-            Displaced::TakenByProbe => signals::L1D_EVICT.fire(occurrences, LineState::Invalid),
-            Displaced::Line(victim) => {
-                signals::L1D_EVICT.fire(occurrences, victim.state);
-                own.data_fills.forget(victim.number);
-                if !INCLUSIVE || victim.state.is_dirty() {
-                    move_down::<INCLUSIVE>(second, occurrences, victim);
-                    bus.carry(occurrences, time, cycles, Transfer::Down);
-                }
+        if let Displaced::Line(victim) = displaced {
+            own.data_fills.forget(victim.number);
+            if !INCLUSIVE || victim.state.is_dirty() {
+                move_down::<INCLUSIVE>(second, victim);
+                bus.use_for(occurrences, time, cycles, Transfer::Down);
             }
         }
         if STORES {
@@ -187,47 +188,129 @@ impl Caches {
     }
 }
 
-/// A line of an inclusive second level is used, for the data cache to get it: the state in which it does.
+/// A victim of the data cache goes to the second level: an inclusive one has it, but not what was written.
 #[inline(always)]
-fn copy_up<const STORES: bool>(
-    second: &mut LineArray,
-    occurrences: &mut Occurrences,
-    slot: usize,
-    state: LineState,
-) -> LineState {
-    second.touch(slot);
-    if STORES {
-        if state != LineState::Modified {
-            second.set_state(slot, LineState::Modified);
-            occurrences.fire(Signal::L2TagWrite, 1);
-        }
-        LineState::Modified
-    } else if state.is_sole() {
-        LineState::Exclusive
-    } else {
-        LineState::Shared
+fn move_down<const INCLUSIVE: bool>(second: &mut LineArray, victim: Line) {
+    if !INCLUSIVE {
+        second.fill(Line { marked: false, ..victim });
+    } else if let Some(slot) = second.search(victim.number) {
+        second.set_state(slot, LineState::Modified);
     }
 }
 
-/// A victim of the data cache goes to the second level: an inclusive one has it, but not what was written.
-#[inline(always)]
-fn move_down<const INCLUSIVE: bool>(
-    second: &mut LineArray,
-    occurrences: &mut Occurrences,
-    victim: Line,
-) {
-    if INCLUSIVE {
-        occurrences.fire_all([
-            (Signal::L1dWriteback, 1),
-            (Signal::L2TagWrite, 1),
-            (Signal::L2WriteFromL1d, 1),
-        ]);
-        if let Some(slot) = second.search(victim.number) {
-            second.set_state(slot, LineState::Modified);
+/// What has to be known of such a miss to tell what it fires each time.
+#[derive(Clone, Copy)]
+struct Refilled<const INCLUSIVE: bool> {
+    stores: bool,
+    /// The line as the second level had it.
+    held: Line,
+    /// What had to go from the data cache.
+    gone: Displaced,
+}
+
+impl<const INCLUSIVE: bool> Refilled<INCLUSIVE> {
+    /// States of a line, Invalid among them.
+    const STATES: usize = LineState::ALL.len();
+
+    /// The number of its bundle.
+    #[inline(always)]
+    fn number(&self) -> usize {
+        let Self { stores, held, gone } = self;
+        let gone = match gone {
+            Displaced::Nothing => Self::STATES,
+            Displaced::TakenByProbe => LineState::Invalid as usize,
+            Displaced::Line(victim) => victim.state as usize,
+        };
+        ((gone * Self::STATES + held.state as usize) << 1 | usize::from(held.marked)) << 1
+            | usize::from(*stores)
+    }
+
+    /// The states in which the line comes: as the data cache has it then, and as it is counted.
+    #[inline(always)]
+    fn states(&self) -> (LineState, LineState) {
+        let held = self.held.state;
+        match (INCLUSIVE, self.stores) {
+            (true, true) => (LineState::Modified, LineState::Modified),
+            (true, false) if held.is_sole() => (LineState::Exclusive, LineState::Exclusive),
+            (true, false) => (LineState::Shared, LineState::Shared),
+            (false, true) => (LineState::Modified, held),
+            (false, false) => (held, held),
         }
-    } else {
-        occurrences.fire(Signal::L1dWriteback, victim.state.is_dirty().into());
-        second.fill(Line { marked: false, ..victim });
-        fire_fill(occurrences, victim.state, Filling::DataVictim);
+    }
+
+    /// What an access of one quadword, of an ordinary kind, fires; a second level takes so many cycles, and its bus.
+    fn fire(&self, occurrences: &mut Occurrences, latency: u64, cycles: u64) {
+        let Self { stores, held, gone } = *self;
+        let purpose = if stores { Purpose::Store } else { Purpose::Load };
+        occurrences.fire(Signal::L1dAccess, 1);
+        fire_miss(occurrences, Kind::Plain, stores);
+        fire_request(occurrences, purpose, Some(held));
+        fire_busy(occurrences, cycles, Transfer::Up);
+        if !INCLUSIVE {
+            occurrences.fire(Signal::L2TagWrite, 1);
+            fire_second_level_gone(occurrences, held.state, held.marked);
+        } else if stores && held.state != LineState::Modified {
+            occurrences.fire(Signal::L2TagWrite, 1);
+        }
+        let (_, came) = self.states();
+        signals::L1D_REFILL_L2.fire(occurrences, came);
+        occurrences.fire(Signal::MissOutstandingL1d, latency);
+        match gone {
+            Displaced::Nothing => {}
+            Displaced::TakenByProbe => signals::L1D_EVICT.fire(occurrences, LineState::Invalid),
+            Displaced::Line(victim) => {
+                signals::L1D_EVICT.fire(occurrences, victim.state);
+                if INCLUSIVE && victim.state.is_dirty() {
+                    occurrences.fire_all([
+                        (Signal::L1dWriteback, 1),
+                        (Signal::L2TagWrite, 1),
+                        (Signal::L2WriteFromL1d, 1),
+                    ]);
+                    fire_busy(occurrences, cycles, Transfer::Down);
+                } else if !INCLUSIVE {
+                    occurrences.fire(Signal::L1dWriteback, victim.state.is_dirty().into());
+                    fire_fill(occurrences, victim.state, Filling::DataVictim);
+                    fire_busy(occurrences, cycles, Transfer::Down);
+                }
+            }
+        }
+    }
+
+    /// What each such miss fires, by [`Self::number`].
+    fn bundles(latency: u64, cycles: u64) -> Arc<[Bundle]> {
+        let line = |state| Line { number: 0, state, marked: false };
+        let states = LineState::ALL.map(line);
+        let gone = states.map(|line| match line.state {
+            LineState::Invalid => Displaced::TakenByProbe,
+            _ => Displaced::Line(line),
+        });
+        let mut bundles = Vec::new();
+        for gone in gone.into_iter().chain([Displaced::Nothing]) {
+            for held in states {
+                for marked in [false, true] {
+                    for stores in [false, true] {
+                        let held = Line { marked, ..held };
+                        let refilled = Self { stores, held, gone };
+                        debug_assert_eq!(refilled.number(), bundles.len());
+                        bundles.push(Bundle::of(|to| refilled.fire(to, latency, cycles)));
+                    }
+                }
+            }
+        }
+        bundles.into()
+    }
+}
+
+impl Caches {
+    /// Has processors know what is fired together.
+    pub(crate) fn prepare(&self, processors: &mut PerProcessor<Occurrences>) {
+        let Some(second) = &self.geometry.second_level else { return };
+        let bundles = match second.inclusion {
+            Inclusion::Inclusive => Refilled::<true>::bundles(second.latency, self.transfer_cycles),
+            Inclusion::Exclusive => {
+                Refilled::<false>::bundles(second.latency, self.transfer_cycles)
+            }
+        };
+        processors.iter_mut().for_each(|occurrences| occurrences.prepare(&bundles));
     }
 }

@@ -44,15 +44,37 @@ impl Usage {
         cycles: u64,
         to: Transfer,
     ) {
-        match to {
-            Transfer::Up => occurrences.fire_all([
-                (Signal::L2BusBusy, cycles),
-                (Signal::L2BusBusyRead, cycles),
-                (Signal::StallL2FillWait, self.wait(time)),
-            ]),
-            Transfer::Down => occurrences.fire(Signal::L2BusBusy, cycles),
+        fire_busy(occurrences, cycles, to);
+        self.use_for(occurrences, time, cycles, to);
+    }
+
+    /// The same, but for what it fires each time.
+    #[inline(always)]
+    pub(super) fn use_for(
+        &mut self,
+        occurrences: &mut Occurrences,
+        time: u64,
+        cycles: u64,
+        to: Transfer,
+    ) {
+        if to == Transfer::Up {
+            let waited = self.wait(time);
+            if waited != 0 {
+                occurrences.fire(Signal::StallL2FillWait, waited);
+            }
         }
         self.transfer(time, cycles);
+    }
+}
+
+/// What a line that goes over the bus in so many cycles fires each time.
+#[inline(always)]
+pub(super) fn fire_busy(occurrences: &mut Occurrences, cycles: u64, to: Transfer) {
+    match to {
+        Transfer::Up => {
+            occurrences.fire_all([(Signal::L2BusBusy, cycles), (Signal::L2BusBusyRead, cycles)])
+        }
+        Transfer::Down => occurrences.fire(Signal::L2BusBusy, cycles),
     }
 }
 

@@ -19,6 +19,10 @@ pub enum LineState {
 }
 
 impl LineState {
+    /// All of them, in the order of their numbers.
+    pub(super) const ALL: [Self; 5] =
+        [Self::Invalid, Self::Shared, Self::Exclusive, Self::Owned, Self::Modified];
+
     /// Whether memory is out of date, so that the line has to be written back.
     #[inline]
     #[must_use]

@@ -45,12 +45,10 @@ impl Machine {
     }
 
     fn with_threads(geometry: &'static CacheGeometry, processors: usize, threads: usize) -> Self {
-        Self {
-            caches: Caches::new(geometry, processors, threads),
-            occurrences: PerProcessor::new(processors, |_| Occurrences::default()),
-            bus: Bus::default(),
-            time: 0,
-        }
+        let caches = Caches::new(geometry, processors, threads);
+        let mut occurrences = PerProcessor::new(processors, |_| Occurrences::default());
+        caches.prepare(&mut occurrences);
+        Self { caches, occurrences, bus: Bus::default(), time: 0 }
     }
 
     /// Performs an operation.
