@@ -97,6 +97,12 @@ pub trait Watch {
     /// In a block that was entered quietly, what is told next happened with the instruction that begins at this time.
     #[inline(always)]
     fn at(&mut self, _time: u64) {}
+    /// One page of memory was accessed, once, of which [`Watch::finds`] has said that the model does not find it, and
+    /// nothing has been told since.
+    #[inline(always)]
+    fn missed(&mut self, cpu: &Cpu, ram: &Ram, access: &Access, kind: AccessKind) {
+        self.accessed(cpu, ram, access, kind);
+    }
     /// Memory, a device or a port was accessed.
     fn accessed(&mut self, _cpu: &Cpu, _ram: &Ram, _access: &Access, _kind: AccessKind) {}
     /// The processor walked the page tables, because its software TLB had no entry. The TLB of a
@@ -379,9 +385,14 @@ impl<W: Watch> Watching<W> {
         let class = block.class(usize::from(insn.index));
         self.watch.at(cpu.now(insn));
         if self.state & SINGLE != 0 {
-            let Self { watch, single, .. } = self;
-            watch.accessed(cpu, ram, single, kind(insn, single.direction, class));
-            self.state &= !(PENDING | SINGLE);
+            let Self { watch, single, state, .. } = self;
+            let kind = kind(insn, single.direction, class);
+            if *state & MISSED != 0 {
+                watch.missed(cpu, ram, single, kind);
+            } else {
+                watch.accessed(cpu, ram, single, kind);
+            }
+            *state &= !(PENDING | SINGLE | MISSED);
         } else {
             self.report_many(cpu, ram, insn, class);
         }
@@ -413,7 +424,8 @@ impl<W: Watch> Watching<W> {
         // Made where it is put: it is large.
         if self.state & PENDING == 0 {
             self.single = access();
-            self.state |= PENDING | SINGLE;
+            let missed = if at_once && (READS || WRITES) { MISSED } else { 0 };
+            self.state |= PENDING | SINGLE | missed;
         } else {
             self.add_access(access());
         }
@@ -441,7 +453,7 @@ impl<W: Watch> Watching<W> {
     fn spread(&mut self) {
         if self.state & SINGLE != 0 {
             self.accesses.push(self.single);
-            self.state &= !SINGLE;
+            self.state &= !(SINGLE | MISSED);
         }
     }
 
@@ -489,7 +501,7 @@ impl<W: Watch> Watching<W> {
     fn forget(&mut self) {
         self.accesses.clear();
         self.walks.clear();
-        self.state &= !(PENDING | SINGLE);
+        self.state &= !(PENDING | SINGLE | MISSED);
     }
 
     /// Reports the fetch of the running instruction, once.
@@ -864,6 +876,8 @@ const NO_ACCESS: Access = Access {
 const PENDING: u8 = 1 << 6;
 /// There is one access and nothing else.
 const SINGLE: u8 = 1 << 3;
+/// It is one that the model did not find, and of which nothing has been told since.
+const MISSED: u8 = 1 << 0;
 /// The model is told of each instruction of the block.
 const ATTENTIVE: u8 = 1 << 7;
 /// The fetch of the running instruction was reported, with finished iterations.

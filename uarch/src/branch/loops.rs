@@ -120,7 +120,7 @@ impl Loop {
             (count <= longest).then_some(Self { count, length, ..self })
         } else if self.count == 0 {
             // The other outcome twice: it is the one that repeats.
-            Some(Self { body: taken, count: 1, length: None, ..self })
+            Some(Self { body: taken, count: 1, length: None })
         } else {
             Some(Self { count: 0, length: Some(self.count), ..self })
         }

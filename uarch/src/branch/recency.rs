@@ -59,10 +59,10 @@ impl<E: Packed> RecencySets<E> {
     pub(super) fn find(&self, set: usize, tag: u64) -> Place<E> {
         let lanes = self.sets[set];
         let key = tag | VALID;
-        let differences = (lanes ^ key * Self::LOWEST) & KEY * Self::LOWEST;
+        let differences = (lanes ^ (key * Self::LOWEST)) & (KEY * Self::LOWEST);
         // What is not zero has a carry out of the key.
         let others = differences + KEY * Self::LOWEST;
-        let found = !others & (KEY + 1) * Self::LOWEST;
+        let found = !others & ((KEY + 1) * Self::LOWEST);
         // A lane above all lanes, if there is none.
         let at = found.trailing_zeros() & !(E::LANE_BITS - 1);
         Place { set, key, at, lane: lanes.checked_shr(at).unwrap_or(0), entry: PhantomData }

@@ -72,7 +72,7 @@ impl Usage {
 pub(super) fn fire_busy(occurrences: &mut Occurrences, cycles: u64, to: Transfer) {
     match to {
         Transfer::Up => {
-            occurrences.fire_all([(Signal::L2BusBusy, cycles), (Signal::L2BusBusyRead, cycles)])
+            occurrences.fire_all([(Signal::L2BusBusy, cycles), (Signal::L2BusBusyRead, cycles)]);
         }
         Transfer::Down => occurrences.fire(Signal::L2BusBusy, cycles),
     }

@@ -109,8 +109,6 @@ pub(super) struct Model {
     is_fetched: bool,
     /// Those that have not begun are to be fetched after all, each on its own: code has left the cache.
     fetches_rest: bool,
-    /// The access that is told next was no hit when it was made: [`Watch::finds`].
-    has_missed: bool,
     /// [`Processor::ahead`] of the running one.
     ahead: u64,
     /// Guest-physical address of the page of the running processor's local APIC, if accesses to it stay
@@ -177,7 +175,6 @@ impl Modelling {
             descriptions: Descriptions::new(&part.pipeline),
             is_fetched: false,
             fetches_rest: false,
-            has_missed: false,
             ahead: 0,
             internal_page: None,
         };
@@ -493,6 +490,17 @@ fn kind_of(kind: AccessKind) -> Kind {
     }
 }
 
+/// The same of a kind of which accesses may hit without a word.
+#[inline(always)]
+fn ordinary(kind: AccessKind) -> Option<Kind> {
+    match kind {
+        AccessKind::Plain | AccessKind::Stack | AccessKind::String => Some(Kind::Plain),
+        AccessKind::Mmx => Some(Kind::Mmx),
+        AccessKind::Vector => Some(Kind::Vector),
+        _ => None,
+    }
+}
+
 /// Whether an access reads, and whether it writes, if it does either.
 #[inline(always)]
 fn reads_and_writes(direction: Direction) -> Option<(bool, bool)> {
@@ -614,11 +622,7 @@ impl Watch for Model {
     #[inline(always)]
     fn finds(&mut self, linear: u64, physical: u64, bytes: u32, direction: Direction) -> bool {
         let Some((reads, writes)) = reads_and_writes(direction) else { return false };
-        let hits = self.system.access_hits(linear, physical, bytes, reads, writes);
-        if !hits {
-            self.has_missed = true;
-        }
-        hits
+        self.system.access_hits(linear, physical, bytes, reads, writes)
     }
 
     /// Elements that all hit, where no pipeline asks what comes before what, and where no budget can be used up by
@@ -631,34 +635,36 @@ impl Watch for Model {
     }
 
     #[inline(always)]
+    fn missed(&mut self, cpu: &Cpu, ram: &Ram, access: &Access, kind: AccessKind) {
+        let Access { linear, physical, bytes, direction, .. } = *access;
+        if let Some(kind) = ordinary(kind)
+            && let Some((reads, writes)) = reads_and_writes(direction)
+            && self.system.access_refills(linear, physical, bytes, reads, writes, kind)
+        {
+            return;
+        }
+        self.access(cpu, ram, access, kind);
+    }
+
+    #[inline(always)]
     fn accessed(&mut self, cpu: &Cpu, ram: &Ram, access: &Access, kind: AccessKind) {
         let Access { linear, physical, second_page, bytes, elements, direction, target } = *access;
-        let has_missed = std::mem::take(&mut self.has_missed);
         let is_simple = target == Target::Memory
             && second_page.is_none()
             && elements == 1
             && !self.runs_pipelines
-            && direction != Direction::Touch
-            && matches!(
-                kind,
-                AccessKind::Plain
-                    | AccessKind::Stack
-                    | AccessKind::String
-                    | AccessKind::Mmx
-                    | AccessKind::Vector
-            );
-        if is_simple {
-            let reads = direction != Direction::Store;
-            let writes = direction != Direction::Load;
-            if !has_missed && self.system.access_hits(linear, physical, bytes, reads, writes) {
-                return;
-            }
-            let kind = kind_of(kind);
-            if self.system.access_refills(linear, physical, bytes, reads, writes, kind) {
-                return;
-            }
+            && ordinary(kind).is_some();
+        if is_simple
+            && let Some((reads, writes)) = reads_and_writes(direction)
+            && self.system.access_hits(linear, physical, bytes, reads, writes)
+        {
+            return;
         }
-        self.access(cpu, ram, access, kind);
+        if is_simple {
+            self.missed(cpu, ram, access, kind);
+        } else {
+            self.access(cpu, ram, access, kind);
+        }
     }
 
     fn walked(&mut self, walk: &Walk) {

@@ -49,7 +49,6 @@ impl Model {
             // Of the running block and the running instruction.
             is_fetched: _,
             fetches_rest: _,
-            has_missed: _,
         } = self;
         system.visit(visitor);
         for (processor, vcpu) in processors.iter_mut().zip(vcpus) {
