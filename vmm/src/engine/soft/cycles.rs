@@ -48,6 +48,11 @@ impl Cycles {
         self.cpl
     }
 
+    /// Whether anything waits for it to be known in which cycle the last instruction was over.
+    pub(super) fn wait_for_issue(&self) -> bool {
+        self.waited != 0 || !self.left.is_empty()
+    }
+
     /// So many cycles pass, in which this occurred; the instruction that did it is over when `last_step` says.
     pub(super) fn pass(
         &mut self,

@@ -740,3 +740,5 @@ fn observed_since<O: Observer, T>(
 mod long_mode_tests;
 #[cfg(test)]
 mod skid_tests;
+#[cfg(test)]
+mod threads_tests;

@@ -1,0 +1,194 @@
+//! What is counted of the threads of a core from where they begin to take turns.
+
+use iced_x86::IcedError;
+use iced_x86::code_asm::{dword_ptr, dx, eax, ebx, ecx, edi, edx, esi};
+
+use super::{Timing, Warm};
+use crate::console::Console;
+use crate::devices::debug_exit::{MARKER, POST_CODE};
+use crate::machine::{End, Machine, Pause};
+use crate::program::{DATA, Image, Program, TRAMPOLINE, TRAMPOLINE_BYTES};
+use crate::stop::Stop;
+use crate::turns::tests::{ASSERT, ICR, Made, machine};
+
+/// Knights Corner's registers (Intel 327357-001, 1.4.3): global enable and the select of counter 0.
+const GLOBAL: u32 = 0x2F;
+const SELECT: u32 = 0x28;
+/// INSTRUCTIONS_EXECUTED (327357-001, table 1-6).
+const INSTRUCTIONS: u64 = 0x16;
+/// Fields of a select (table 1-5): USR and OS; EDGE; thread count mode, for all threads; EN.
+const ALL_LEVELS: u64 = 3 << 16;
+const EDGE: u64 = 1 << 18;
+const ALL_THREADS: u64 = 1 << 21;
+const ENABLE: u64 = 1 << 22;
+/// In the interrupt command register.
+const ALL_BUT_SELF: u32 = 3 << 18;
+const INIT: u32 = 5 << 8;
+const START_UP: u32 = 6 << 8 | 8;
+
+/// Two instructions that issue alone: BSWAP never pairs (Agner Fog, "How to optimize for the Pentium family of
+/// microprocessors", chapter 10.1), so that MOV has none to pair with.
+fn alone_each(p: &mut Program, times: u32) -> Made {
+    (0..times).try_for_each(|_| {
+        p.bswap(ebx)?;
+        p.mov(esi, edi)
+    })
+}
+
+/// Has the other threads begin at `entry`, and goes on.
+fn start_others(p: &mut Program) -> Made {
+    p.mov(esi, TRAMPOLINE)?;
+    p.mov(edi, 8 << 12)?;
+    p.mov(ecx, TRAMPOLINE_BYTES)?;
+    p.rep().movsb()?;
+    p.write_lapic(ICR, ALL_BUT_SELF | ASSERT | INIT)?;
+    p.write_lapic(ICR, ALL_BUT_SELF | ASSERT | START_UP)
+}
+
+/// Pauses the machine here, for [`Runner::step_to`].
+fn mark(p: &mut Program) -> Made {
+    p.mov(edx, u32::from(POST_CODE))?;
+    p.mov(eax, MARKER)?;
+    p.out(dx, eax)
+}
+
+/// What every run of machines needs, and is the same for all.
+struct Runner {
+    stop: Stop,
+    console: Console,
+}
+
+impl Runner {
+    fn new() -> Self {
+        let console = Console::to("nowhere".into(), Box::new(std::io::sink()));
+        Self { stop: Stop::new().unwrap(), console }
+    }
+
+    /// Runs a machine until so many instructions have retired.
+    fn run(&mut self, machine: &mut Machine, instructions: u64) -> End {
+        machine.run_until(&self.stop, Some(instructions), &mut self.console).unwrap()
+    }
+
+    /// Runs a machine to the marker, and then one instruction at a time until thread 0 is at a place. How many have
+    /// retired.
+    fn step_to(&mut self, machine: &mut Machine, place: u64) -> u64 {
+        machine.pause_at(Pause::Marker);
+        assert_eq!(self.run(machine, 1_000_000), End::Paused);
+        while machine.vcpus()[0].cpu.rip != place {
+            let next = machine.retired() + 1;
+            self.run(machine, next);
+        }
+        machine.retired()
+    }
+}
+
+/// Where two machines differ, but for what their models remember.
+fn difference(one: &mut Machine, other: &mut Machine) -> Option<String> {
+    one.snapshot().difference_beside_models(&other.snapshot())
+}
+
+/// A doubleword of the guest's memory.
+fn word(machine: &Machine, address: u32) -> u32 {
+    let mut bytes = [0; 4];
+    assert!(machine.read_physical(address.into(), &mut bytes));
+    u32::from_le_bytes(bytes)
+}
+
+/// What a counter counts that is programmed so before as many instructions that issue alone, twice.
+fn counted(select: u64, times: u32) -> Result<u32, IcedError> {
+    let mut program = Program::new()?;
+    let p = &mut program;
+    p.write_msr(GLOBAL, 3)?;
+    p.write_msr(SELECT, select)?;
+    alone_each(p, times)?;
+    p.write_msr(SELECT, 0)?;
+    p.mov(ecx, 0)?;
+    p.rdpmc()?;
+    p.mov(dword_ptr(DATA), eax)?;
+    let over = p.here()?;
+    p.jmp(over)?;
+    let mut machine = machine("knc", 1, &program.finish()?.bytes);
+    machine.soft.set_timing(Timing::Model, Warm::Counting);
+    Runner::new().run(&mut machine, u64::from(2 * times) + 500);
+    Ok(word(&machine, DATA))
+}
+
+/// EDGE counts how often a condition begins to hold, and not that it goes on (327357-001, table 1-5, bit 18): here that
+/// an instruction issues. A thread does not issue in two successive cycles (328207, section 2.1.2), so each that issues
+/// alone is an edge, whether the counter counts its thread or all (bit 21), of which there is no other.
+#[test]
+fn each_instruction_alone_is_an_edge() {
+    for all_threads in [0, ALL_THREADS] {
+        let select = INSTRUCTIONS | ALL_LEVELS | EDGE | ENABLE | all_threads;
+        let [once, twice] = [200, 400].map(|times| counted(select, times).unwrap());
+        assert_eq!(twice - once, 400, "select {select:x}");
+    }
+}
+
+/// How often thread 0 executes CLD, which pairs with nothing: while it does, thread 1 comes to its HLT.
+const CLEARS: u32 = 6000;
+
+/// Thread 1 says so, executes instructions that issue alone, and halts. Thread 0 has a counter count edges of all
+/// threads then, behind "enabled", and leaves in DATA + 4 what it has counted.
+fn edges_of_both() -> Result<Image, IcedError> {
+    let mut program = Program::new()?;
+    let p = &mut program;
+    let mut first = p.create_label();
+    p.jmp(first)?;
+    let entry = p.here()?;
+    p.set_start_up(entry);
+    p.set_up_processor()?;
+    p.mov(dword_ptr(DATA), 1)?;
+    alone_each(p, 700)?;
+    p.cli()?;
+    p.hlt()?;
+    p.place(&mut first)?;
+    start_others(p)?;
+    p.write_msr(GLOBAL, 3)?;
+    let waits = p.here()?;
+    p.cmp(dword_ptr(DATA), 1)?;
+    p.jne(waits)?;
+    mark(p)?;
+    p.write_msr(SELECT, INSTRUCTIONS | ALL_LEVELS | EDGE | ALL_THREADS | ENABLE)?;
+    p.mark("enabled")?;
+    (0..CLEARS).try_for_each(|_| p.cld())?;
+    // ECX and EDX are as they were. What programs counters is counted in the cycle in which it begins: that is its own
+    // behind one that pairs with nothing.
+    p.xor(eax, eax)?;
+    p.cld()?;
+    p.wrmsr()?;
+    p.mov(ecx, 0)?;
+    p.rdpmc()?;
+    p.mov(dword_ptr(DATA + 4), eax)?;
+    let over = p.here()?;
+    p.jmp(over)?;
+    program.finish()
+}
+
+/// Each instruction of both threads is an edge, as above: of thread 0 those behind the WRMSR that enables the counter,
+/// with the one that disables it; of thread 1 those that it executes behind that. Turns are short, as the start-up IPI
+/// is not long ago, so that some are left.
+#[test]
+fn edges_of_a_sibling_are_counted_from_the_write_on() {
+    let image = edges_of_both().unwrap();
+    let [mut whole, mut cut] = [0; 2].map(|_| {
+        let mut machine = machine("knc", 2, &image.bytes);
+        machine.soft.set_timing(Timing::Model, Warm::Counting);
+        machine
+    });
+    let mut runner = Runner::new();
+    let enabled = runner.step_to(&mut cut, image.symbol("enabled").unwrap());
+    let before = cut.vcpus()[1].cpu.retired();
+    for at in enabled + 1..enabled + 100 {
+        runner.run(&mut cut, at);
+    }
+    runner.run(&mut whole, enabled + 99);
+    assert_eq!(difference(&mut whole, &mut cut), None);
+    for machine in [&mut whole, &mut cut] {
+        runner.run(machine, enabled + u64::from(CLEARS) + 3000);
+        assert!(machine.vcpus()[1].cpu.halted);
+        let sibling = (machine.vcpus()[1].cpu.retired() - before) as u32;
+        assert!(sibling > 100, "{sibling}");
+        assert_eq!(word(machine, DATA + 4), CLEARS + 3 + sibling);
+    }
+}
