@@ -263,7 +263,8 @@ impl Soft {
         let outcome = self.run_thread(vcpu, &mut siblings, board, ram, limit, interleaves);
         self.look_at(vcpu);
         siblings.iter().for_each(|sibling| self.look_at(sibling));
-        if interleaves && self.timing != Timing::Flat {
+        // They take turns, or the last instruction has begun that: the others' next ones are to know of it.
+        if self.timing != Timing::Flat && (interleaves || self.interleaves()) {
             self.notice_in_step(vcpus, id, board, ram);
         }
         outcome

@@ -1,4 +1,5 @@
-//! What is counted of the threads of a core from where they begin to take turns.
+//! Threads of a core that begin to take turns, and cease to: what is counted then, and that it does not depend on where
+//! runs end.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{dword_ptr, dx, eax, ebx, ecx, edi, edx, esi};
@@ -9,13 +10,18 @@ use crate::devices::debug_exit::{MARKER, POST_CODE};
 use crate::machine::{End, Machine, Pause};
 use crate::program::{DATA, Image, Program, TRAMPOLINE, TRAMPOLINE_BYTES};
 use crate::stop::Stop;
-use crate::turns::tests::{ASSERT, ICR, Made, machine};
+use crate::turns::tests::{
+    ASSERT, Counted, ICR, ICR_HIGH, IPI_VECTOR, Made, Random, core_script, each_by_itself, machine,
+    spin,
+};
 
-/// Knights Corner's registers (Intel 327357-001, 1.4.3): global enable and the select of counter 0.
+/// Knights Corner's registers (Intel 327357-001, 1.4.3): global enable, counter 0 and the selects of both counters.
 const GLOBAL: u32 = 0x2F;
 const SELECT: u32 = 0x28;
-/// INSTRUCTIONS_EXECUTED (327357-001, table 1-6).
+const SELECT_1: u32 = 0x29;
+/// Events of 327357-001, table 1-6: INSTRUCTIONS_EXECUTED and, which the pipeline tells, EXEC_STAGE_CYCLES.
 const INSTRUCTIONS: u64 = 0x16;
+const EXEC_STAGE_CYCLES: u64 = 0x2E;
 /// Fields of a select (table 1-5): USR and OS; EDGE; thread count mode, for all threads; EN.
 const ALL_LEVELS: u64 = 3 << 16;
 const EDGE: u64 = 1 << 18;
@@ -25,6 +31,7 @@ const ENABLE: u64 = 1 << 22;
 const ALL_BUT_SELF: u32 = 3 << 18;
 const INIT: u32 = 5 << 8;
 const START_UP: u32 = 6 << 8 | 8;
+const EOI: i32 = 0xB0;
 
 /// Two instructions that issue alone: BSWAP never pairs (Agner Fog, "How to optimize for the Pentium family of
 /// microprocessors", chapter 10.1), so that MOV has none to pair with.
@@ -191,4 +198,116 @@ fn edges_of_a_sibling_are_counted_from_the_write_on() {
         assert!(sibling > 100, "{sibling}");
         assert_eq!(word(machine, DATA + 4), CLEARS + 3 + sibling);
     }
+}
+
+/// Thread 1 halts, and is woken by thread 0, of which a counter counts what all threads do. Some rounds of a loop later
+/// another one has the threads take turns, by the WRMSR before "enabled".
+fn woken_where_all_begin(rounds: u32) -> Result<Image, IcedError> {
+    let mut program = Program::new()?;
+    let p = &mut program;
+    let mut first = p.create_label();
+    p.jmp(first)?;
+    let handler = p.here()?;
+    p.gate(IPI_VECTOR, handler, 0);
+    p.write_lapic(EOI, 0)?;
+    p.inc(dword_ptr(DATA + 8))?;
+    p.iretd()?;
+    let entry = p.here()?;
+    p.set_start_up(entry);
+    p.set_up_processor()?;
+    p.mov(dword_ptr(DATA), 1)?;
+    let again = p.here()?;
+    p.sti()?;
+    p.hlt()?;
+    p.jmp(again)?;
+    p.place(&mut first)?;
+    start_others(p)?;
+    p.write_msr(GLOBAL, 3)?;
+    p.write_msr(SELECT_1, INSTRUCTIONS | ALL_LEVELS | ALL_THREADS | ENABLE)?;
+    let waits = p.here()?;
+    p.cmp(dword_ptr(DATA), 1)?;
+    p.jne(waits)?;
+    spin(p, 300)?;
+    mark(p)?;
+    p.write_lapic(ICR_HIGH, 1 << 24)?;
+    p.write_lapic(ICR, ASSERT | u32::from(IPI_VECTOR))?;
+    spin(p, rounds)?;
+    p.write_msr(SELECT, EXEC_STAGE_CYCLES | ALL_LEVELS | ENABLE)?;
+    p.mark("enabled")?;
+    let over = p.here()?;
+    p.inc(eax)?;
+    p.jmp(over)?;
+    program.finish()
+}
+
+/// Of a core whose threads did not take turns until a WRMSR began both that and that a counter counts what all do, time
+/// is the same wherever runs end.
+#[test]
+fn time_is_the_same_where_a_write_has_threads_go_in_step() {
+    let mut runner = Runner::new();
+    for rounds in (240..500).step_by(5) {
+        let image = woken_where_all_begin(rounds).unwrap();
+        let [mut whole, mut cut] = [0; 2].map(|_| machine("knc", 2, &image.bytes));
+        let enabled = runner.step_to(&mut cut, image.symbol("enabled").unwrap());
+        for at in enabled + 1..enabled + 40 {
+            runner.run(&mut cut, at);
+        }
+        runner.run(&mut whole, enabled + 39);
+        assert_eq!(difference(&mut whole, &mut cut), None, "{rounds} rounds");
+    }
+}
+
+/// A guest whose threads program counters, and have them count no longer, by which their core begins to be told of what
+/// they do, and ceases to be.
+fn comes_and_goes(random: &mut Random, cpus: u32) -> Vec<u8> {
+    // Of 327357-001: reads that miss, the V pipe, the front end, the E stage, cycles, instructions.
+    const EVENTS: [u32; 6] = [0x03, 0x17, 0x2D, 0x2E, 0x2A, 0x16];
+    let prepare = |p: &mut Program| p.write_msr(GLOBAL, 3);
+    each_by_itself(cpus, true, prepare, |p| {
+        (0..8).try_for_each(|_| match random.below(3) {
+            0 => p.write_msr(SELECT + random.below(2), 0),
+            _ => {
+                let event = EVENTS[random.below(6) as usize];
+                core_script(p, random, cpus, event, Counted { all_threads: true, compared: true })
+            }
+        })
+    })
+    .unwrap()
+}
+
+/// Where runs are cut changes nothing of what such a guest does.
+#[test]
+fn counters_that_come_and_go_count_the_same_however_runs_are_cut() {
+    let rounds = std::env::var("VPMU_TURNS_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(4);
+    let (mut runner, mut compared) = (Runner::new(), 0);
+    for (cpus, seed) in (1..=4).flat_map(|cpus| (0..rounds).map(move |seed| (cpus, seed))) {
+        let random = &mut Random(7000 + 1000 * u64::from(cpus) + seed);
+        let bytes = comes_and_goes(random, cpus);
+        let timing = [Timing::Auto, Timing::Model][random.below(2) as usize];
+        let make = || {
+            let mut machine = machine("knc", cpus, &bytes);
+            machine.soft.set_timing(timing, Warm::Counting);
+            machine
+        };
+        let (mut whole, mut cut, mut at) = (make(), make(), 0);
+        for _ in 0..8 {
+            let until = at + 1 + u64::from(random.below(1500));
+            let end = runner.run(&mut whole, until);
+            let mut cut_end = End::Instructions;
+            while at < until && cut_end == End::Instructions {
+                // Mostly behind each instruction.
+                let next = if random.below(8) == 0 { 1 + u64::from(random.below(400)) } else { 1 };
+                at = until.min(at + next);
+                cut_end = runner.run(&mut cut, at);
+            }
+            let place = format!("{cpus} seed {seed} timing {timing:?} at {until}");
+            assert_eq!(cut_end, end, "{place}");
+            assert_eq!(difference(&mut whole, &mut cut), None, "{place}");
+            if end != End::Instructions {
+                break;
+            }
+            compared += 1;
+        }
+    }
+    assert!(compared > 4 * rounds * 4, "{compared}");
 }
