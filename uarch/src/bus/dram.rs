@@ -95,6 +95,8 @@ struct OpenPage {
     clock: u64,
     /// When it is open.
     ready: u64,
+    /// [`Controller::uses`] when it was accessed last.
+    used: u64,
 }
 
 /// The DRAM and its controllers.
@@ -111,8 +113,10 @@ pub(super) struct Dram {
 struct Controller {
     geometry: &'static DramGeometry,
     place: Place,
-    /// The open pages, the most recent first.
+    /// The open pages.
     open: Vec<OpenPage>,
+    /// Accesses that there have been, or as many as tell in which order pages were accessed.
+    uses: u64,
     /// Up to this clock none of them has been idle for so long that it is closed.
     none_idle_until: u64,
     /// Chip select of the last access, and whether it was a write.
@@ -155,6 +159,7 @@ impl Dram {
             geometry,
             place,
             open: Vec::with_capacity(geometry.open_pages),
+            uses: 0,
             none_idle_until: 0,
             last: None,
             data: Reservations::default(),
@@ -218,30 +223,30 @@ impl Controller {
             self.close_idle(clock);
         }
         self.none_idle_until = self.none_idle_until.min(clock.saturating_add(idle_limit));
-        let before = self.open.iter().position(|page| page.bank == bank);
-        if let Some(at) = before
-            && self.open[at].row == row
-        {
-            if at != 0 {
-                self.open[..=at].rotate_right(1);
+        self.uses += 1;
+        let used = self.uses;
+        let open = |wait| OpenPage { bank, row, clock, ready: clock + wait, used };
+        if let Some(page) = self.open.iter_mut().find(|page| page.bank == bank) {
+            if page.row == row {
+                (page.clock, page.used) = (clock, used);
+                // It may be in the course of being opened. What an earlier turn opens later is open.
+                let wait = page.ready.saturating_sub(clock);
+                return (Page::Hit, false, if wait <= precharge + ras_to_cas { wait } else { 0 });
             }
-            let page = &mut self.open[0];
-            page.clock = clock;
-            // It may be in the course of being opened. What an earlier turn opens later is open.
-            let wait = page.ready.saturating_sub(clock);
-            return (Page::Hit, false, if wait <= precharge + ras_to_cas { wait } else { 0 });
+            let wait = precharge + ras_to_cas;
+            *page = open(wait);
+            return (Page::Conflict, false, wait);
         }
-        if let Some(at) = before {
-            self.open.remove(at);
+        if self.open.len() < open_pages {
+            self.open.push(open(ras_to_cas));
+            return (Page::Miss, false, ras_to_cas);
         }
-        let overflow = before.is_none() && self.open.len() == open_pages;
-        if overflow {
-            self.open.pop();
+        // It takes the place of the page that was accessed longest ago.
+        let wait = precharge + ras_to_cas;
+        if let Some(oldest) = self.open.iter_mut().min_by_key(|page| page.used) {
+            *oldest = open(wait);
         }
-        let close = if before.is_some() || overflow { precharge } else { 0 };
-        let wait = close + ras_to_cas;
-        self.open.insert(0, OpenPage { bank, row, clock, ready: clock + wait });
-        (if before.is_some() { Page::Conflict } else { Page::Miss }, overflow, wait)
+        (Page::Miss, true, wait)
     }
 
     /// Closes the pages that have not been accessed for long.
@@ -267,17 +272,21 @@ impl Controller {
 }
 
 crate::state! { Dram { saved: controllers; derived: number, interleave; } }
-crate::state! { OpenPage { saved: bank, row; cycles: clock, ready; } }
+crate::state! { OpenPage { saved: bank, row; cycles: clock, ready; derived: used; } }
 
+/// The open pages come in the order in which they were accessed, the last first.
 impl State for Controller {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
         visitor.name("Controller");
-        let Self { geometry, place: _, open, none_idle_until, last, data } = self;
-        let blank = || OpenPage { bank: 0, row: 0, clock: 0, ready: 0 };
+        let Self { geometry, place: _, open, uses, none_idle_until, last, data } = self;
+        let blank = || OpenPage { bank: 0, row: 0, clock: 0, ready: 0, used: 0 };
+        open.sort_unstable_by_key(|page| std::cmp::Reverse(page.used));
         list(visitor, open, geometry.open_pages, blank);
         last.visit(visitor);
         data.visit(visitor);
         if V::LOADS {
+            *uses = open.len() as u64;
+            open.iter_mut().zip((1..=*uses).rev()).for_each(|(page, used)| page.used = used);
             // They are to be looked at.
             *none_idle_until = 0;
         }
