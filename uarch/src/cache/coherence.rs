@@ -12,6 +12,7 @@ use super::signals;
 use super::state::LineState;
 use super::{Caches, Context, MemoryType};
 use crate::bus::{Request, Snoop, Transaction};
+use crate::occurrences::Occurrences;
 use pmu_model::Signal;
 
 /// Why a line is asked for.
@@ -120,8 +121,22 @@ impl Caches {
     }
 
     /// Reads a line from memory or another processor's caches; or gets no more than the right to write it.
-    #[inline(always)]
     pub(super) fn read_system(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        line: u64,
+        want: Want,
+        memory: MemoryType,
+    ) -> Incoming {
+        let incoming = self.ask_system(context, processor, line, want, memory);
+        fire_read(&mut context.occurrences[processor], want, incoming.state, memory);
+        incoming
+    }
+
+    /// The same, but for what the processor fires each time.
+    #[inline(always)]
+    pub(super) fn ask_system(
         &mut self,
         context: &mut Context<'_>,
         processor: usize,
@@ -147,10 +162,6 @@ impl Caches {
             (_, Snoop::Miss, MemoryType::WriteBack) => LineState::Exclusive,
             _ => LineState::Shared,
         };
-        if reads {
-            signals::SYSTEM_READ.fire(&mut context.occurrences[processor], state);
-        }
-        fire_system_request(context, processor, memory);
         Incoming { state, cached_elsewhere: answer.snoop != Snoop::Miss, latency }
     }
 
@@ -176,15 +187,20 @@ impl Caches {
         if request == Request::WritePartial {
             self.fire_qwords(context, processor, 1);
         }
-        fire_system_request(context, processor, MemoryType::WriteBack);
+        fire_system_request(&mut context.occurrences[processor], MemoryType::WriteBack);
         let physical = line << self.shift;
         (state, self.transact(context, sender, request, physical, bytes, false, answer))
     }
 
     /// Writes a dirty line to memory. Nobody waits for it.
     pub(super) fn write_back(&mut self, context: &mut Context<'_>, processor: usize, line: u64) {
-        self.fire_qwords(context, processor, u64::from(self.geometry.line / BUS_WIDTH));
-        fire_system_request(context, processor, MemoryType::WriteBack);
+        fire_write_back(&mut context.occurrences[processor], self.geometry.line);
+        self.send_back(context, processor, line);
+    }
+
+    /// The same, but for what the processor fires each time.
+    #[inline(always)]
+    pub(super) fn send_back(&mut self, context: &mut Context<'_>, processor: usize, line: u64) {
         let (sender, physical) = (Sender::Processor(processor), line << self.shift);
         let bytes = self.geometry.line;
         self.transact(context, sender, Request::WriteBack, physical, bytes, false, Answer::NONE);
@@ -446,22 +462,43 @@ impl Caches {
 /// Bytes that the data bus moves at once, on every part: quadwords.
 pub(super) const BUS_WIDTH: u32 = 8;
 
+/// What a processor fires that reads a line, or gets the right to write it, in this state.
+#[inline(always)]
+pub(super) fn fire_read(
+    occurrences: &mut Occurrences,
+    want: Want,
+    state: LineState,
+    memory: MemoryType,
+) {
+    if want != Want::WriteLine {
+        signals::SYSTEM_READ.fire(occurrences, state);
+    }
+    fire_system_request(occurrences, memory);
+}
+
+/// What a processor fires that writes back a line of so many bytes.
+#[inline(always)]
+pub(super) fn fire_write_back(occurrences: &mut Occurrences, bytes: u32) {
+    occurrences.fire(Signal::SystemWriteQword, u64::from(bytes / BUS_WIDTH));
+    fire_system_request(occurrences, MemoryType::WriteBack);
+}
+
 /// One request to the system for memory that may be cached, by its type. Requests for UC and WC memory have
 /// signals of their own.
 #[inline(always)]
-pub(super) fn fire_system_request(context: &mut Context<'_>, processor: usize, memory: MemoryType) {
+pub(super) fn fire_system_request(occurrences: &mut Occurrences, memory: MemoryType) {
     let signal = match memory {
         MemoryType::WriteBack => Signal::SystemRequestWb,
         MemoryType::WriteThrough => Signal::SystemRequestWt,
         MemoryType::WriteProtected => Signal::SystemRequestWp,
         MemoryType::Uncacheable | MemoryType::WriteCombining => return,
     };
-    context.occurrences[processor].fire(signal, 1);
+    occurrences.fire(signal, 1);
 }
 
 /// A line has left the second level.
 pub(super) fn fire_second_level_gone(
-    occurrences: &mut crate::occurrences::Occurrences,
+    occurrences: &mut Occurrences,
     state: LineState,
     prefetched: bool,
 ) {

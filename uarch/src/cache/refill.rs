@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::array::{Displaced, Line, LineArray};
-use super::coherence::{Incoming, Want, fire_second_level_gone};
+use super::coherence::{Incoming, Want, fire_read, fire_second_level_gone, fire_write_back};
 use super::data::{SECOND_LEVEL_MISS_LACKS, fire_kind_of_miss, fire_miss};
 use super::geometry::Inclusion;
 use super::processor::NO_LINE;
@@ -68,29 +68,24 @@ impl Caches {
         let slot = own.data.slot_for(line)?;
         let displaced = own.data.displaced(slot);
 
-        let occurrences = &mut context.occurrences[processor];
-        occurrences.fire(Signal::L1dAccess, granules(access.physical, access.bytes));
-        fire_miss(occurrences, access.kind, false);
         let Incoming { state, latency, .. } =
-            self.read_system(context, processor, line, Want::Read, access.memory);
+            self.ask_system(context, processor, line, Want::Read, access.memory);
         let own = &mut self.processors[processor];
         own.data.fill_slot(slot, Line { number: line, state, marked: false });
         own.missing = NO_LINE;
         own.has_loaded(line, slot);
         let occurrences = &mut context.occurrences[processor];
-        signals::L1D_REFILL_SYSTEM.fire(occurrences, state);
+        let read = Read { state, gone: displaced };
+        if !occurrences.fire_bundle(read.number()) {
+            read.fire(occurrences, self.geometry.line);
+        }
+        fire_beside(occurrences, access, false);
         let outstanding = latency.saturating_sub(SECOND_LEVEL_MISS_LACKS);
         occurrences.fire(Signal::MissOutstandingL1d, outstanding);
-        match displaced {
-            Displaced::Nothing => {}
-            Displaced::TakenByProbe => signals::L1D_EVICT.fire(occurrences, LineState::Invalid),
-            Displaced::Line(victim) => {
-                signals::L1D_EVICT.fire(occurrences, victim.state);
-                own.data_fills.forget(victim.number);
-                if victim.state.is_dirty() {
-                    occurrences.fire(Signal::L1dWriteback, 1);
-                    self.write_back(context, processor, victim.number);
-                }
+        if let Displaced::Line(victim) = displaced {
+            own.data_fills.forget(victim.number);
+            if victim.state.is_dirty() {
+                self.send_back(context, processor, victim.number);
             }
         }
         #[cfg(test)]
@@ -146,11 +141,7 @@ impl Caches {
         if !occurrences.fire_bundle(refilled.number()) {
             refilled.fire(occurrences, geometry.latency, cycles);
         }
-        let accesses = granules(access.physical, access.bytes);
-        if accesses != 1 {
-            occurrences.fire(Signal::L1dAccess, accesses - 1);
-        }
-        fire_kind_of_miss(occurrences, access.kind, STORES);
+        fire_beside(occurrences, access, STORES);
         bus.use_for(occurrences, time, cycles, Transfer::Up);
         let (state, _) = refilled.states();
         if INCLUSIVE {
@@ -198,7 +189,91 @@ fn move_down<const INCLUSIVE: bool>(second: &mut LineArray, victim: Line) {
     }
 }
 
-/// What has to be known of such a miss to tell what it fires each time.
+/// What an access that misses fires beside what one of a quadword, of the plain kind, does.
+#[inline(always)]
+fn fire_beside(occurrences: &mut Occurrences, access: &Access, stores: bool) {
+    let accesses = granules(access.physical, access.bytes);
+    if accesses != 1 {
+        occurrences.fire(Signal::L1dAccess, accesses - 1);
+    }
+    fire_kind_of_miss(occurrences, access.kind, stores);
+}
+
+/// States of a line, Invalid among them.
+const STATES: usize = LineState::ALL.len();
+
+/// The number of what had to go from the data cache, by its state: one of all that there are and one more.
+#[inline(always)]
+fn number_of(gone: Displaced) -> usize {
+    match gone {
+        Displaced::Nothing => STATES,
+        Displaced::TakenByProbe => LineState::Invalid as usize,
+        Displaced::Line(victim) => victim.state as usize,
+    }
+}
+
+/// A line in each state, by the state's number.
+fn lines() -> [Line; STATES] {
+    LineState::ALL.map(|state| Line { number: 0, state, marked: false })
+}
+
+/// What can have to go, by its number.
+fn all_gone() -> impl Iterator<Item = Displaced> {
+    let gone = |line: Line| match line.state {
+        LineState::Invalid => Displaced::TakenByProbe,
+        _ => Displaced::Line(line),
+    };
+    lines().into_iter().map(gone).chain([Displaced::Nothing])
+}
+
+/// What has to be known of a miss that the system answers to tell what it fires each time.
+#[derive(Clone, Copy)]
+struct Read {
+    /// In which state the line came.
+    state: LineState,
+    /// What had to go from the data cache.
+    gone: Displaced,
+}
+
+impl Read {
+    /// The number of its bundle.
+    #[inline(always)]
+    fn number(&self) -> usize {
+        number_of(self.gone) * STATES + self.state as usize
+    }
+
+    /// What a load of one quadword, of the plain kind, fires, where a line has so many bytes.
+    fn fire(&self, occurrences: &mut Occurrences, bytes: u32) {
+        let Self { state, gone } = *self;
+        occurrences.fire(Signal::L1dAccess, 1);
+        fire_miss(occurrences, Kind::Plain, false);
+        fire_read(occurrences, Want::Read, state, MemoryType::WriteBack);
+        signals::L1D_REFILL_SYSTEM.fire(occurrences, state);
+        match gone {
+            Displaced::Nothing => {}
+            Displaced::TakenByProbe => signals::L1D_EVICT.fire(occurrences, LineState::Invalid),
+            Displaced::Line(victim) => {
+                signals::L1D_EVICT.fire(occurrences, victim.state);
+                if victim.state.is_dirty() {
+                    occurrences.fire(Signal::L1dWriteback, 1);
+                    fire_write_back(occurrences, bytes);
+                }
+            }
+        }
+    }
+
+    /// What each such miss fires, by [`Self::number`].
+    fn bundles(bytes: u32) -> Arc<[Bundle]> {
+        let each = all_gone().flat_map(|gone| LineState::ALL.map(|state| Self { state, gone }));
+        let bundle = |(number, read): (usize, Self)| {
+            debug_assert_eq!(read.number(), number);
+            Bundle::of(|occurrences| read.fire(occurrences, bytes))
+        };
+        each.enumerate().map(bundle).collect()
+    }
+}
+
+/// What has to be known of a miss that the second level answers to tell what it fires each time.
 #[derive(Clone, Copy)]
 struct Refilled<const INCLUSIVE: bool> {
     stores: bool,
@@ -209,19 +284,11 @@ struct Refilled<const INCLUSIVE: bool> {
 }
 
 impl<const INCLUSIVE: bool> Refilled<INCLUSIVE> {
-    /// States of a line, Invalid among them.
-    const STATES: usize = LineState::ALL.len();
-
     /// The number of its bundle.
     #[inline(always)]
     fn number(&self) -> usize {
         let Self { stores, held, gone } = self;
-        let gone = match gone {
-            Displaced::Nothing => Self::STATES,
-            Displaced::TakenByProbe => LineState::Invalid as usize,
-            Displaced::Line(victim) => victim.state as usize,
-        };
-        ((gone * Self::STATES + held.state as usize) << 1 | usize::from(held.marked)) << 1
+        ((number_of(*gone) * STATES + held.state as usize) << 1 | usize::from(held.marked)) << 1
             | usize::from(*stores)
     }
 
@@ -278,15 +345,9 @@ impl<const INCLUSIVE: bool> Refilled<INCLUSIVE> {
 
     /// What each such miss fires, by [`Self::number`].
     fn bundles(latency: u64, cycles: u64) -> Arc<[Bundle]> {
-        let line = |state| Line { number: 0, state, marked: false };
-        let states = LineState::ALL.map(line);
-        let gone = states.map(|line| match line.state {
-            LineState::Invalid => Displaced::TakenByProbe,
-            _ => Displaced::Line(line),
-        });
         let mut bundles = Vec::new();
-        for gone in gone.into_iter().chain([Displaced::Nothing]) {
-            for held in states {
+        for gone in all_gone() {
+            for held in lines() {
                 for marked in [false, true] {
                     for stores in [false, true] {
                         let held = Line { marked, ..held };
@@ -304,12 +365,13 @@ impl<const INCLUSIVE: bool> Refilled<INCLUSIVE> {
 impl Caches {
     /// Has processors know what is fired together.
     pub(crate) fn prepare(&self, processors: &mut PerProcessor<Occurrences>) {
-        let Some(second) = &self.geometry.second_level else { return };
-        let bundles = match second.inclusion {
-            Inclusion::Inclusive => Refilled::<true>::bundles(second.latency, self.transfer_cycles),
-            Inclusion::Exclusive => {
-                Refilled::<false>::bundles(second.latency, self.transfer_cycles)
-            }
+        let cycles = self.transfer_cycles;
+        let bundles = match &self.geometry.second_level {
+            None => Read::bundles(self.geometry.line),
+            Some(second) => match second.inclusion {
+                Inclusion::Inclusive => Refilled::<true>::bundles(second.latency, cycles),
+                Inclusion::Exclusive => Refilled::<false>::bundles(second.latency, cycles),
+            },
         };
         processors.iter_mut().for_each(|occurrences| occurrences.prepare(&bundles));
     }

@@ -170,7 +170,7 @@ impl Caches {
         if memory == MemoryType::Uncacheable {
             occurrences.fire(Signal::UncachedAccess, 1);
         }
-        fire_system_request(context, processor, memory);
+        fire_system_request(&mut context.occurrences[processor], memory);
         let sender = Sender::Processor(processor);
         if memory.is_cacheable() {
             // A locked read: others write back what they have, and the write behind it drops it.
@@ -201,7 +201,7 @@ impl Caches {
             if memory == MemoryType::Uncacheable {
                 occurrences.fire(Signal::UncachedAccess, 1);
             }
-            fire_system_request(context, processor, memory);
+            fire_system_request(&mut context.occurrences[processor], memory);
             self.fire_qwords(context, processor, 1);
             latency += if memory.is_cacheable() {
                 self.write_memory(context, sender, request, physical, bytes, locked)
