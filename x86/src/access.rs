@@ -881,8 +881,8 @@ impl Cpu {
         if !self.uncached {
             let fast = writable && !watched && cx.ram.open(found.gpa);
             let writes = if fast { Writes::Fast } else { Writes::Slow };
-            let access =
-                tlb::Access { fast_read: !watched, writes, global: found.global, writable };
+            let Translation { global, large, .. } = found;
+            let access = tlb::Access { fast_read: !watched, writes, global, writable, large };
             self.tlb.insert(mmu, linear, found.gpa, host, access);
         }
         let host = if rom && intent == Intent::Write { None } else { host };
@@ -933,7 +933,7 @@ impl Cpu {
         let found = self.walk_for(cx, linear, self.mmu, Intent::Fetch)?;
         let gpa = if cx.bus.claims(found.gpa) { found.gpa | OF_DEVICE } else { found.gpa };
         if !self.uncached {
-            self.tlb.insert_code(self.mmu, linear, gpa, found.global);
+            self.tlb.insert_code(self.mmu, linear, gpa, found.global, found.large);
         }
         Ok((gpa, found.global))
     }

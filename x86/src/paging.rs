@@ -47,6 +47,8 @@ pub(crate) struct Translation {
     pub(crate) global: bool,
     /// A write would be allowed and needs no further walk: writable, dirty bit set.
     pub(crate) writable: bool,
+    /// The page is one of 2 or 4 MiB.
+    pub(crate) large: bool,
 }
 
 impl Cpu {
@@ -60,7 +62,8 @@ impl Cpu {
         intent: Intent,
     ) -> Exec<Translation> {
         if self.cr0 & cr0::PG == 0 {
-            return Ok(Translation { gpa: linear & 0xffff_ffff, global: true, writable: true });
+            let gpa = linear & 0xffff_ffff;
+            return Ok(Translation { gpa, global: true, writable: true, large: false });
         }
         let result = if self.cr4 & cr4::PAE != 0 {
             self.walk_pae(ram, linear, user, intent)
@@ -244,6 +247,7 @@ impl Cpu {
             gpa: base | linear & mask,
             global: marked & GLOBAL != 0 && self.cr4 & cr4::PGE != 0,
             writable: self.write_is_free(rights, marked, user),
+            large: leaf_at == pde_at,
         })
     }
 
@@ -335,6 +339,7 @@ impl Cpu {
             gpa: leaf & 0x000f_ffff_ffff_f000 & !mask | linear & mask,
             global: marked & GLOBAL != 0 && self.cr4 & cr4::PGE != 0,
             writable: self.write_is_free(rights, marked, user),
+            large: level == 2,
         })
     }
 

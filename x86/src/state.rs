@@ -107,6 +107,8 @@ pub struct HeldTranslation {
     pub code: bool,
     /// A device answers there, or nobody.
     pub device: bool,
+    /// It is part of a page of 2 or 4 MiB.
+    pub large: bool,
 }
 
 impl CpuState {
@@ -282,17 +284,18 @@ impl Cpu {
 
     /// Enters a translation as it was entered when it was first used.
     fn hold(&mut self, held: &HeldTranslation, ram: &Ram) {
-        let HeldTranslation { linear, physical, global, writable, user, code, device } = *held;
+        let HeldTranslation { linear, physical, global, writable, user, code, device, large } =
+            *held;
         let mmu = usize::from(user);
         if code {
             let physical = if device { physical | OF_DEVICE } else { physical };
-            return self.tlb.insert_code(mmu, linear, physical, global);
+            return self.tlb.insert_code(mmu, linear, physical, global, large);
         }
         let host = if device { None } else { ram.page(physical) };
         let watched = self.watch.data != 0 && self.watches_page(linear);
         // Only the first write opens the page, so that a page is not taken for written before.
         let writes = if writable && !watched { Writes::Ask } else { Writes::Slow };
-        let access = Access { fast_read: !watched, writes, global, writable };
+        let access = Access { fast_read: !watched, writes, global, writable, large };
         self.tlb.insert(mmu, linear, physical, host, access);
     }
 }

@@ -41,6 +41,8 @@ const GLOBAL: u64 = 1 << 0;
 const WRITABLE: u64 = 1 << 1;
 /// In [`Entry::target`]: the next write asks whether those after it may take the fast path.
 const ASKS: u64 = 1 << 2;
+/// In [`Entry::target`]: it is a piece of a page of 2 or 4 MiB.
+const LARGE: u64 = 1 << 3;
 
 /// A translation for one privilege, in half a cache line.
 #[derive(Clone, Copy)]
@@ -53,7 +55,7 @@ pub(crate) struct Entry {
     pub(crate) write: u64,
     /// Its host memory.
     pub(crate) host: HostPage,
-    /// Its guest-physical address, with [`GLOBAL`], [`WRITABLE`] and [`ASKS`].
+    /// Its guest-physical address, with [`GLOBAL`], [`WRITABLE`], [`ASKS`] and [`LARGE`].
     target: u64,
 }
 
@@ -93,10 +95,11 @@ struct CodeEntry {
     page: u64,
     gpa: u64,
     global: bool,
+    large: bool,
 }
 
 impl Slot for CodeEntry {
-    const EMPTY: Self = Self { page: NO_PAGE, gpa: 0, global: false };
+    const EMPTY: Self = Self { page: NO_PAGE, gpa: 0, global: false, large: false };
 }
 
 const CODE_ENTRIES: usize = 256;
@@ -126,6 +129,33 @@ pub(crate) struct Tlb {
     user_closed: bool,
     /// How much of [`Ram::closed`] has been taken notice of.
     closed_seen: u64,
+    /// Where there may be pieces of large pages.
+    large: Regions,
+}
+
+/// Regions of 4 MiB, as far as they can be told apart in 256 bits: most pages that are dropped one by one are small, and
+/// no large one is near.
+#[derive(Default)]
+struct Regions([u64; 4]);
+
+impl Regions {
+    const SHIFT: u32 = 22;
+
+    fn add(&mut self, linear: u64) {
+        let (word, bit) = Self::place(linear);
+        self.0[word] |= bit;
+    }
+
+    fn may_have(&self, linear: u64) -> bool {
+        let (word, bit) = Self::place(linear);
+        self.0[word] & bit != 0
+    }
+
+    fn place(linear: u64) -> (usize, u64) {
+        let region = linear >> Self::SHIFT;
+        let number = region ^ region >> 8 ^ region >> 17;
+        (number as usize / 64 % 4, 1 << (number % 64))
+    }
 }
 
 #[inline(always)]
@@ -149,6 +179,7 @@ impl Tlb {
             epochs: [first; 2],
             user_closed: false,
             closed_seen: 0,
+            large: Regions::default(),
         }
     }
 
@@ -191,8 +222,12 @@ impl Tlb {
             target: gpa & !(PAGE - 1)
                 | flag(access.global, GLOBAL)
                 | flag(access.writable, WRITABLE)
-                | flag(fast && access.writes == Writes::Ask, ASKS),
+                | flag(fast && access.writes == Writes::Ask, ASKS)
+                | flag(access.large, LARGE),
         };
+        if access.large {
+            self.large.add(linear);
+        }
         Arc::make_mut(&mut self.data[mmu & 1]).put(slot(linear), entry);
     }
 
@@ -214,8 +249,18 @@ impl Tlb {
     }
 
     /// Enters a translation for instruction fetch.
-    pub(crate) fn insert_code(&mut self, mmu: usize, linear: u64, gpa: u64, global: bool) {
-        let entry = CodeEntry { page: linear & !(PAGE - 1), gpa: gpa & !(PAGE - 1), global };
+    pub(crate) fn insert_code(
+        &mut self,
+        mmu: usize,
+        linear: u64,
+        gpa: u64,
+        global: bool,
+        large: bool,
+    ) {
+        let entry = CodeEntry { page: linear & !(PAGE - 1), gpa: gpa & !(PAGE - 1), global, large };
+        if large {
+            self.large.add(linear);
+        }
         Arc::make_mut(&mut self.code[mmu & 1]).put(code_slot(linear), entry);
     }
 
@@ -230,6 +275,7 @@ impl Tlb {
                 user: mmu == USER,
                 code: false,
                 device: entry.host == HostPage::NONE,
+                large: entry.target & LARGE != 0,
             })
         });
         let code = self.code.iter().enumerate().flat_map(|(mmu, side)| {
@@ -241,6 +287,7 @@ impl Tlb {
                 user: mmu == USER,
                 code: true,
                 device: entry.gpa & OF_DEVICE != 0,
+                large: entry.large,
             })
         });
         data.chain(code)
@@ -250,6 +297,7 @@ impl Tlb {
     pub(crate) fn flush_all(&mut self) {
         own(&mut self.data).for_each(|side| side.retain(|_| false));
         own(&mut self.code).for_each(|side| side.retain(|_| false));
+        self.large = Regions::default();
         self.epochs[0] += 1;
         self.epochs[1] += 1;
     }
@@ -261,7 +309,8 @@ impl Tlb {
         self.epochs[0] += 1;
     }
 
-    /// INVLPG: drops one page, global or not.
+    /// INVLPG: drops one page, global or not; of a large one all pieces (Intel SDM volume 3, "Operations
+    /// that Invalidate TLBs and Paging-Structure Caches"), and with one of 2 MiB its neighbour's.
     pub(crate) fn flush_page(&mut self, linear: u64) {
         let page = linear & !(PAGE - 1);
         for side in own(&mut self.data) {
@@ -270,8 +319,23 @@ impl Tlb {
         for side in own(&mut self.code) {
             side.empty(code_slot(linear), |entry| entry.page == page);
         }
+        if self.large.may_have(linear) {
+            self.flush_large(linear);
+        }
         self.epochs[0] += 1;
         self.epochs[1] += 1;
+    }
+
+    /// Drops the pieces of large pages in the region of an address.
+    #[inline(never)]
+    fn flush_large(&mut self, linear: u64) {
+        let is_elsewhere = |page: u64| (page ^ linear) >> Regions::SHIFT != 0;
+        for side in own(&mut self.data) {
+            side.retain(|entry| entry.target & LARGE == 0 || is_elsewhere(entry.read));
+        }
+        for side in own(&mut self.code) {
+            side.retain(|entry| !entry.large || is_elsewhere(entry.page));
+        }
     }
 
     /// Makes all accesses to some pages take the slow path, which are told by their linear addresses.
@@ -351,6 +415,8 @@ pub(crate) struct Access {
     pub(crate) global: bool,
     /// Writes are allowed.
     pub(crate) writable: bool,
+    /// The page is one of 2 or 4 MiB.
+    pub(crate) large: bool,
 }
 
 /// Which path writes to a page take.

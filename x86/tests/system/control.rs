@@ -116,6 +116,38 @@ fn stale_translations() {
     assert_eq!(m.vector(), 14);
 }
 
+/// One INVLPG is enough for a page of 2 MiB, wherever in it the address is (Intel SDM volume 3, "Operations that
+/// Invalidate TLBs and Paging-Structure Caches"): the other pages of 4 KiB in it are not read through what is gone,
+/// nor fetched from.
+#[test]
+fn one_invlpg_drops_a_large_page() {
+    const LINEAR: u64 = 0x20_0000;
+    for fetches in [false, true] {
+        let mut m = Machine::long();
+        m.write_u64(PML4 + 0x2008, 0x87);
+        m.write_u64(DATA + 0x1000, 0x5566_7788);
+        // RET in another page of 4 KiB than the data's.
+        m.write(DATA + 0x2000, &[0xC3]);
+        m.load(CODE, 64, |a| {
+            a.mov(rbx, LINEAR + DATA).unwrap();
+            a.mov(rcx, qword_ptr(rbx + 0x1000)).unwrap();
+            a.mov(rdi, LINEAR + DATA + 0x2000).unwrap();
+            a.call(rdi).unwrap();
+            a.mov(rdx, PML4 + 0x2008).unwrap();
+            a.mov(dword_ptr(rdx), 0).unwrap();
+            a.invlpg(ptr(rbx)).unwrap();
+            if fetches {
+                a.call(rdi).unwrap();
+            } else {
+                a.mov(rsi, qword_ptr(rbx + 0x1000)).unwrap();
+            }
+        });
+        assert_eq!(m.vector(), 14);
+        let faults = if fetches { DATA + 0x2000 } else { DATA + 0x1000 };
+        assert_eq!((m.cpu.gpr(RCX), m.cpu.cr2), (0x5566_7788, LINEAR + faults));
+    }
+}
+
 /// Runs WRMSR and gives the vector of its exception, if any.
 fn write_msr(m: &mut Machine, number: u64, value: u64) -> Option<u64> {
     m.write(CODE, &[0x0f, 0x30, 0xf4]);
