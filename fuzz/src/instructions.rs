@@ -107,7 +107,39 @@ thread_local! {
 }
 
 /// Machines, by processor, mode and way.
-type Doors = BTreeMap<(&'static str, Mode, Way), Door>;
+#[derive(Default)]
+struct Doors(BTreeMap<(&'static str, Mode, Way), Door>);
+
+impl Doors {
+    /// That of a processor, a mode and a way, which is made when it is first needed.
+    fn find(
+        &mut self,
+        part: &'static Personality,
+        mode: Mode,
+        way: Way,
+    ) -> Result<&mut Door, String> {
+        Ok(match self.0.entry((part.name, mode, way)) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(place) => place.insert(door(part.name, mode, way)?),
+        })
+    }
+}
+
+/// Whether what an input does is held against the way without caches: it is not where the processor holds a translation
+/// in the end that the page tables give no longer.
+///
+/// # Errors
+/// As [`play`].
+pub fn compares_uncached(bytes: &[u8]) -> Result<bool, String> {
+    let (part, mode, code) = parts(bytes);
+    let mut doors = DOORS.take();
+    let outcome = doors
+        .find(part, mode, Way::Blocks)
+        .and_then(|door| execute(door, mode, code, false))
+        .map(|outcome| !outcome.is_stale);
+    DOORS.set(doors);
+    outcome
+}
 
 /// Plays an input: how many instructions it executed.
 ///
@@ -130,10 +162,7 @@ fn play_in_all_ways(
 ) -> Result<usize, String> {
     let mut first: Option<Outcome> = None;
     for way in Way::ALL {
-        let door = match doors.entry((part.name, mode, way)) {
-            Entry::Occupied(there) => there.into_mut(),
-            Entry::Vacant(place) => place.insert(door(part.name, mode, way)?),
-        };
+        let door = doors.find(part, mode, way)?;
         let steps: &[bool] = if way == Way::Blocks { &[false, true] } else { &[false] };
         for &stepped in steps {
             let outcome = execute(door, mode, code, stepped)?;
