@@ -203,6 +203,20 @@ mod tests {
         assert_eq!(table.reserve(1_000_000, 4), 1_000_004);
     }
 
+    /// With clock 1,000,003 the table has the words from 15,562 on, which is from clock 995,968: what begins before and
+    /// reaches into it has the clocks there.
+    #[test]
+    fn what_reaches_into_the_table_is_taken_there() {
+        let mut table = Reservations::default();
+        assert_eq!(table.reserve(1_000_000, 4), 1_000_000);
+        assert_eq!(table.reserve(995_964, 4), 995_964);
+        assert_eq!(table.reserve(995_968, 1), 995_968);
+        let mut table = Reservations::default();
+        assert_eq!(table.reserve(1_000_000, 4), 1_000_000);
+        assert_eq!(table.reserve(995_966, 4), 995_966);
+        assert_eq!(table.reserve(995_968, 1), 995_970);
+    }
+
     /// A queue as long as the table: with the next clock, the table loses the first 64.
     #[test]
     fn a_queue_is_no_longer_than_the_table() {

@@ -26,19 +26,20 @@ impl Bundle {
 /// memory, as those of the many processors that do nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Bundles {
-    bundles: Arc<[Bundle]>,
-    each: Box<[Fired]>,
+    /// What each fires, by its number.
+    definitions: Arc<[Bundle]>,
+    tallies: Box<[Tally]>,
     /// The numbers of those that have been fired and not been spread.
-    fired: Vec<usize>,
-    /// The counters of which it is known what the bundles take from them are those of this time.
+    pending: Vec<usize>,
+    /// Goes up whenever what counters count changes: a [`Tally`] of another one has to look again.
     epoch: u64,
 }
 
-/// What is known of one bundle.
+/// How often one bundle has been fired since it was last spread, and what counters count of it.
 #[derive(Clone, Debug, Default)]
-struct Fired {
+struct Tally {
     times: u64,
-    /// The [`Bundles::epoch`] of what follows.
+    /// The [`Bundles::epoch`] of what follows; 0 if none is known.
     as_of: u64,
     /// The counters that count any of its signals, and whether any is logged, as in `BySignal::counted_by`.
     counted_by: u8,
@@ -53,27 +54,27 @@ impl Default for Bundles {
 }
 
 impl Bundles {
-    pub(super) fn new(bundles: Arc<[Bundle]>) -> Self {
-        Self { bundles, each: Box::default(), fired: Vec::new(), epoch: 1 }
+    pub(super) fn new(definitions: Arc<[Bundle]>) -> Self {
+        Self { definitions, tallies: Box::default(), pending: Vec::new(), epoch: 1 }
     }
 
     /// Takes the memory for them.
     #[cold]
     fn unfold(&mut self) {
-        self.each = vec![Fired::default(); self.bundles.len()].into();
-        self.fired.reserve(self.bundles.len());
+        self.tallies = vec![Tally::default(); self.definitions.len()].into();
+        self.pending.reserve(self.definitions.len());
     }
 
     /// Whether none has been fired that has not been spread.
     pub(super) fn is_clear(&self) -> bool {
-        self.fired.is_empty()
+        self.pending.is_empty()
     }
 
     /// What was fired did not happen.
     #[inline(always)]
     pub(super) fn clear(&mut self) {
-        if !self.fired.is_empty() {
-            self.fired.drain(..).for_each(|number| self.each[number].times = 0);
+        if !self.pending.is_empty() {
+            self.pending.drain(..).for_each(|number| self.tallies[number].times = 0);
         }
     }
 
@@ -93,13 +94,13 @@ impl Occurrences {
     /// All signals of a bundle, by its number, if there is such: whether there is. It is the same as firing each.
     #[inline(always)]
     pub(crate) fn fire_bundle(&mut self, number: usize) -> bool {
-        let Bundles { each, fired, epoch, .. } = &mut *self.bundles;
-        let Some(bundle) = each.get_mut(number) else { return self.fire_first_bundle(number) };
-        if bundle.times == 0 {
-            fired.push(number);
+        let Bundles { tallies, pending, epoch, .. } = &mut *self.bundles;
+        let Some(tally) = tallies.get_mut(number) else { return self.fire_first_bundle(number) };
+        if tally.times == 0 {
+            pending.push(number);
         }
-        bundle.times += 1;
-        if bundle.counted_by != 0 || bundle.as_of != *epoch {
+        tally.times += 1;
+        if tally.counted_by != 0 || tally.as_of != *epoch {
             self.note_bundle(number);
         }
         true
@@ -108,7 +109,7 @@ impl Occurrences {
     /// The same, if none has been fired before, or there is none.
     #[cold]
     fn fire_first_bundle(&mut self, number: usize) -> bool {
-        let there_is = number < self.bundles.bundles.len();
+        let there_is = number < self.bundles.definitions.len();
         if there_is {
             self.bundles.unfold();
             self.fire_bundle(number);
@@ -119,11 +120,11 @@ impl Occurrences {
     /// Takes those of a bundle from the budgets of counters, and notes them in the log.
     #[inline(never)]
     fn note_bundle(&mut self, number: usize) {
-        if self.bundles.each[number].as_of != self.bundles.epoch {
+        if self.bundles.tallies[number].as_of != self.bundles.epoch {
             self.recount_bundle(number);
         }
         let Self { bundles, left, spent, near, .. } = self;
-        let Fired { counted_by, counted, .. } = &bundles.each[number];
+        let Tally { counted_by, counted, .. } = &bundles.tallies[number];
         let mut counters = counted_by & !LOGGED;
         while counters != 0 {
             let counter = counters.trailing_zeros() as usize;
@@ -143,12 +144,12 @@ impl Occurrences {
     #[inline(never)]
     fn recount_bundle(&mut self, number: usize) {
         let Self { bundles, by_signal, .. } = self;
-        let bundle = &mut bundles.each[number];
-        *bundle = Fired { times: bundle.times, as_of: bundles.epoch, ..Fired::default() };
-        for &(signal, n) in &bundles.bundles[number].0 {
+        let tally = &mut bundles.tallies[number];
+        *tally = Tally { times: tally.times, as_of: bundles.epoch, ..Tally::default() };
+        for &(signal, n) in &bundles.definitions[number].0 {
             let counted_by = by_signal.counted_by[signal.index()];
-            bundle.counted_by |= counted_by;
-            for (counter, counted) in bundle.counted.iter_mut().enumerate() {
+            tally.counted_by |= counted_by;
+            for (counter, counted) in tally.counted.iter_mut().enumerate() {
                 *counted += n * u64::from(counted_by >> counter & 1);
             }
         }
@@ -156,8 +157,8 @@ impl Occurrences {
 
     #[cold]
     fn log_bundle(&mut self, number: usize) {
-        let bundles = self.bundles.bundles.clone();
-        for &(signal, n) in &bundles[number].0 {
+        let definitions = self.bundles.definitions.clone();
+        for &(signal, n) in &definitions[number].0 {
             if self.by_signal.counted_by[signal.index()] & LOGGED != 0 {
                 self.note_in_log(signal, n);
             }
@@ -175,10 +176,10 @@ impl Occurrences {
     #[inline(never)]
     fn spread(&mut self) {
         let Self { bundles, by_signal, touched, .. } = self;
-        let Bundles { bundles, each, fired, .. } = &mut **bundles;
-        for number in fired.drain(..) {
-            let times = std::mem::take(&mut each[number].times);
-            for &(signal, n) in &bundles[number].0 {
+        let Bundles { definitions, tallies, pending, .. } = &mut **bundles;
+        for number in pending.drain(..) {
+            let times = std::mem::take(&mut tallies[number].times);
+            for &(signal, n) in &definitions[number].0 {
                 touched.add(signal);
                 by_signal.fired[signal.index()] += n * times;
             }
