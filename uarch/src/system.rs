@@ -187,6 +187,12 @@ impl System {
         self.processors[processor].time = time;
     }
 
+    /// The same for the running processor.
+    #[inline(always)]
+    pub fn set_time_of_running(&mut self, time: u64) {
+        self.processors.running_mut().time = time;
+    }
+
     /// A control transfer of the running processor retired: what became of it.
     #[inline(always)]
     pub fn transfer(&mut self, transfer: &Transfer) -> Outcome {

@@ -396,11 +396,28 @@ impl Processor {
     /// it need not be searched for.
     #[inline(always)]
     fn find_data(&mut self, tlbs: &mut Tlbs, linear: u64) -> Option<MemoryType> {
+        let memory = if !self.paging || tlbs.used_last_data(linear) {
+            // Of a large page, another part may have been accessed.
+            self.data_types.get(linear)?
+        } else if tlbs.uses_marked_data(linear) {
+            // Marked are pages of this memory type.
+            MemoryType::WriteBack
+        } else {
+            self.find_unmarked_data(tlbs, linear)?
+        };
+        self.data_page = KnownPage::new(linear, memory);
+        Some(memory)
+    }
+
+    #[inline(never)]
+    fn find_unmarked_data(&mut self, tlbs: &mut Tlbs, linear: u64) -> Option<MemoryType> {
         let memory = self.data_types.get(linear)?;
-        if self.paging && !tlbs.has_recent_data(linear) {
+        if !tlbs.has_recent_data(linear) {
             return None;
         }
-        self.data_page = KnownPage::new(linear, memory);
+        if memory == MemoryType::WriteBack {
+            tlbs.mark_data(linear);
+        }
         Some(memory)
     }
 }

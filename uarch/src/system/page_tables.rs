@@ -7,18 +7,20 @@ use crate::tlb::Tlbs;
 /// The pages that flush filters monitor. Not part of what is modelled: a store need not ask each of them.
 #[derive(Clone, Debug)]
 pub(super) struct MonitoredPages {
+    /// There are any: few parts have a flush filter.
+    any: bool,
     /// A bit for each page number, by its low bits: a page whose bit is clear is not monitored.
     bits: [u64; 64],
 }
 
 impl MonitoredPages {
-    pub(super) const NONE: Self = Self { bits: [0; 64] };
+    pub(super) const NONE: Self = Self { any: false, bits: [0; 64] };
 
     /// Whether the page of a guest-physical address may be one of them.
     #[inline(always)]
     pub(super) fn may_have(&self, physical: u64) -> bool {
         let (word, bit) = Self::place(physical);
-        self.bits[word] >> bit & 1 != 0
+        self.any && self.bits[word] >> bit & 1 != 0
     }
 
     /// Those that the flush filters of these TLBs monitor.
@@ -30,6 +32,7 @@ impl MonitoredPages {
 
     pub(super) fn add(&mut self, physical: u64) {
         let (word, bit) = Self::place(physical);
+        self.any = true;
         self.bits[word] |= 1 << bit;
     }
 

@@ -61,9 +61,11 @@ impl MemoryTypes {
         (of == number).then_some(memory)
     }
 
-    pub(super) fn set(&mut self, linear: u64, memory: MemoryType) {
+    /// Notes it. The linear address of the page of which it is not known any more, or was known otherwise.
+    pub(super) fn set(&mut self, linear: u64, memory: MemoryType) -> u64 {
         let number = linear / PAGE;
-        self.0[(number % 64) as usize] = (number, memory);
+        let (before, _) = std::mem::replace(&mut self.0[(number % 64) as usize], (number, memory));
+        before.wrapping_mul(PAGE)
     }
 }
 

@@ -98,6 +98,7 @@ impl System {
         let of = &mut self.processors[processor];
         of.paging = paging;
         of.forget_pages();
+        self.tlbs[processor].unmark_all_data();
     }
 
     /// Looks a page up in the TLBs, and walks the page tables if it is not there. How it is cached, and
@@ -195,7 +196,7 @@ impl System {
             Side::Code => tlbs.fill_code(linear, walk.page, occurrences),
             Side::Data => tlbs.fill_data(linear, walk.page, occurrences),
         }
-        self.processors[processor].set_memory_type(side, linear, walk.memory);
+        self.set_memory_type(processor, side, linear, walk.memory);
         cycles
     }
 
@@ -208,12 +209,21 @@ impl System {
         linear: u64,
         side: Side,
     ) -> MemoryType {
-        let of = &mut self.processors[processor];
-        of.memory_types(side).get(linear).unwrap_or_else(|| {
+        self.processors[processor].memory_types(side).get(linear).unwrap_or_else(|| {
             let memory = tables.walk(linear).map_or(MemoryType::Uncacheable, |walk| walk.memory);
-            of.set_memory_type(side, linear, memory);
+            self.set_memory_type(processor, side, linear, memory);
             memory
         })
+    }
+
+    /// Notes how a page is cached: it, or another for which it has to make room, may be known otherwise.
+    fn set_memory_type(&mut self, processor: usize, side: Side, linear: u64, memory: MemoryType) {
+        let of = &mut self.processors[processor];
+        let forgotten = of.memory_types(side).set(linear, memory);
+        of.forget_known_pages();
+        if matches!(side, Side::Data) {
+            self.tlbs[processor].unmark_data(forgotten);
+        }
     }
 }
 
@@ -236,11 +246,5 @@ impl Processor {
     pub(super) fn forget_known_pages(&mut self) {
         self.data_page = KnownPage::NONE;
         self.code_page = KnownPage::NONE;
-    }
-
-    /// Notes how a page is cached: it, or another for which it has to make room, may be known otherwise.
-    fn set_memory_type(&mut self, side: Side, linear: u64, memory: MemoryType) {
-        self.memory_types(side).set(linear, memory);
-        self.forget_known_pages();
     }
 }

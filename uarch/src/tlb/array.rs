@@ -4,7 +4,7 @@ use super::Page;
 use super::flush_filter::AddressSpace;
 use super::geometry::{ArrayGeometry, Associativity, PageSize};
 use super::index::Index;
-use super::replacement::Order;
+use super::replacement::{Order, TreeUse};
 use crate::state::{State, Visitor};
 
 /// An array of entries, each of which translates what begins at an aligned linear address. It has memory for
@@ -140,6 +140,17 @@ impl Array {
     #[inline(always)]
     pub(super) fn touch(&mut self, slot: usize) {
         self.order.touch(slot);
+    }
+
+    /// As [`Order::tree_use`].
+    pub(super) fn tree_use(&self, slot: usize) -> Option<TreeUse> {
+        self.order.tree_use(slot)
+    }
+
+    /// As [`Order::use_in_tree`].
+    #[inline(always)]
+    pub(super) fn use_in_tree(&mut self, of: &TreeUse) {
+        self.order.use_in_tree(of);
     }
 
     /// The entry at a place.

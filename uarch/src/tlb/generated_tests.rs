@@ -340,7 +340,7 @@ fn compare(
         enabled: true,
         seen: Vec::new(),
     });
-    let (mut tables, mut found, mut switched) = (0, [0; 3], [0; 2]);
+    let (mut tables, mut found, mut switched, mut marked) = (0, [0; 3], [0; 2], 0);
     for step in 0..60_000 {
         let sizes = sizes[(epoch & 1) as usize];
         if threads > 1 && random.below(6) == 0 {
@@ -451,7 +451,22 @@ fn compare(
                 }
                 let at = usize::from(choice % 3 == 0);
                 let got = if at == 0 {
-                    tlbs.data(linear, &mut occurrences)
+                    // Pages are marked that hit, some by the short way alone, and are unmarked at random.
+                    match random.below(64) {
+                        0 => tlbs.unmark_all_data(),
+                        1..5 => tlbs.unmark_data(linear),
+                        _ => {}
+                    }
+                    let quickly = random.below(2) == 0 && tlbs.uses_marked_data(linear);
+                    marked += u32::from(quickly);
+                    let got = match quickly {
+                        true => Lookup::Hit,
+                        false => tlbs.data(linear, &mut occurrences),
+                    };
+                    if got == Lookup::Hit && random.below(2) == 0 {
+                        tlbs.mark_data(linear);
+                    }
+                    got
                 } else {
                     tlbs.code(linear, &mut occurrences)
                 };
@@ -514,6 +529,7 @@ fn compare(
     assert_eq!([fired(Signal::ItlbMissL1), fired(Signal::ItlbMissLast)], plain[1].missed, "{name}");
     // It was not always the same.
     assert!(found[0] > 4_000 && found[2] > 2_000, "{name}: {found:?}");
+    assert!(marked > 200, "{name}: {marked}");
     assert_eq!(found[1] > 1_000, geometry.data.second.is_some(), "{name}: {found:?}");
     assert_eq!(switched[0] > 5, filter.is_some(), "{name}: {switched:?}");
     assert!(switched[1] > 5, "{name}: {switched:?}");

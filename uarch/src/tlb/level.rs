@@ -4,6 +4,7 @@ use super::Page;
 use super::array::{Array, Entry};
 use super::flush_filter::AddressSpace;
 use super::geometry::ArrayGeometry;
+use super::replacement::TreeUse;
 
 /// The arrays of one level.
 #[derive(Clone, Debug)]
@@ -46,6 +47,17 @@ impl Level {
     #[inline(always)]
     pub(super) fn touch(&mut self, place: Place) {
         self.arrays[place.array as usize].touch(place.slot());
+    }
+
+    /// What a use of an entry is, if that is no more than to set bits of a tree.
+    pub(super) fn tree_use(&self, place: Place) -> Option<TreeUse> {
+        self.arrays[place.array as usize].tree_use(place.slot())
+    }
+
+    /// The entry at a place is used, which does this.
+    #[inline(always)]
+    pub(super) fn use_in_tree(&mut self, place: Place, of: &TreeUse) {
+        self.arrays[place.array as usize].use_in_tree(of);
     }
 
     /// The entry at a place.

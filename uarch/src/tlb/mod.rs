@@ -141,6 +141,35 @@ impl Tlbs {
         self.data.has_recent(linear)
     }
 
+    /// Whether the page of a load or store is the one used last, so that nothing happens when it is used.
+    #[inline(always)]
+    #[must_use]
+    pub fn used_last_data(&self, linear: u64) -> bool {
+        self.data.used_last(linear)
+    }
+
+    /// As [`Self::has_recent_data`], of a page that is marked: whether it is. If not, nothing has happened.
+    #[inline(always)]
+    pub fn uses_marked_data(&mut self, linear: u64) -> bool {
+        self.data.use_marked(linear)
+    }
+
+    /// Marks the page of a load or store, of which the caller knows more, if it was used recently. It is marked until
+    /// it has left the first level, or other pages are asked for than those of this address space.
+    pub fn mark_data(&mut self, linear: u64) {
+        self.data.mark(linear);
+    }
+
+    /// What the caller knew of a page is no more so.
+    pub fn unmark_data(&mut self, linear: u64) {
+        self.data.unmark(linear);
+    }
+
+    /// The same of all pages.
+    pub fn unmark_all_data(&mut self) {
+        self.data.unmark_all();
+    }
+
     /// As [`Self::has_recent_data`], of an instruction fetch.
     #[inline(always)]
     pub fn has_recent_code(&mut self, linear: u64) -> bool {

@@ -19,6 +19,15 @@ pub(super) struct Order {
     away: Box<[(u64, u64)]>,
 }
 
+/// What a use of an entry does to the tree of its set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TreeUse {
+    set: usize,
+    /// The bits that lead to it, and their values that lead to the other halves.
+    path: u64,
+    away: u64,
+}
+
 /// Bits for the number of an entry.
 const NUMBER_BITS: u32 = 16;
 
@@ -57,6 +66,22 @@ impl Order {
             }
             Replacement::RoundRobin => (),
         }
+    }
+
+    /// What a use of an entry is, if that is no more than to set bits of a tree.
+    pub(super) fn tree_use(&self, slot: usize) -> Option<TreeUse> {
+        if self.policy != Replacement::PseudoLru {
+            return None;
+        }
+        let (path, away) = self.away[slot % self.ways];
+        Some(TreeUse { set: slot / self.ways, path, away })
+    }
+
+    /// An entry is used, which does this.
+    #[inline(always)]
+    pub(super) fn use_in_tree(&mut self, of: &TreeUse) {
+        let tree = &mut self.sets[of.set];
+        *tree = *tree & !of.path | of.away;
     }
 
     /// The entry of a full set that makes room.

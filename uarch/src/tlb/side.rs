@@ -61,7 +61,7 @@ impl Side {
     #[inline(always)]
     pub(super) fn look_up(&mut self, linear: u64, occurrences: &mut Occurrences) -> Lookup {
         // The entry that was used last stays the one when it is used again: nothing to note.
-        if linear & self.last_mask == self.last {
+        if self.used_last(linear) {
             return Lookup::Hit;
         }
         self.look_up_recent(linear, occurrences)
@@ -78,7 +78,13 @@ impl Side {
     /// As [`Self::look_up`], but looks only where nothing has to be searched: whether it is there.
     #[inline(always)]
     pub(super) fn has_recent(&mut self, linear: u64) -> bool {
-        linear & self.last_mask == self.last || self.use_recent(linear)
+        self.used_last(linear) || self.use_recent(linear)
+    }
+
+    /// Whether an address is translated by the entry that was used last.
+    #[inline(always)]
+    pub(super) fn used_last(&self, linear: u64) -> bool {
+        linear & self.last_mask == self.last
     }
 
     #[inline(always)]
@@ -88,6 +94,36 @@ impl Side {
         let page = PageSize::Kib4.number_mask();
         (self.last, self.last_mask) = (linear & page, page);
         true
+    }
+
+    /// Uses a page that is marked: whether it is. If not, nothing has happened.
+    #[inline(always)]
+    pub(super) fn use_marked(&mut self, linear: u64) -> bool {
+        let Some(marked) = self.recent.marked(linear) else { return false };
+        match &marked.tree_use {
+            Some(tree_use) => self.first.use_in_tree(marked.place, tree_use),
+            None => self.first.touch(marked.place),
+        }
+        let page = PageSize::Kib4.number_mask();
+        (self.last, self.last_mask) = (linear & page, page);
+        true
+    }
+
+    /// Marks the page of an address, if it was used recently.
+    pub(super) fn mark(&mut self, linear: u64) {
+        if let Some(place) = self.recent.find(linear) {
+            self.recent.mark(linear, place, self.first.tree_use(place));
+        }
+    }
+
+    /// The page of an address is not marked any more.
+    pub(super) fn unmark(&mut self, linear: u64) {
+        self.recent.unmark(linear);
+    }
+
+    /// No page is.
+    pub(super) fn unmark_all(&mut self) {
+        self.recent.unmark_all();
     }
 
     #[inline(never)]

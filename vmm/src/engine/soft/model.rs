@@ -385,7 +385,7 @@ impl Model {
     #[inline(always)]
     fn set_time(&mut self, time: u64) {
         if !self.runs_pipelines {
-            self.system.set_time(self.running, time + self.ahead);
+            self.system.set_time_of_running(time + self.ahead);
         }
     }
 
