@@ -81,6 +81,13 @@ impl EntryMap {
             let at = first + u64::from(found.trailing_zeros());
             return (found != 0).then_some(at << self.low_bit);
         }
+        // Or in two, and there is nothing.
+        if (first >> LINE_SHIFT) + 1 == last >> LINE_SHIFT {
+            let line = |place: u64| self.lines[(place >> LINE_SHIFT) as usize & (LINES - 1)];
+            if line(first) >> (first & 63) | line(last) << (63 - (last & 63)) == 0 {
+                return None;
+            }
+        }
         self.first_in_lines(first, end).map(|at| at << self.low_bit)
     }
 

@@ -21,41 +21,33 @@ pub(super) struct Loops {
     longest: u16,
 }
 
+/// A loop, as it is in a lane: most branches do no more to it than to add one to its count.
 #[derive(Clone, Copy, Debug)]
-struct Loop {
-    /// The outcome that repeats.
-    body: bool,
-    /// How often it came since the other one did.
-    count: u16,
-    /// How often it came before the other one did, once that is known.
-    length: Option<u16>,
-}
+struct Loop(u64);
 
-/// Bits of the counts of a loop, at most.
+/// The outcome that repeats.
+const BODY: u64 = 1 << 8;
+/// The length is known.
+const KNOWN: u64 = 1 << 9;
+/// From this bit on, how often the outcome came since the other one did.
+const COUNT_AT: u32 = 10;
+/// From this bit on, how often it came before the other one did; 0 if that is not known.
+const LENGTH_AT: u32 = COUNT_AT + COUNT_BITS;
+/// Bits of a count, at most.
 const COUNT_BITS: u32 = 11;
+const COUNTS: u64 = (1 << COUNT_BITS) - 1;
 
-/// In a lane, from bit 8 on: the body, whether the length is known, the count, the length.
 impl Packed for Loop {
-    const LANE_BITS: u32 = 32;
+    const LANE_BITS: u32 = LENGTH_AT + COUNT_BITS;
 
     #[inline(always)]
     fn pack(self) -> u64 {
-        let Self { body, count, length } = self;
-        u64::from(body) << 8
-            | u64::from(length.is_some()) << 9
-            | u64::from(count) << 10
-            | u64::from(length.unwrap_or(0)) << (10 + COUNT_BITS)
+        self.0
     }
 
     #[inline(always)]
     fn unpack(lane: u64) -> Self {
-        const COUNT: u64 = (1 << COUNT_BITS) - 1;
-        let length = (lane >> (10 + COUNT_BITS) & COUNT) as u16;
-        Self {
-            body: lane >> 8 & 1 != 0,
-            count: (lane >> 10 & COUNT) as u16,
-            length: (lane >> 9 & 1 != 0).then_some(length),
-        }
+        Self(lane & (BODY | KNOWN | COUNTS << COUNT_AT | COUNTS << LENGTH_AT))
     }
 }
 
@@ -68,7 +60,7 @@ impl LoopPlace {
     #[inline(always)]
     pub(super) fn prediction(&self) -> Option<bool> {
         let held = self.0.entry()?;
-        held.length.map(|length| if held.count == length { !held.body } else { held.body })
+        held.length().map(|length| held.body() != (held.count() == length))
     }
 }
 
@@ -104,7 +96,7 @@ impl Loops {
                 None => self.sets.remove(place),
             },
             None if mispredicted => {
-                self.sets.insert(place, Loop { body: !taken, count: 0, length: None });
+                self.sets.insert(place, Loop::new(!taken, 0, None));
             }
             None => {}
         }
@@ -112,31 +104,73 @@ impl Loops {
 }
 
 impl Loop {
+    #[inline(always)]
+    fn new(body: bool, count: u16, length: Option<u16>) -> Self {
+        let body = if body { BODY } else { 0 };
+        let length = length.map_or(0, |length| KNOWN | u64::from(length) << LENGTH_AT);
+        Self(body | u64::from(count) << COUNT_AT | length)
+    }
+
+    #[inline(always)]
+    fn body(self) -> bool {
+        self.0 & BODY != 0
+    }
+
+    #[inline(always)]
+    fn count(self) -> u16 {
+        (self.0 >> COUNT_AT & COUNTS) as u16
+    }
+
+    #[inline(always)]
+    fn length(self) -> Option<u16> {
+        (self.0 & KNOWN != 0).then_some((self.0 >> LENGTH_AT & COUNTS) as u16)
+    }
+
     /// The entry after an outcome, unless the loop is longer than can be counted.
+    #[inline(always)]
     fn after(self, taken: bool, longest: u16) -> Option<Self> {
-        if taken == self.body {
-            let count = self.count + 1;
-            let length = self.length.filter(|&length| count <= length);
-            (count <= longest).then_some(Self { count, length, ..self })
-        } else if self.count == 0 {
+        let count = self.count();
+        if taken == self.body() {
+            if count >= longest {
+                return None;
+            }
+            let next = self.0 + (1 << COUNT_AT);
+            // Where it is longer than it was, its length is not known any more.
+            let is_longer = u64::from(count) >= self.0 >> LENGTH_AT & COUNTS;
+            let length = if is_longer { KNOWN | COUNTS << LENGTH_AT } else { 0 };
+            Some(Self(next & !length))
+        } else if count == 0 {
             // The other outcome twice: it is the one that repeats.
-            Some(Self { body: taken, count: 1, length: None })
+            Some(Self::new(taken, 1, None))
         } else {
-            Some(Self { count: 0, length: Some(self.count), ..self })
+            Some(Self::new(self.body(), 0, Some(count)))
         }
     }
 }
 
-crate::state! { Loop { saved: body, count, length; } }
+impl State for Loop {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        visitor.name("Loop");
+        let (mut body, mut count, mut length) = (self.body(), self.count(), self.length());
+        body.visit(visitor);
+        count.visit(visitor);
+        length.visit(visitor);
+        if V::LOADS {
+            let fits = |count: u16| u64::from(count) <= COUNTS;
+            visitor.check(fits(count) && length.is_none_or(fits));
+            *self = Self::new(body, count & COUNTS as u16, length.map(|n| n & COUNTS as u16));
+        }
+    }
+}
 
 impl State for Loops {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
         visitor.name("Loops");
         let Self { sets, set_mask: _, tag_low_bit: _, tag_mask, longest } = self;
-        let blank = Loop { body: false, count: 0, length: None };
+        let blank = Loop::new(false, 0, None);
         let is_possible = |count: u16| count <= *longest;
         sets.visit(visitor, *tag_mask, blank, |held| {
-            is_possible(held.count) && held.length.is_none_or(is_possible)
+            is_possible(held.count()) && held.length().is_none_or(is_possible)
         });
     }
 }

@@ -65,13 +65,19 @@ impl<E: Packed> RecencySets<E> {
         let found = !others & ((KEY + 1) * Self::LOWEST);
         // A lane above all lanes, if there is none.
         let at = found.trailing_zeros() & !(E::LANE_BITS - 1);
-        Place { set, key, at, lane: lanes.checked_shr(at).unwrap_or(0), entry: PhantomData }
+        // What is shifted by all bits is not looked at.
+        Place { set, key, at, lane: lanes.wrapping_shr(at), entry: PhantomData }
     }
 
     /// Changes an entry that there is, which is its most recent use.
     #[inline(always)]
     pub(super) fn replace(&mut self, place: Place<E>, entry: E) {
-        self.put(place, place.at, entry);
+        if place.at == 0 {
+            let lanes = &mut self.sets[place.set];
+            *lanes = *lanes & u64::MAX << E::LANE_BITS | entry.pack() | place.key;
+        } else {
+            self.put(place, place.at, entry);
+        }
     }
 
     /// Adds an entry where there is none, for which the least recently used one goes.
@@ -105,7 +111,7 @@ pub(super) struct Place<E> {
     key: u64,
     /// The lowest bit of its lane, beyond all bits if it has none.
     at: u32,
-    /// The lane, with others behind it.
+    /// The lane, with others behind it; anything if there is none.
     lane: u64,
     entry: PhantomData<E>,
 }

@@ -84,7 +84,7 @@ impl Streams {
             let is_up = line == last.wrapping_add(1);
             direction = Some(if is_up { Direction::Up } else { Direction::Down });
         }
-        table.set(place, Stream { last: line, direction });
+        table.set(self.capacity - 1, place, Stream { last: line, direction });
         direction
     }
 }
@@ -113,12 +113,16 @@ impl Table {
         })
     }
 
-    /// A sequence in a place is the one that missed last.
-    fn set(&mut self, place: usize, stream: Stream) {
+    /// A sequence in a place is the one that missed last; there are so many others.
+    fn set(&mut self, others: usize, place: usize, stream: Stream) {
         self.above[place] = stream.last.wrapping_add(1) as u32;
         self.below[place] = stream.last.wrapping_sub(1) as u32;
         self.streams[place] = Some(stream);
-        if self.place(0) != place {
+        if place == self.place(others) {
+            // The oldest goes to the front, as most do.
+            let places = u64::MAX >> (60 - 4 * others);
+            self.order = (self.order << 4 | place as u64) & places;
+        } else if self.place(0) != place {
             self.order = used_last(self.order, place as u64);
         }
     }
@@ -145,7 +149,8 @@ impl State for Streams {
         if V::LOADS {
             **table = Table::new(*capacity);
             for stream in streams {
-                table.set(table.place(*capacity - 1), stream);
+                let others = *capacity - 1;
+                table.set(others, table.place(others), stream);
             }
         }
     }
