@@ -180,6 +180,7 @@ impl Dram {
     }
 
     /// Performs an access of a bus that has one at a time, where the data lines are free by themselves.
+    #[inline(always)]
     pub(super) fn access_unqueued(&mut self, clock: u64, address: u64, write: bool) -> Access {
         let (controller, address) = self.controller(address);
         controller.access(clock, address, write)
@@ -199,6 +200,7 @@ impl Dram {
 
 impl Controller {
     /// As [`Dram::access_unqueued`].
+    #[inline(always)]
     fn access(&mut self, clock: u64, address: u64, write: bool) -> Access {
         let (chip_select, bank, row) = self.place.of(address);
         let (page, overflow, wait) = self.open_page(clock, bank, row);
@@ -217,6 +219,7 @@ impl Controller {
 
     /// Opens the page of a row of a bank. The state of the bank, whether the table of open pages was full,
     /// and in how many clocks the page is open.
+    #[inline(always)]
     fn open_page(&mut self, clock: u64, bank: u64, row: u64) -> (Page, bool, u64) {
         let DramGeometry { idle_limit, precharge, ras_to_cas, open_pages, .. } = *self.geometry;
         if clock > self.none_idle_until {

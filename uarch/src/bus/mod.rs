@@ -150,16 +150,16 @@ impl Bus {
         let Some(Machine { clock, line_bytes, interconnect, memory }) = &mut self.machine else {
             return 0;
         };
+        // Those that are not compiled here get a copy, so that where they are not called there need be none in memory.
+        let copy = *transaction;
         match interconnect {
-            State::Pipelined(bus) => {
-                bus.transact(*clock, *line_bytes, memory, occurrences, transaction)
-            }
+            State::Pipelined(bus) => bus.transact(*clock, *line_bytes, memory, occurrences, &copy),
             State::Sequential(bus) => {
                 bus.transact(*clock, *line_bytes, memory, occurrences, transaction)
             }
-            State::PointToPoint(links) => links.transact(*clock, memory, occurrences, transaction),
+            State::PointToPoint(links) => links.transact(*clock, memory, occurrences, &copy),
             State::Northbridge(northbridge) => {
-                northbridge.transact(*clock, *line_bytes, memory, occurrences, transaction)
+                northbridge.transact(*clock, *line_bytes, memory, occurrences, &copy)
             }
         }
     }
