@@ -559,6 +559,47 @@ fn a_refill_for_a_store_is_told_to_the_flush_filter() {
     }
 }
 
+/// Of two pages of which one alone can be known how it is cached, the one that was accessed last is: the other is
+/// looked up in the tables again, as it is where the state was saved between and loaded. In the TLB they are marked
+/// apart.
+#[test]
+fn a_page_whose_memory_type_is_forgotten_is_no_shortcut() {
+    const OTHER: u64 = 512 * PAGE;
+    let page = |physical: u64, memory| Some((physical, memory, false));
+    let mut tables = Tables { pages: vec![page(0, MemoryType::WriteBack); 513] };
+    tables.pages[512] = page(PAGE, MemoryType::WriteBack);
+    let mut system = System::new(&part::P6, 1, std::slice::from_ref(&(0..TABLES + 2 * PAGE)));
+    system.change_memory(0, true);
+    let hits =
+        |system: &mut System, linear: u64| system.access_hits(linear, linear / 512, 4, true, false);
+    let load = |system: &mut System, linear: u64| {
+        let access = DataAccess {
+            linear,
+            physical: linear / 512,
+            second_page: None,
+            bytes: 4,
+            elements: 1,
+            operation: Operation::Load,
+            kind: Kind::Plain,
+        };
+        system.access(0, &tables, &access);
+    };
+    load(&mut system, 0);
+    load(&mut system, PAGE);
+    // A hit that marks the page, and one by the mark.
+    for _ in 0..2 {
+        assert!(hits(&mut system, 0));
+        load(&mut system, PAGE);
+    }
+    let mut changed = system.clone();
+    load(&mut system, OTHER);
+    assert!(hits(&mut system, OTHER));
+    assert!(!hits(&mut system, 0));
+    // All are forgotten where memory types have changed.
+    changed.change_memory(0, true);
+    assert!(!hits(&mut changed, 0));
+}
+
 #[test]
 fn shortcuts_change_nothing() {
     let parts = [&part::P55C, &part::P6, &part::PM, &part::K7, &part::K8, &part::KNC];
