@@ -1,6 +1,6 @@
 //! A boot of Linux with perf in it, cut at random places: what comes later is what would have come without.
 //!
-//! Some runs are cut at many places each. At every other one a new machine goes on from the bytes of a snapshot; at the
+//! Some runs are cut at many places each, by turns behind so many instructions and at a virtual time. At every other one a new machine goes on from the bytes of a snapshot; at the
 //! others the same machine runs ahead and is reset. What is compared is the console, on which there is a digest of all
 //! samples with their addresses and times, and the statistics.
 //!
@@ -35,8 +35,8 @@ const VARIABLE: &str = "VPMU_CUTS";
 /// Cuts of a test, unless the environment has another number.
 const CUTS: usize = 10;
 /// Cuts of a run.
-const CUTS_PER_RUN: usize = 250;
-/// The most instructions that a machine runs ahead before it is reset.
+const CUTS_PER_RUN: usize = 125;
+/// The most instructions, or cycles, that a machine runs ahead before it is reset.
 const AHEAD: u64 = 300_000;
 
 fn one_processor() -> Verdict {
@@ -75,16 +75,44 @@ fn cut(cpus: u8, timing: Timing, warm: Warm) -> Verdict {
     let mut left = asked.map_or(CUTS, |number| number.parse().expect("VPMU_CUTS: a number"));
     let mut random =
         Random(0x9E37_79B9_7F4A_7C15 ^ u64::from(cpus) << 8 ^ u64::from(timing == Timing::Model));
+    // Of the few of every day, those of one processor are by instructions and those of four by time.
+    let mut by = if cpus == 1 { By::Instructions } else { By::Time };
     while left > 0 {
         let cuts = left.min(CUTS_PER_RUN);
         left -= cuts;
-        let mut places: Vec<_> = (0..cuts).map(|_| random.below(whole.instructions)).collect();
+        let end = match by {
+            By::Instructions => whole.instructions,
+            By::Time => whole.time,
+        };
+        let mut places: Vec<_> = (0..cuts).map(|_| random.below(end)).collect();
         places.sort_unstable();
-        let run = Run::in_pieces(&config, &places, &mut random);
-        assert_eq!(run.console, whole.console, "cut at {places:?}");
-        assert_eq!(run.statistics, whole.statistics, "cut at {places:?}");
+        let run = Run::in_pieces(&config, by, &places, &mut random);
+        assert_eq!(run.console, whole.console, "cut by {by:?} at {places:?}");
+        assert_eq!(run.statistics, whole.statistics, "cut by {by:?} at {places:?}");
+        by = match by {
+            By::Instructions => By::Time,
+            By::Time => By::Instructions,
+        };
     }
     Ok(())
+}
+
+/// What says where a run is cut.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    /// Instructions that have retired.
+    Instructions,
+    /// Virtual time, in cycles. Processors may be halted then, or have one another's instructions yet to come.
+    Time,
+}
+
+impl By {
+    fn pause(self, place: u64) -> Pause {
+        match self {
+            Self::Instructions => Pause::Instructions(place),
+            Self::Time => Pause::Time(place),
+        }
+    }
 }
 
 /// The guest, on a K8.
@@ -113,20 +141,22 @@ struct Run {
     console: String,
     statistics: String,
     instructions: u64,
+    /// Virtual time at its end, in cycles.
+    time: u64,
 }
 
 impl Run {
     fn whole(config: &Config) -> Self {
-        Self::in_pieces(config, &[], &mut Random(1))
+        Self::in_pieces(config, By::Instructions, &[], &mut Random(1))
     }
 
-    /// Cut behind so many instructions each.
-    fn in_pieces(config: &Config, places: &[u64], random: &mut Random) -> Self {
+    /// Cut at these places.
+    fn in_pieces(config: &Config, by: By, places: &[u64], random: &mut Random) -> Self {
         let captured = Captured::default();
         let mut console = captured.console();
         let mut machine = Machine::new(config).expect("a machine");
         for (n, &place) in places.iter().enumerate() {
-            machine.pause_at(Pause::Instructions(place));
+            machine.pause_at(by.pause(place));
             assert_eq!(machine.run(config.limits, &mut console).expect("a run"), End::Paused);
             let snapshot = machine.snapshot();
             if n % 2 == 0 {
@@ -134,7 +164,7 @@ impl Run {
                 let payload = Payload::Snapshot(snapshot);
                 machine = Machine::new(&Config { payload, ..config.clone() }).expect("a machine");
             } else {
-                machine.pause_at(Pause::Instructions(place + random.below(AHEAD)));
+                machine.pause_at(by.pause(place + random.below(AHEAD)));
                 machine.run(config.limits, &mut Captured::default().console()).expect("a run");
                 machine.reset_to(&snapshot).expect("its own snapshot");
             }
@@ -150,6 +180,7 @@ impl Run {
             console: captured.text(),
             statistics: statistics.to_string(),
             instructions: machine.retired(),
+            time: machine.time(),
         }
     }
 }
