@@ -156,14 +156,18 @@ impl Subscriptions {
         if !is_defined && personality.undefined_event == UndefinedEvent::StandsStill {
             self.standing_still |= bit;
         }
-        let Some(event) = event else { return };
-        if event.scope == Scope::Core {
+        // An encoding of no event has no scope either, though there is an event of that code. It stands still in the
+        // cycles of other threads as in its own, if it is to see them.
+        let is_of_core = is_defined && event.is_some_and(|event| event.scope == Scope::Core);
+        if is_of_core {
             self.core_events |= bit;
         }
-        if select.all_threads || event.scope == Scope::Core {
+        if select.all_threads || is_of_core {
             self.core_wide |= bit;
         }
-        self.take(event, live, select, bit);
+        if let Some(event) = event {
+            self.take(event, live, select, bit);
+        }
     }
 
     /// Enters the signals of an event for a counter.

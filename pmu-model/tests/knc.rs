@@ -519,3 +519,25 @@ fn an_illegal_encoding_stands_still() {
         assert_eq!(guest.rdmsr(CTR0), expected, "{event:x}");
     }
 }
+
+/// The same in the cycles of other threads: 00CBh has the code of an event without a thread, but not its mask, and so
+/// sees them in thread count mode alone. What it does not see leaves the condition as it was; what it sees ends it,
+/// since it is never true.
+#[test]
+fn an_illegal_encoding_sees_other_threads_in_thread_count_mode_alone() {
+    const L2_READ_MISS_WITHOUT_ITS_MASK: u64 = 0x00CB;
+    for (illegal, expected) in [(0, 1), (ALL_THREADS, 2)] {
+        let mut guest = Guest::on("knc");
+        guest.wrmsr(CTRL, 3);
+        let edge_of_less = USR | OS | EN | INV | EDGE | ALL_THREADS | 1 << 24;
+        guest.wrmsr(EVTSEL0, edge_of_less);
+        assert!(guest.pmu.sibling_compare(0, &counts(&[]), 0).is_empty());
+        assert_eq!(guest.rdmsr(CTR0), 1);
+        guest.wrmsr(EVTSEL0, L2_READ_MISS_WITHOUT_ITS_MASK | USR | OS | EN | EDGE | illegal);
+        assert_eq!(guest.pmu.sibling_demand().per_cycle, illegal != 0);
+        assert!(guest.pmu.sibling_compare(0, &counts(&[]), 0).is_empty());
+        guest.wrmsr(EVTSEL0, edge_of_less);
+        assert!(guest.pmu.sibling_compare(0, &counts(&[]), 0).is_empty());
+        assert_eq!(guest.rdmsr(CTR0), expected);
+    }
+}
