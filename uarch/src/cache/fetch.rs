@@ -33,7 +33,7 @@ impl Caches {
             // The window was read, and is to be read again by the instruction alone that goes beyond it.
             return false;
         }
-        if !own.fetches_again(first, last)
+        if (first != own.fetched || first != last)
             && !own.fetches_recent(first, last)
             && !own.find_to_fetch(first, last)
         {
@@ -85,7 +85,7 @@ impl Caches {
                 latency += self.miss_code(context, processor, line, fetch.memory);
                 self.fetch_next_line(context, processor, line, fetch.memory);
             }
-            self.processors[processor].has_fetched(line, line);
+            self.processors[processor].fetched = line;
         }
         latency
     }

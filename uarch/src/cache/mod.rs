@@ -137,7 +137,7 @@ impl Caches {
         {
             if !(fetch.sequential && own.window == window && own.fetched == line) {
                 own.window = window;
-                own.has_fetched(line, line);
+                own.fetched = line;
                 context.occurrences[processor].fire(Signal::L1iFetch, 1);
             }
             return 0;

@@ -51,9 +51,6 @@ pub(super) struct Processor {
     pub(super) loaded: u64,
     /// The line of code that the fetcher read last.
     pub(super) fetched: u64,
-    /// The line before that one, if both were fetched at once and both are the ones that their sets used last: fetching
-    /// the two again changes nothing.
-    fetched_with: u64,
     /// The window of code that the fetcher read last, by its number.
     pub(super) window: u64,
     /// A store of this processor has dropped a line of its instruction cache.
@@ -84,7 +81,6 @@ impl Processor {
             missing: NO_LINE,
             loaded: NO_LINE,
             fetched: NO_LINE,
-            fetched_with: NO_LINE,
             window: NO_LINE,
             code_written: false,
             code_dropped: false,
@@ -203,23 +199,9 @@ impl Processor {
         {
             return false;
         }
-        self.has_fetched(first, last);
+        self.fetched = last;
         self.reordered = false;
         true
-    }
-
-    /// Whether a fetch of these lines and those between them, which follow each other, is what the fetch before has
-    /// ended with, so that it changes nothing.
-    #[inline(always)]
-    pub(super) fn fetches_again(&self, first: u64, last: u64) -> bool {
-        last == self.fetched && (first == last || first == self.fetched_with)
-    }
-
-    /// Lines were fetched that follow each other, up to the last one.
-    #[inline(always)]
-    pub(super) fn has_fetched(&mut self, first: u64, last: u64) {
-        self.fetched = last;
-        self.fetched_with = if last.wrapping_sub(first) == 1 { first } else { NO_LINE };
     }
 
     /// Looks for lines that a fetch would use, and uses them: whether the instruction cache has them all. If
@@ -227,7 +209,7 @@ impl Processor {
     #[inline(never)]
     pub(super) fn find_to_fetch(&mut self, first: u64, last: u64) -> bool {
         if last - first > 1 && (first..=last).all(|line| self.code.find_recent(line).is_some()) {
-            self.has_fetched(first, last);
+            self.fetched = last;
             self.reordered = false;
             return true;
         }
@@ -255,7 +237,7 @@ impl Processor {
             }
         }
         self.reordered = true;
-        self.has_fetched(first, last);
+        self.fetched = last;
         true
     }
 
@@ -274,9 +256,7 @@ impl Processor {
                 *order = self.orders[place];
             }
         }
-        let is_there = self.code.find(kept).is_some();
-        let kept = if is_there { kept } else { NO_LINE };
-        self.has_fetched(kept, kept);
+        self.fetched = if self.code.find(kept).is_some() { kept } else { NO_LINE };
     }
 
     /// Drops the line in a slot of the instruction cache, of this number.
@@ -324,8 +304,7 @@ impl Processor {
 
     /// Forgets a line that has left a first-level cache.
     pub(super) fn forget_line(&mut self, line: u64) {
-        let Self { read, written, fetched, fetched_with, .. } = self;
-        for recent in [read, written, fetched, fetched_with] {
+        for recent in [&mut self.read, &mut self.written, &mut self.fetched] {
             if *recent == line {
                 *recent = NO_LINE;
             }
@@ -337,7 +316,7 @@ impl Processor {
         self.forget_data();
         self.data_fills.clear();
         self.second_level_fills.clear();
-        self.has_fetched(NO_LINE, NO_LINE);
+        self.fetched = NO_LINE;
     }
 }
 
@@ -352,7 +331,7 @@ crate::state! {
         saved: thread, code, data, data_fills, second_level_fills, second_level_bus, write_combining, streams,
             loaded, fetched, window, code_written;
         made: second_level;
-        derived: read, written, missing, fetched_with, code_dropped, reordered, orders;
+        derived: read, written, missing, code_dropped, reordered, orders;
         then: restore;
     }
 }
@@ -362,7 +341,6 @@ impl Processor {
         if V::LOADS {
             self.forget_data();
             self.missing = NO_LINE;
-            self.fetched_with = NO_LINE;
         }
     }
 }

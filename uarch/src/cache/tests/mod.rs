@@ -1,5 +1,6 @@
 //! Tests of the caches: by hand, and against a slow model of the definition.
 
+mod fetching;
 mod fills;
 mod generated;
 mod knights_corner;
