@@ -6,6 +6,7 @@ use super::*;
 use crate::cache::array::Line;
 use crate::cache::{self, Hint, Kind, LineState, MemoryType};
 use crate::part;
+use crate::state::{Loader, Saver, State};
 use crate::tlb::{Page, PageSize};
 
 /// Numbers that look random (Marsaglia, "Xorshift RNGs").
@@ -101,6 +102,19 @@ impl Slow {
     fn fetch(&mut self, processor: usize, tables: &Tables, fetch: &Fetch) {
         self.0.processors[processor].forget_known_pages();
         self.0.fetch(processor, tables, fetch);
+    }
+}
+
+/// A load of four bytes in one page.
+fn load_of(linear: u64, physical: u64) -> DataAccess {
+    DataAccess {
+        linear,
+        physical,
+        second_page: None,
+        bytes: 4,
+        elements: 1,
+        operation: Operation::Load,
+        kind: Kind::Plain,
     }
 }
 
@@ -416,15 +430,7 @@ fn a_walk_takes_time_where_it_hits() {
         let pages = (0..2).map(|page| Some((page * PAGE, MemoryType::WriteBack, false)));
         let tables = Tables { pages: pages.collect() };
         let mut load = |linear: u64| {
-            let access = DataAccess {
-                linear,
-                physical: linear,
-                second_page: None,
-                bytes: 4,
-                elements: 1,
-                operation: Operation::Load,
-                kind: Kind::Plain,
-            };
+            let access = load_of(linear, linear);
             system.access(0, &tables, &access).walk
         };
         assert!(load(0) > 2 * read, "the lines of the entries are missed");
@@ -444,15 +450,7 @@ fn threads_of_a_core_share_translations() {
         system.change_memory(processor, true);
     }
     let load = |system: &mut System, processor: usize, page: u64| {
-        let access = DataAccess {
-            linear: page * PAGE,
-            physical: page * PAGE,
-            second_page: None,
-            bytes: 4,
-            elements: 1,
-            operation: Operation::Load,
-            kind: Kind::Plain,
-        };
+        let access = load_of(page * PAGE, page * PAGE);
         system.choose(processor);
         let before = *system.occurrences(processor).fired();
         system.access(processor, &tables, &access);
@@ -520,15 +518,7 @@ fn a_refill_for_a_store_is_told_to_the_flush_filter() {
         let tables = Tables { pages: pages.into() };
         let load = |system: &mut System, number: u64| {
             let (page, ..) = tables.pages[number as usize].unwrap();
-            let access = DataAccess {
-                linear: number * PAGE + 0x800,
-                physical: page + 0x800,
-                second_page: None,
-                bytes: 4,
-                elements: 1,
-                operation: Operation::Load,
-                kind: Kind::Plain,
-            };
+            let access = load_of(number * PAGE + 0x800, page + 0x800);
             system.access(0, &tables, &access);
             system.occurrences(0).fired()[Signal::DtlbMissLast.index()]
         };
@@ -538,15 +528,7 @@ fn a_refill_for_a_store_is_told_to_the_flush_filter() {
         }
         // That page is known again, and the line has left the data cache.
         let before = load(&mut system, 0);
-        let access = DataAccess {
-            linear: PAGE + 0x40,
-            physical: table + 0x40,
-            second_page: None,
-            bytes: 4,
-            elements: 1,
-            operation: Operation::Load,
-            kind: Kind::Plain,
-        };
+        let access = load_of(PAGE + 0x40, table + 0x40);
         system.access(0, &tables, &access);
         if stores {
             let line = (PAGE + 0x800, table + 0x800);
@@ -570,18 +552,12 @@ fn a_page_whose_memory_type_is_forgotten_is_no_shortcut() {
     tables.pages[512] = page(PAGE, MemoryType::WriteBack);
     let mut system = System::new(&part::P6, 1, std::slice::from_ref(&(0..TABLES + 2 * PAGE)));
     system.change_memory(0, true);
+    let mut nothing_known = Vec::new();
+    system.visit(&mut Saver::new(&mut nothing_known));
     let hits =
         |system: &mut System, linear: u64| system.access_hits(linear, linear / 512, 4, true, false);
     let load = |system: &mut System, linear: u64| {
-        let access = DataAccess {
-            linear,
-            physical: linear / 512,
-            second_page: None,
-            bytes: 4,
-            elements: 1,
-            operation: Operation::Load,
-            kind: Kind::Plain,
-        };
+        let access = load_of(linear, linear / 512);
         system.access(0, &tables, &access);
     };
     load(&mut system, 0);
@@ -591,13 +567,18 @@ fn a_page_whose_memory_type_is_forgotten_is_no_shortcut() {
         assert!(hits(&mut system, 0));
         load(&mut system, PAGE);
     }
-    let mut changed = system.clone();
+    let (mut changed, mut loaded) = (system.clone(), system.clone());
     load(&mut system, OTHER);
     assert!(hits(&mut system, OTHER));
     assert!(!hits(&mut system, 0));
     // All are forgotten where memory types have changed.
     changed.change_memory(0, true);
     assert!(!hits(&mut changed, 0));
+    // And where a state is loaded in which nothing is known.
+    let mut loader = Loader::new(&nothing_known);
+    loaded.visit(&mut loader);
+    loader.finish().expect("its own state");
+    assert!(!loaded.tlbs.running_mut().uses_marked_data(0) && !hits(&mut loaded, 0));
 }
 
 #[test]
