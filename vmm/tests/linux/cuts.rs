@@ -1,8 +1,9 @@
 //! A boot of Linux with perf in it, cut at random places: what comes later is what would have come without.
 //!
-//! Some runs are cut at many places each, by turns behind so many instructions and at a virtual time. At every other one a new machine goes on from the bytes of a snapshot; at the
-//! others the same machine runs ahead and is reset. What is compared is the console, on which there is a digest of all
-//! samples with their addresses and times, and the statistics.
+//! Some runs are cut at many places each, by turns behind so many instructions and at a virtual time. At every other
+//! place a new machine goes on from the bytes of a snapshot; at the others the same machine runs ahead and is reset.
+//! What is compared is the console, on which there is a digest of all samples with their addresses and times, and the
+//! statistics.
 //!
 //! `VPMU_CUTS=250 cargo test --release -p vpmu --test linux -- cuts` makes more of them in each test than the few of every day.
 
