@@ -157,9 +157,7 @@ impl Occurrences {
         let mut counters = counters & !LOGGED;
         while counters != 0 {
             let left = &mut self.left[counters.trailing_zeros() as usize];
-            *left = left.saturating_sub(n);
-            self.spent |= *left == 0;
-            self.near |= *left <= NEAR;
+            spend(left, n, &mut self.near, &mut self.spent);
             counters &= counters - 1;
         }
     }
@@ -253,6 +251,18 @@ impl Occurrences {
     #[must_use]
     pub fn is_nearly_spent(&self) -> bool {
         self.near
+    }
+}
+
+/// Takes so many from a budget.
+#[inline(always)]
+fn spend(left: &mut u64, n: u64, near: &mut bool, spent: &mut bool) {
+    let rest = left.saturating_sub(n);
+    *left = rest;
+    // Mostly it is not, and then the budget is all that is read and written.
+    if rest <= NEAR {
+        *near = true;
+        *spent |= rest == 0;
     }
 }
 

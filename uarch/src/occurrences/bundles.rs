@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{COUNTERS, LOGGED, NEAR, Occurrences};
+use super::{COUNTERS, LOGGED, Occurrences, spend};
 use pmu_model::Signal;
 
 /// Signals that are fired together, each so often.
@@ -128,10 +128,7 @@ impl Occurrences {
         let mut counters = counted_by & !LOGGED;
         while counters != 0 {
             let counter = counters.trailing_zeros() as usize;
-            let left = &mut left[counter];
-            *left = left.saturating_sub(counted[counter]);
-            *spent |= *left == 0;
-            *near |= *left <= NEAR;
+            spend(&mut left[counter], counted[counter], near, spent);
             counters &= counters - 1;
         }
         if counted_by & LOGGED != 0 {
