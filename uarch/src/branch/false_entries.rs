@@ -12,6 +12,7 @@ use super::{
     target_buffer::{BranchClass, TargetBuffer},
 };
 use crate::occurrences::Occurrences;
+use crate::state::Visitor;
 
 /// Lines of the map, a power of two. It has to be large enough for the bits of an address that select
 /// the line and the place in it to contain those that select the set of the target buffer.
@@ -25,11 +26,18 @@ const LONGEST_RUN: u64 = 0x1_0000;
 #[derive(Clone, Debug)]
 pub(super) struct EntryMap {
     /// A bit an address that the target buffer tells from others.
-    lines: Box<[u64]>,
+    lines: Box<[u64; LINES]>,
     low_bit: u32,
     /// Bits below that.
     below: u64,
+    /// Runs in which no entry is, by their ends: those that are come to again and again.
+    clear: [Range<u64>; CLEAR_RUNS],
 }
+
+/// How many runs are known to have no entry, a power of two.
+const CLEAR_RUNS: usize = 64;
+/// No run.
+const NO_RUN: Range<u64> = u64::MAX..u64::MAX;
 
 impl EntryMap {
     /// That of an empty target buffer.
@@ -41,9 +49,10 @@ impl EntryMap {
             "an entry's place in the map has to tell its set"
         );
         Self {
-            lines: vec![0; LINES].into(),
+            lines: Box::new([0; LINES]),
             low_bit: geometry.tag_low_bit,
             below: (1 << geometry.tag_low_bit) - 1,
+            clear: [NO_RUN; CLEAR_RUNS],
         }
     }
 
@@ -51,6 +60,35 @@ impl EntryMap {
     pub(super) fn add(&mut self, at: u64) {
         let (line, bit) = self.place(at);
         self.lines[line] |= bit;
+        self.forget_clear();
+    }
+
+    /// Forgets which runs have no entry.
+    fn forget_clear(&mut self) {
+        self.clear.fill(NO_RUN);
+    }
+
+    /// Whether there may be an entry in a run, as [`Self::first_in`] finds it.
+    #[inline(always)]
+    pub(super) fn may_have_in(&mut self, run: Range<u64>) -> bool {
+        self.clear[Self::row(run.end)] != run && self.finds_in(run)
+    }
+
+    /// The same where it is not known that there is none.
+    #[inline(never)]
+    fn finds_in(&mut self, run: Range<u64>) -> bool {
+        let found = self.first_in(run.clone()).is_some();
+        if !found {
+            let row = Self::row(run.end);
+            self.clear[row] = run;
+        }
+        found
+    }
+
+    /// Where a run would be known that ends there.
+    #[inline(always)]
+    fn row(end: u64) -> usize {
+        (end ^ end >> CLEAR_RUNS.ilog2()) as usize % CLEAR_RUNS
     }
 
     /// The target buffer has lost its entry for an address.
@@ -159,4 +197,65 @@ impl Predictor {
     }
 }
 
-crate::state! { EntryMap { saved: lines; derived: low_bit, below; } }
+crate::state! { EntryMap { saved: lines; derived: low_bit, below, clear; then: restore; } }
+
+impl EntryMap {
+    fn restore<V: Visitor>(&mut self, _: &mut V) {
+        if V::LOADS {
+            self.forget_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::branch::PredictorGeometry;
+    use crate::part::predictors;
+    use crate::state::{Loader, Saver, State};
+
+    const GEOMETRY: &PredictorGeometry = &predictors::P55C;
+
+    /// Entries come and go, and runs are asked for that end where others do: there may be one where looking through all
+    /// of the run finds one. Now and then all is as it was some time ago.
+    #[test]
+    fn a_run_that_is_known_is_as_one_that_is_looked_through() {
+        let mut map = EntryMap::new(GEOMETRY.targets);
+        let targets = TargetBuffer::new(GEOMETRY.targets);
+        let mut random = 0xD1B5_4A32_D192_ED03_u64;
+        let mut below = |n: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % n
+        };
+        let (mut saved, mut found) = (Vec::new(), [0, 0]);
+        for step in 0..100_000 {
+            let at = 0x1000 + below(0x800);
+            match below(24) {
+                0 => map.add(at),
+                1..4 => map.remove(at, &targets),
+                _ => {}
+            }
+            match below(200) {
+                0 => {
+                    saved.clear();
+                    map.visit(&mut Saver::new(&mut saved));
+                }
+                1 if !saved.is_empty() => {
+                    let mut loader = Loader::new(&saved);
+                    map.visit(&mut loader);
+                    loader.finish().unwrap();
+                }
+                _ => {}
+            }
+            // Few ends, which have rows of their own and which have not.
+            let end = 0x1000 + [0x7F0, 0x7F0 - 0x41, 0x300, 0x280, 0x40][below(5) as usize];
+            let run = end - below(4) * 0x10..end;
+            let expected = map.first_in(run.clone()).is_some();
+            assert_eq!(map.may_have_in(run.clone()), expected, "{run:x?}, step {step}");
+            found[usize::from(expected)] += 1;
+        }
+        assert!(found[0] > 5_000 && found[1] > 5_000, "{found:?}");
+    }
+}

@@ -166,8 +166,8 @@ impl Predictor {
         transfer: &Transfer,
         occurrences: &mut Occurrences,
     ) -> Option<Resolution> {
-        if let Some(map) = &self.entry_map
-            && map.first_in(self.run_start..transfer.from).is_some()
+        if let Some(map) = &mut self.entry_map
+            && map.may_have_in(self.run_start..transfer.from)
         {
             return None;
         }
@@ -188,7 +188,8 @@ impl Predictor {
         };
         let resolution = match quickly {
             Some(resolution) => resolution,
-            None => self.transfer_of_any_kind(at, transfer, 0, occurrences).resolution,
+            // A copy of it, so that only there it has to be in memory.
+            None => self.transfer_of_any_kind(at, &{ *transfer }, 0, occurrences).resolution,
         };
         self.run_start = transfer.destination();
         Some(resolution)
@@ -218,9 +219,9 @@ impl Predictor {
         // behind it goes there either way.
         let goes_astray = entry.target == to && to != next;
         let Some(is_right) = self.direction.expects(at, entry, taken) else {
-            return self.by_tables_quickly(at, transfer, goes_astray, occurrences);
+            return self.by_tables_quickly(at, taken, goes_astray, occurrences);
         };
-        if !(is_right || goes_astray) || !self.hit.fires(transfer.kind, occurrences) {
+        if !(is_right || goes_astray) || !self.hit.fires(TransferKind::Conditional, occurrences) {
             return None;
         }
         self.direction.learn_told(at, entry, taken);
@@ -236,16 +237,15 @@ impl Predictor {
     fn by_tables_quickly(
         &mut self,
         at: u64,
-        transfer: &Transfer,
+        taken: bool,
         goes_astray: bool,
         occurrences: &mut Occurrences,
     ) -> Option<Resolution> {
         let Self { direction: Direction::Hybrid(hybrid), path, hit, geometry, .. } = self else {
             return None;
         };
-        let Transfer { taken, kind, .. } = *transfer;
         let is_right = hybrid.learn_if(at, path, taken, |is_right| {
-            (is_right || goes_astray) && hit.fires(kind, occurrences)
+            (is_right || goes_astray) && hit.fires(TransferKind::Conditional, occurrences)
         })?;
         if is_right {
             return Some(Resolution::Predicted);
