@@ -398,7 +398,7 @@ impl Caches {
             _ => LineState::Shared,
         };
         let own = &mut self.processors[target];
-        let arrays = [Some(&mut own.code), Some(&mut own.data), own.second_level.as_mut()];
+        let arrays = [Some(&mut *own.code), Some(&mut own.data), own.second_level.as_mut()];
         for array in arrays.into_iter().flatten() {
             if let Some(slot) = array.find(line) {
                 array.set_state(slot, shared(array.state(slot)));

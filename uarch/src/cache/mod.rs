@@ -29,6 +29,7 @@
 
 mod access;
 pub mod array;
+mod code_array;
 mod coherence;
 mod data;
 mod fetch;

@@ -3,6 +3,7 @@
 use pmu_model::Signal;
 
 use super::array::{Displaced, Line, LineArray};
+use super::code_array::CodeArray;
 use super::fills::Fills;
 use super::geometry::CacheGeometry;
 use super::granules;
@@ -25,7 +26,7 @@ pub(super) struct Processor {
     /// The number of the processor; of a core, that of the thread that ran last.
     pub(super) thread: usize,
     /// The first-level instruction cache.
-    pub(super) code: LineArray,
+    pub(super) code: CodeArray,
     /// The first-level data cache.
     pub(super) data: LineArray,
     /// The lines on their way into it.
@@ -68,7 +69,7 @@ impl Processor {
     pub(super) fn new(geometry: &CacheGeometry, thread: usize) -> Self {
         Self {
             thread,
-            code: LineArray::new(&geometry.code),
+            code: CodeArray::new(&geometry.code),
             data: LineArray::new(&geometry.data),
             data_fills: Fills::new(geometry.prefetch_fills.data),
             second_level: geometry.second_level.map(|second| LineArray::new(&second.array)),

@@ -61,7 +61,7 @@ impl Caches {
         let own = &mut self.processors[processor];
         if line != last
             || own.missing != line && own.data.search(line).is_some()
-            || own.code.search(line).is_some()
+            || own.code.has_data(line)
         {
             return None;
         }
@@ -121,7 +121,7 @@ impl Caches {
         }
         let below = second.search(line)?;
         let held = second.line(below);
-        if STORES && !held.state.is_sole() || own.code.search(line).is_some() {
+        if STORES && !held.state.is_sole() || own.code.has_data(line) {
             return None;
         }
         let slot = own.data.slot_for(line)?;
