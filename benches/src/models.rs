@@ -9,7 +9,7 @@ use crate::guest::{self, COUNT, Counted, Load, MODELLED_EVENT, Workload};
 use crate::linux;
 use crate::qemu::{self, Cache, FirstLevel, Qemu};
 use crate::soft;
-use crate::{Result, further, loops_32, mips};
+use crate::{Result, loops_32, mips};
 
 /// A part without 64-bit mode, and the registers that have a counter count misses of the data cache.
 struct Part32 {
@@ -81,20 +81,34 @@ fn iterations(load: Load) -> u64 {
     load.iterations() / 3
 }
 
-/// Millions of instructions a second of a loop on something that runs an image. `retired` tells how many
-/// instructions so many iterations are.
-fn speed(
-    n: u64,
-    retired: &dyn Fn(u64) -> Result<u64>,
-    run: &dyn Fn(u64) -> Result<Duration>,
-) -> Result<f64> {
+/// Rounds of a row, in each of which all that is compared runs once: what the host does beside it for some seconds is
+/// not in the way of one of them alone.
+const ROUNDS: usize = 5;
+
+/// Something that executes so many iterations of a loop: how long it takes.
+type Run<'a> = Box<dyn Fn(u64) -> Result<Duration> + 'a>;
+
+/// Millions of instructions a second of a loop on each of several things, in turns. `retired` tells how many instructions
+/// so many iterations are.
+fn speeds(n: u64, retired: impl Fn(u64) -> Result<u64>, runs: &[Run<'_>]) -> Result<Vec<f64>> {
     // Iterations differ where branches are random, so many of them hardly do.
     let instructions = (retired(n / 100 + 1)? - retired(1)?) * 100;
-    Ok(mips(instructions, further(n, run)?))
+    // As `further`: a tenth is taken off as start-up.
+    let few = n / 10;
+    let mut shortest = vec![[Duration::MAX; 2]; runs.len()];
+    for _ in 0..ROUNDS {
+        for (run, [shorter, longer]) in runs.iter().zip(&mut shortest) {
+            *shorter = run(few)?.min(*shorter);
+            *longer = run(n + few)?.min(*longer);
+        }
+    }
+    let speed =
+        |[shorter, longer]: [Duration; 2]| mips(instructions, longer.saturating_sub(shorter));
+    Ok(shortest.into_iter().map(speed).collect())
 }
 
 /// A cell: vpmu's speed, the peer's, and the ratio of the two.
-fn cell(speed: f64, peer: Option<f64>) -> String {
+fn cell(speed: f64, peer: Option<&f64>) -> String {
     match peer {
         Some(peer) => format!("{speed:.0} / {peer:.0} ({:.2})", speed / peer),
         None => format!("{speed:.0}"),
@@ -106,11 +120,13 @@ fn loops_of_64_bits(qemu: Option<&Qemu>) -> Result<()> {
     println!("|---|---|");
     for load in Load::ALL {
         let workload = Workload { load, counted: Counted::Modelled };
-        let n = iterations(load);
+        let mut runs: Vec<Run<'_>> = vec![Box::new(|n| Ok(soft::run(workload, n)?.time))];
+        if let Some(qemu) = qemu {
+            runs.push(Box::new(|n| qemu.run(workload, n)));
+        }
         let retired = |n| Ok(soft::run(workload, n)?.instructions);
-        let peer = qemu.map(|qemu| speed(n, &retired, &|n| qemu.run(workload, n))).transpose()?;
-        let own = speed(n, &retired, &|n| Ok(soft::run(workload, n)?.time))?;
-        println!("| {} | {} |", load.name(), cell(own, peer));
+        let speeds = speeds(iterations(load), retired, &runs)?;
+        println!("| {} | {} |", load.name(), cell(speeds[0], speeds.get(1)));
     }
     Ok(())
 }
@@ -119,29 +135,34 @@ fn loops_of_32_bits(qemu: Option<&Qemu>) -> Result<()> {
     let names = PARTS.map(|part| part.cpu).join(" | ");
     println!("| loop, 32 bits | {names} |");
     println!("|---|{}", "---|".repeat(PARTS.len()));
+    // Several parts have the same caches, and one peer.
+    let mut peers: Vec<(FirstLevel, Qemu)> = Vec::new();
+    for Part32 { first_level, .. } in &PARTS {
+        if let Some(qemu) = qemu
+            && peers.iter().all(|(caches, _)| caches != first_level)
+        {
+            peers.push((*first_level, qemu.with_caches(*first_level)));
+        }
+    }
     for load in Load::ALL {
-        let n = iterations(load);
-        let image = |registers: &[(u32, u64)], n: u64| -> Result<Image> {
+        let image = move |registers: &[(u32, u64)], n: u64| -> Result<Image> {
             Ok(loops_32::assemble(load, registers, u32::try_from(n)?)?)
         };
         let run = |cpu, image| soft::run_image(cpu, image, false);
+        let mut runs: Vec<Run<'_>> = Vec::new();
+        for Part32 { cpu, registers, .. } in &PARTS {
+            runs.push(Box::new(move |n| Ok(run(cpu, image(registers, n)?)?.time)));
+        }
+        for (_, qemu) in &peers {
+            runs.push(Box::new(move |n| qemu.run_image(image(&[], n)?)));
+        }
         let retired = |n| Ok(run("k7", image(&[], n)?)?.instructions);
+        let speeds = speeds(iterations(load), retired, &runs)?;
+        let (own, others) = speeds.split_at(PARTS.len());
         print!("| {} |", load.name());
-        let mut peers: Vec<(FirstLevel, f64)> = Vec::new();
-        for Part32 { cpu, first_level, registers } in &PARTS {
-            let measured = peers.iter().find(|(caches, _)| caches == first_level);
-            let peer = match (measured, qemu) {
-                (Some(&(_, peer)), _) => Some(peer),
-                (None, Some(qemu)) => {
-                    let qemu = qemu.with_caches(*first_level);
-                    let peer = speed(n, &retired, &|n| qemu.run_image(image(&[], n)?))?;
-                    peers.push((*first_level, peer));
-                    Some(peer)
-                }
-                (None, None) => None,
-            };
-            let own = speed(n, &retired, &|n| Ok(run(cpu, image(registers, n)?)?.time))?;
-            print!(" {} |", cell(own, peer));
+        for (part, &speed) in PARTS.iter().zip(own) {
+            let peer = peers.iter().position(|(caches, _)| *caches == part.first_level);
+            print!(" {} |", cell(speed, peer.map(|peer| &others[peer])));
         }
         println!();
     }
