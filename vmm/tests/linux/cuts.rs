@@ -2,11 +2,13 @@
 //!
 //! Some runs are cut at many places each, by turns behind so many instructions and at a virtual time. At every other
 //! place a new machine goes on from the bytes of a snapshot; at the others the same machine runs ahead and is reset.
-//! What is compared is the console, on which there is a digest of all samples with their addresses and times, and the
-//! statistics.
+//! What is compared is the console, on which there is a digest of all samples with their addresses and times, the
+//! statistics, and what a trace has of each processor: every overflow and PMI, and every access to a register of the PMU,
+//! with its time and where it was.
 //!
 //! `VPMU_CUTS=250 cargo test --release -p vpmu --test linux -- cuts` makes more of them in each test than the few of every day.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use vpmu::boot::memory::RamLayout;
@@ -16,7 +18,9 @@ use vpmu::console::Captured;
 use vpmu::engine::soft::{Timing, Warm};
 use vpmu::machine::{End, Machine, Pause};
 use vpmu::snapshot::Snapshot;
+use vpmu::stop::Stop;
 use vpmu::summary::Summary;
+use vpmu::trace::{Asked, Form, Kind, Tracer};
 
 use crate::guest::{Packages, packages};
 use crate::harness::{CannotRun, Verdict, tests};
@@ -72,6 +76,8 @@ fn cut(cpus: u8, timing: Timing, warm: Warm) -> Verdict {
     let config = config(packages()?, cpus, timing, warm);
     let whole = Run::whole(&config);
     assert!(whole.console.contains("  p\n"), "{}", whole.console);
+    let delivered = whole.acts.concat().iter().filter(|act| act.contains("\"delivered\"")).count();
+    assert!(delivered > 100, "{delivered} PMIs");
     let asked = std::env::var(VARIABLE).ok();
     let mut left = asked.map_or(CUTS, |number| number.parse().expect("VPMU_CUTS: a number"));
     let mut random =
@@ -90,6 +96,15 @@ fn cut(cpus: u8, timing: Timing, warm: Warm) -> Verdict {
         let run = Run::in_pieces(&config, by, &places, &mut random);
         assert_eq!(run.console, whole.console, "cut by {by:?} at {places:?}");
         assert_eq!(run.statistics, whole.statistics, "cut by {by:?} at {places:?}");
+        for (cpu, (acts, expected)) in run.acts.iter().zip(&whole.acts).enumerate() {
+            let differs = acts.iter().zip(expected).find(|(act, expected)| act != expected);
+            assert!(
+                acts == expected,
+                "processor {cpu}, cut by {by:?} at {places:?}: {differs:?}, {} and {} acts",
+                acts.len(),
+                expected.len(),
+            );
+        }
         by = match by {
             By::Instructions => By::Time,
             By::Time => By::Instructions,
@@ -144,6 +159,8 @@ struct Run {
     instructions: u64,
     /// Virtual time at its end, in cycles.
     time: u64,
+    /// What was traced, by processor, a line of JSON an act.
+    acts: Vec<Vec<String>>,
 }
 
 impl Run {
@@ -156,9 +173,12 @@ impl Run {
         let captured = Captured::default();
         let mut console = captured.console();
         let mut machine = Machine::new(config).expect("a machine");
+        let mut traces = Traces::new(config.cpus);
+        traces.begin(&mut machine);
         for (n, &place) in places.iter().enumerate() {
             machine.pause_at(by.pause(place));
             assert_eq!(machine.run(config.limits, &mut console).expect("a run"), End::Paused);
+            traces.end(&mut machine);
             let snapshot = machine.snapshot();
             if n % 2 == 0 {
                 let snapshot = Snapshot::from_bytes(&snapshot.to_bytes()).expect("a snapshot");
@@ -169,9 +189,11 @@ impl Run {
                 machine.run(config.limits, &mut Captured::default().console()).expect("a run");
                 machine.reset_to(&snapshot).expect("its own snapshot");
             }
+            traces.begin(&mut machine);
         }
         let end = machine.run(config.limits, &mut console).expect("a run");
         assert_eq!(end, End::PowerOff);
+        traces.end(&mut machine);
         let statistics =
             Summary::new(config.personality, &machine, end).json().expect("statistics");
         let mut statistics: serde_json::Value = serde_json::from_str(&statistics).expect("JSON");
@@ -182,7 +204,49 @@ impl Run {
             statistics: statistics.to_string(),
             instructions: machine.retired(),
             time: machine.time(),
+            acts: traces.acts.clone(),
         }
+    }
+}
+
+/// Traces of the pieces of a run, of all acts but that an engine begins.
+struct Traces {
+    file: PathBuf,
+    acts: Vec<Vec<String>>,
+}
+
+impl Traces {
+    const KINDS: [Kind; 6] =
+        [Kind::Msr, Kind::Rdpmc, Kind::Overflow, Kind::Pmi, Kind::Lvtpc, Kind::Eoi];
+
+    fn new(cpus: u8) -> Self {
+        // Tests of other processors and clocks run at the same time, in threads of one process.
+        let thread = std::thread::current().id();
+        let name = format!("vpmu-cuts-{}-{thread:?}.jsonl", std::process::id());
+        Self { file: std::env::temp_dir().join(name), acts: vec![Vec::new(); cpus.into()] }
+    }
+
+    fn begin(&self, machine: &mut Machine) {
+        let personality = machine.vcpus()[0].pmu.personality();
+        let asked = Asked { path: &self.file, form: Form::Json, kinds: &Self::KINDS };
+        let tracer =
+            Tracer::new(&asked, machine.subject(personality), &Stop::new().expect("signals"));
+        machine.trace(tracer.expect("a trace"));
+    }
+
+    fn end(&mut self, machine: &mut Machine) {
+        machine.end_trace().expect("a trace");
+        for line in std::fs::read_to_string(&self.file).expect("a trace").lines() {
+            let act: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let cpu = act["vcpu"].as_u64().expect("a processor") as usize;
+            self.acts[cpu].push(line.to_owned());
+        }
+    }
+}
+
+impl Drop for Traces {
+    fn drop(&mut self) {
+        _ = std::fs::remove_file(&self.file);
     }
 }
 
