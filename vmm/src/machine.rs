@@ -378,7 +378,8 @@ impl Machine {
 
     /// Whether a debugger stops the machine when the interrupt of a counter is taken that has yet to be.
     pub(crate) fn awaits_pmi(&self) -> bool {
-        let untaken = || self.board.tracer.as_ref().is_some_and(|tracer| tracer.has_untaken());
+        let irq = &self.board.chipset.irq;
+        let untaken = || (0..self.vcpus.len()).any(|id| irq.lapic(id).has_untaken_pmi());
         self.board.stops_at_pmis() && untaken()
     }
 
@@ -641,7 +642,6 @@ impl Machine {
                     vcpu.pmu.reset(Reset::Init);
                     vcpu.waits_for_startup = id != 0;
                     self.soft.look_at(vcpu);
-                    self.board.tracer.iter_mut().for_each(|tracer| tracer.forget(id));
                     initialised.push(id);
                 }
                 VcpuSignal::Sipi(page) if vcpu.waits_for_startup => {

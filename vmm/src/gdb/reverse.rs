@@ -14,7 +14,6 @@ use crate::console::Console;
 use crate::error::Result;
 use crate::machine::{End, Machine};
 use crate::snapshot::Snapshot;
-use crate::trace::Underway;
 
 /// Instructions from one snapshot to the next, at first.
 const INTERVAL: u64 = 4_000_000;
@@ -43,7 +42,6 @@ impl Moment {
 struct Mark {
     at: Moment,
     snapshot: Snapshot,
-    underway: Option<Vec<Underway>>,
 }
 
 /// Where to go back to.
@@ -111,8 +109,7 @@ impl Session<'_> {
             self.history.marks.retain(|mark| mark.at <= at);
         }
         if self.history.marks.is_empty() || at.retired >= self.history.next() {
-            let underway = self.machine.board.tracer.as_ref().map(|tracer| tracer.underway());
-            self.history.push(Mark { at, snapshot: self.machine.snapshot(), underway });
+            self.history.push(Mark { at, snapshot: self.machine.snapshot() });
         }
     }
 
@@ -155,7 +152,6 @@ impl Session<'_> {
         let mark = &self.history.marks[n];
         self.machine.reset_to(&mark.snapshot)?;
         if let Some(tracer) = &mut self.machine.board.tracer {
-            tracer.set_underway(mark.underway.clone().unwrap_or_else(|| tracer.no_underway()));
             tracer.stops.take_hit();
         }
         Ok(())

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use x86_cpu::bus::Refused;
 
+use super::counter_interrupts::CounterInterrupts;
 use super::lapic_registers::*;
 use super::lapic_timer::LapicTimer;
 use super::message::{DeliveryMode, Destination, Message, Trigger};
@@ -123,6 +124,7 @@ pub struct Lapic {
     ppr: u8,
     deliverable: Option<u8>,
     pmi_record: PmiRecord,
+    counters: CounterInterrupts,
 }
 
 /// What became of the interrupts of performance counters: for the notes of a run, invisible to the guest.
@@ -171,6 +173,7 @@ impl Lapic {
             ppr: 0,
             deliverable: None,
             pmi_record: PmiRecord::default(),
+            counters: CounterInterrupts::default(),
         }
     }
 
@@ -473,7 +476,28 @@ impl Lapic {
             self.lvt[PERFORMANCE] |= LVT_MASKED;
             self.pmi_record.masked_by_delivery = true;
         }
+        self.counters.sent(outcome);
         outcome
+    }
+
+    /// Whether the interrupt of a counter waits for the processor to take it.
+    pub fn has_untaken_pmi(&self) -> bool {
+        self.counters.has_untaken()
+    }
+
+    /// Whether the interrupt that the processor took last is that of a counter.
+    pub fn took_pmi(&self) -> bool {
+        self.counters.was_taken()
+    }
+
+    /// The vector that EOI ends, if it is that of a counter.
+    pub fn pmi_in_service(&self) -> Option<u8> {
+        self.in_service().filter(|&vector| self.counters.is_in_service(vector))
+    }
+
+    /// What it has is KVM's from now on, which does not tell what becomes of it.
+    pub fn forget_pmis(&mut self) {
+        self.counters = CounterInterrupts::default();
     }
 
     /// Whether there is an LVTPC.
@@ -587,6 +611,7 @@ impl Lapic {
     /// The processor takes the vector of the request from the 8259A.
     pub fn acknowledge_extint(&mut self) {
         self.extint_message = false;
+        self.counters.take_other();
     }
 
     /// Whether an NMI is latched.
@@ -602,6 +627,7 @@ impl Lapic {
 
     /// The processor takes the NMI.
     pub fn take_nmi(&mut self) -> bool {
+        self.counters.take_nmi();
         std::mem::take(&mut self.nmi)
     }
 
@@ -613,7 +639,9 @@ impl Lapic {
     /// Interrupt acknowledge: the pending vector moves from IRR to ISR. `None` if there is none; the
     /// processor then takes [`Self::spurious_vector`].
     pub fn acknowledge(&mut self) -> Option<u8> {
+        self.counters.take_other();
         let vector = self.deliverable?;
+        self.counters.take(vector);
         self.irr.clear(vector);
         self.isr.set(vector);
         self.update_priority();
@@ -630,6 +658,7 @@ impl Lapic {
     pub fn eoi(&mut self) -> Option<u8> {
         let vector = self.isr.highest()?;
         self.isr.clear(vector);
+        self.counters.end(vector);
         self.update_priority();
         if !self.tmr.contains(vector) {
             return None;

@@ -11,6 +11,7 @@ use self::message::Message;
 use self::pic::{Chip, PicPair, PicRegisters};
 use crate::processor_set::ProcessorSet;
 
+mod counter_interrupts;
 mod in_transit;
 pub mod ioapic;
 pub mod lapic;

@@ -1,8 +1,7 @@
 //! The trace of a run: every act that matters to the PMU, in order (`--trace`; `docs/trace.md`).
 //!
 //! Engines report each [`Act`] where it happens, with the processor and where that is ([`At`]). The
-//! [`Tracer`] knows which interrupts that a processor takes and ends are those of counters, leaves out what
-//! is not asked for, and has a format put the rest into words. What it writes goes to the file as it comes,
+//! [`Tracer`] leaves out what is not asked for, and has a format put the rest into words. What it writes goes to the file as it comes,
 //! so that a long trace takes no memory. Nothing in it depends on the host where the software engine runs.
 //!
 //! Acts of one processor are in order. Processors take turns on one time line (`turns.rs`), so that those
@@ -29,7 +28,6 @@ pub(crate) use self::stops::{ActHit, ActStops};
 use crate::error::Result;
 use crate::irq::Interrupts;
 use crate::irq::lapic::PmiOutcome;
-use crate::irq::vectors::Vectors;
 use crate::stop::Stop;
 
 /// How a trace is written.
@@ -107,7 +105,6 @@ pub struct Tracer {
     subject: Subject,
     /// `None` without a trace.
     output: Option<Output>,
-    underway: Vec<Underway>,
     /// At which acts to stop.
     pub(crate) stops: ActStops,
 }
@@ -119,17 +116,6 @@ struct Output {
     sink: Sink,
     /// A buffer that is reused.
     line: String,
-}
-
-/// Which interrupts of a local APIC are those of counters.
-#[derive(Clone, Default)]
-pub(crate) struct Underway {
-    /// The NMI that is latched.
-    nmi: bool,
-    /// In IRR.
-    requested: Vectors,
-    /// In ISR.
-    in_service: Vectors,
 }
 
 impl Tracer {
@@ -157,23 +143,7 @@ impl Tracer {
 
     /// One that writes nothing.
     pub(crate) fn without_output(subject: Subject) -> Self {
-        let underway = vec![Underway::default(); subject.vcpus];
-        Self { subject, output: None, underway, stops: ActStops::default() }
-    }
-
-    /// Which interrupts are those of counters, by processor.
-    pub(crate) fn underway(&self) -> Vec<Underway> {
-        self.underway.clone()
-    }
-
-    /// None of them.
-    pub(crate) fn no_underway(&self) -> Vec<Underway> {
-        vec![Underway::default(); self.subject.vcpus]
-    }
-
-    /// Goes back to where these were.
-    pub(crate) fn set_underway(&mut self, underway: Vec<Underway>) {
-        self.underway = underway;
+        Self { subject, output: None, stops: ActStops::default() }
     }
 
     /// Whether it writes a trace.
@@ -183,14 +153,6 @@ impl Tracer {
 
     /// An act of a processor.
     pub fn report(&mut self, vcpu: usize, at: impl Into<At>, act: Act) {
-        let Some(underway) = self.underway.get_mut(vcpu) else { return };
-        match act {
-            Act::Pmi(PmiOutcome::Nmi | PmiOutcome::NmiMerged) => underway.nmi = true,
-            Act::Pmi(PmiOutcome::Fixed(vector) | PmiOutcome::FixedMerged(vector)) => {
-                underway.requested.set(vector);
-            }
-            _ => {}
-        }
         let record = Record { subject: &self.subject, vcpu, at: at.into(), act };
         self.stops.notice(&record);
         if let Some(Output { kinds, format, sink, line }) = &mut self.output
@@ -219,41 +181,16 @@ impl Tracer {
         }
     }
 
-    /// Whether a processor has yet to take the interrupt of a counter.
-    pub(crate) fn has_untaken(&self) -> bool {
-        self.underway.iter().any(|underway| underway.nmi || underway.requested.highest().is_some())
-    }
-
-    /// A processor takes an interrupt, or the NMI if there is no vector, which may be that of a counter.
-    pub(crate) fn takes(&mut self, vcpu: usize, at: impl Into<At>, vector: Option<u8>) {
-        let Some(underway) = self.underway.get_mut(vcpu) else { return };
-        let is_pmi = match vector {
-            None => std::mem::take(&mut underway.nmi),
-            Some(vector) if underway.requested.contains(vector) => {
-                underway.requested.clear(vector);
-                underway.in_service.set(vector);
-                true
-            }
-            Some(_) => false,
-        };
-        if is_pmi {
+    /// A processor has taken an interrupt, or the NMI if there is no vector, which may be that of a counter.
+    pub(crate) fn takes(
+        &mut self,
+        vcpu: usize,
+        at: impl Into<At>,
+        vector: Option<u8>,
+        irq: &Interrupts,
+    ) {
+        if irq.lapic(vcpu).took_pmi() {
             self.report(vcpu, at, Act::Delivered(vector));
-        }
-    }
-
-    /// A processor ends the interrupt with this vector, which may be that of a counter.
-    pub(crate) fn ends(&mut self, vcpu: usize, at: impl Into<At>, vector: u8) {
-        let Some(underway) = self.underway.get_mut(vcpu) else { return };
-        if underway.in_service.contains(vector) {
-            underway.in_service.clear(vector);
-            self.report(vcpu, at, Act::Eoi { vector });
-        }
-    }
-
-    /// The local APIC of a processor has lost what it had: INIT, or it was disabled, or KVM has it.
-    pub(crate) fn forget(&mut self, vcpu: usize) {
-        if let Some(underway) = self.underway.get_mut(vcpu) {
-            *underway = Underway::default();
         }
     }
 

@@ -12,6 +12,7 @@ const PAGE: u64 = 0x1000;
 pub(crate) struct LapicAccess {
     offset: u32,
     lvtpc: u32,
+    /// The vector of a counter that EOI would end.
     in_service: Option<u8>,
 }
 
@@ -25,7 +26,7 @@ impl LapicAccess {
         (lapic.page() == Some(gpa - within)).then(|| Self {
             offset: within as u32 & !3,
             lvtpc: lapic.lvtpc(),
-            in_service: lapic.in_service(),
+            in_service: lapic.pmi_in_service(),
         })
     }
 
@@ -37,7 +38,7 @@ impl LapicAccess {
         match self.offset {
             offset::EOI => {
                 if let Some(vector) = self.in_service {
-                    tracer.ends(vcpu, at, vector);
+                    tracer.report(vcpu, at, Act::Eoi { vector });
                 }
             }
             offset::LVTPC if lapic.has_lvtpc() => {
@@ -82,7 +83,6 @@ impl MsrAccess {
             tracer.report(vcpu, at, Act::ApicBase { value, enabled });
             if !enabled {
                 tracer.report(vcpu, at, Act::Lvtpc { entry, by: LvtpcChange::Disabled });
-                tracer.forget(vcpu);
             }
         }
     }

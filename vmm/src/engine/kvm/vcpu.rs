@@ -242,7 +242,7 @@ impl<'s, 'm> Thread<'s, 'm> {
             true => At { time: now, code: None, retired: None },
             false => traced::at(self.fd, &vcpus[self.id].cpu, now),
         };
-        tracer.takes(self.id, at, vector);
+        tracer.takes(self.id, at, vector, &board.chipset.irq);
     }
 
     /// Does what an exit means beyond an access to the machine.
@@ -608,13 +608,12 @@ impl<'s, 'm> Thread<'s, 'm> {
         let now = world.clock.now();
         let in_kernel = engine == "kvm" && world.irqchip.is_some();
         let Machine { board, vcpus, .. } = &mut *world.machine;
-        let Some(tracer) = &mut board.tracer else { return };
-        let place = vcpus[self.id].cpu.place();
-        tracer.report(self.id, Place { time: now, ..place }, Act::Engine { engine, reason });
         if in_kernel {
             // What it delivers, nobody sees.
-            (0..vcpus.len()).for_each(|id| tracer.forget(id));
+            (0..vcpus.len()).for_each(|id| board.chipset.irq.lapic_mut(id).forget_pmis());
         }
+        let place = vcpus[self.id].cpu.place();
+        board.trace(self.id, Place { time: now, ..place }, Act::Engine { engine, reason });
     }
 
     /// Does on the software CPU, while no other processor runs, what KVM cannot.

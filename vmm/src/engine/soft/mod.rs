@@ -419,7 +419,7 @@ impl Soft {
             return Taken::Nothing;
         };
         if let Some(tracer) = &mut board.tracer {
-            tracer.takes(vcpu.id, vcpu.cpu.place(), vector);
+            tracer.takes(vcpu.id, vcpu.cpu.place(), vector, &board.chipset.irq);
         }
         vcpu.cpu.halted = false;
         // The interrupt is no longer pending. The delivery is counted as if no other one were either,

@@ -1,5 +1,6 @@
 use super::super::VcpuSignal;
 use super::super::lapic::{Loss, PmiOutcome};
+use super::super::message::Trigger;
 use super::*;
 use x86_cpu::bus::Refused;
 
@@ -397,4 +398,60 @@ fn lost_interrupts_of_counters_are_told_apart() {
     irq.lapic_mut(0).init();
     irq.lapic_write(0, SVR, 0x1FF, 0);
     expect(&mut irq, PmiOutcome::Lost(Loss::Masked), true, 3, 1);
+}
+
+/// What traces and debuggers are told of: an interrupt that a processor takes is a counter's if one of that vector, or an
+/// NMI, was sent to it, merged with another or not; only once; and not behind INIT. So is a vector that ends.
+#[test]
+fn interrupts_of_counters_are_known() {
+    let mut irq = enabled(2);
+    irq.lapic_write(0, LVTPC, 0x40, 0);
+    irq.lapic_mut(0).accept(0x41, Trigger::Edge);
+    irq.lapic_mut(1).accept(0x40, Trigger::Edge);
+    assert!(!irq.lapic(0).has_untaken_pmi());
+    irq.pmi(0);
+    assert_eq!([0, 1].map(|id| irq.lapic(id).has_untaken_pmi()), [true, false]);
+    // The higher of 41h and 40h goes first; and that the first processor's is a counter's is not known of the second's.
+    assert_eq!((irq.acknowledge(0), irq.lapic(0).took_pmi()), (0x41, false));
+    assert_eq!((irq.acknowledge(1), irq.lapic(1).took_pmi()), (0x40, false));
+    assert_eq!(irq.lapic(0).pmi_in_service(), None);
+    irq.lapic_write(0, EOI, 0, 0);
+    assert_eq!((irq.acknowledge(0), irq.lapic(0).took_pmi()), (0x40, true));
+    assert!(!irq.lapic(0).has_untaken_pmi());
+    assert_eq!(irq.lapic(0).pmi_in_service(), Some(0x40));
+    // One of a higher priority comes between.
+    irq.lapic_mut(0).accept(0x51, Trigger::Edge);
+    assert_eq!((irq.acknowledge(0), irq.lapic(0).took_pmi()), (0x51, false));
+    assert_eq!(irq.lapic(0).pmi_in_service(), None);
+    irq.lapic_write(0, EOI, 0, 0);
+    assert_eq!(irq.lapic(0).pmi_in_service(), Some(0x40));
+    irq.lapic_write(0, EOI, 0, 0);
+    irq.lapic_mut(0).accept(0x40, Trigger::Edge);
+    assert_eq!((irq.acknowledge(0), irq.lapic(0).took_pmi()), (0x40, false));
+    assert_eq!(irq.lapic(0).pmi_in_service(), None);
+    irq.lapic_write(0, EOI, 0, 0);
+    // What something else has requested already is the counter's as well.
+    irq.lapic_mut(0).accept(0x40, Trigger::Edge);
+    irq.pmi(0);
+    assert_eq!((irq.acknowledge(0), irq.lapic(0).took_pmi()), (0x40, true));
+
+    irq.lapic_write(0, LVTPC, 0x400, 0);
+    irq.lapic_mut(0).accept_nmi();
+    irq.take_nmi(0);
+    assert!(!irq.lapic(0).took_pmi());
+    irq.pmi(0);
+    assert!(irq.lapic(0).has_untaken_pmi());
+    irq.take_nmi(0);
+    assert!(irq.lapic(0).took_pmi() && !irq.lapic(0).has_untaken_pmi());
+    irq.lapic_mut(0).accept_nmi();
+    irq.take_nmi(0);
+    assert!(!irq.lapic(0).took_pmi());
+    // A masked one is lost.
+    irq.lapic_write(0, LVTPC, 0x1_0400, 0);
+    irq.pmi(0);
+    assert!(!irq.lapic(0).has_untaken_pmi());
+    irq.lapic_write(0, LVTPC, 0x400, 0);
+    irq.pmi(0);
+    irq.lapic_mut(0).init();
+    assert!(!irq.lapic(0).has_untaken_pmi());
 }
