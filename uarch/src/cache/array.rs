@@ -15,6 +15,9 @@ const WAY: u64 = 0xF;
 /// The lowest bit of each place of an order.
 const FIRSTS: u64 = 0x1111_1111_1111_1111;
 
+/// Most lines of an array that has hints.
+const MOST_HINTED: usize = 2048;
+
 /// A line and what an array knows of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
@@ -48,6 +51,9 @@ pub struct LineArray {
     entries: Box<[u64]>,
     /// The order of replacement of each set, by policy: see [`LineArray::touch`].
     orders: Box<[u64]>,
+    /// The slot where a line was last, by the low bits of its number: it is looked at before all ways are, since nobody
+    /// can foresee in which of many ways a line is. Of small arrays of many ways alone.
+    hints: Box<[u16]>,
     /// Ways without a line.
     free: usize,
     set_mask: u64,
@@ -70,6 +76,7 @@ impl LineArray {
         Self {
             entries: Box::default(),
             orders: Box::default(),
+            hints: Box::default(),
             free: 0,
             set_mask: sets as u64 - 1,
             ways_log2: ways.trailing_zeros(),
@@ -88,6 +95,8 @@ impl LineArray {
         };
         self.entries = vec![EMPTY; sets << self.ways_log2].into();
         self.orders = vec![order; sets].into();
+        let has_hints = self.ways_log2 > 2 && self.entries.len() <= MOST_HINTED;
+        self.hints = vec![0; if has_hints { 2 * self.entries.len() } else { 0 }].into();
         self.free = self.entries.len();
     }
 
@@ -146,9 +155,37 @@ impl LineArray {
     /// The same of a line that its set did not use last.
     #[inline]
     pub fn find_older_and_touch(&mut self, number: u64) -> Option<usize> {
-        let slot = self.find_older(number)?;
+        let slot = match self.hinted(number) {
+            Some(slot) => slot,
+            None => {
+                let slot = self.search(number)?;
+                self.hint(number, slot);
+                slot
+            }
+        };
         self.touch(slot);
         Some(slot)
+    }
+
+    /// Where a line is, if it is where it was last.
+    #[inline(always)]
+    fn hinted(&self, number: u64) -> Option<usize> {
+        let slot = usize::from(*self.hints.get(self.place_of_hint(number))?);
+        (self.entries[slot] >> LINE_SHIFT == number + 1).then_some(slot)
+    }
+
+    /// A line is in a slot.
+    #[inline(always)]
+    fn hint(&mut self, number: u64, slot: usize) {
+        let place = self.place_of_hint(number);
+        if let Some(hint) = self.hints.get_mut(place) {
+            *hint = slot as u16;
+        }
+    }
+
+    #[inline(always)]
+    fn place_of_hint(&self, number: u64) -> usize {
+        number as usize & self.hints.len().wrapping_sub(1)
     }
 
     /// The state of the line in a slot.
@@ -268,6 +305,7 @@ impl LineArray {
             self.free -= 1;
         }
         *entry = (line.number + 1) << LINE_SHIFT | mark | line.state as u64;
+        self.hint(line.number, slot);
         self.touch(slot);
     }
 
@@ -433,10 +471,18 @@ impl State for LineArray {
         if is_unfolded && self.entries.is_empty() {
             self.unfold();
         } else if !is_unfolded {
-            (self.entries, self.orders) = Default::default();
+            (self.entries, self.orders, self.hints) = Default::default();
         }
-        let Self { entries, orders, free: _, set_mask: _, ways_log2: _, replacement: _, tree: _ } =
-            self;
+        let Self {
+            entries,
+            orders,
+            hints: _,
+            free: _,
+            set_mask: _,
+            ways_log2: _,
+            replacement: _,
+            tree: _,
+        } = self;
         entries.visit(visitor);
         orders.visit(visitor);
         let ways = 1 << self.ways_log2;
