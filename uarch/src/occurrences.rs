@@ -259,7 +259,7 @@ impl Occurrences {
 fn spend(left: &mut u64, n: u64, near: &mut bool, spent: &mut bool) {
     let rest = left.saturating_sub(n);
     *left = rest;
-    // Mostly it is not, and then the budget is all that is read and written.
+    // Mostly it is far from used up, and then the budget is all that is read and written.
     if rest <= NEAR {
         *near = true;
         *spent |= rest == 0;

@@ -495,7 +495,7 @@ impl Lapic {
         self.in_service().filter(|&vector| self.counters.is_in_service(vector))
     }
 
-    /// What it has is KVM's from now on, which does not tell what becomes of it.
+    /// Forgets which interrupts are those of counters: KVM has them from now on, and does not tell what becomes of them.
     pub fn forget_pmis(&mut self) {
         self.counters = CounterInterrupts::default();
     }

@@ -452,6 +452,8 @@ impl<'s, 'm> Thread<'s, 'm> {
             let mut lapic = world.machine.board.chipset.irq.lapic_mut(self.id);
             (state.sregs.cr8, state.sregs.apic_base) = (lapic.cr8().into(), lapic.base());
             state.events.nmi.pending = lapic.take_nmi().into();
+            // What KVM's delivers, nobody sees.
+            lapic.forget_pmis();
         }
         state.to_kvm(self.fd)?;
         self.trap.note_guest_breakpoints(trap::has_breakpoints(cpu));
@@ -606,12 +608,7 @@ impl<'s, 'm> Thread<'s, 'm> {
     /// Traces that another engine has all processors from now on.
     fn trace_engine(&self, world: &mut World<'_>, engine: &'static str, reason: Reason) {
         let now = world.clock.now();
-        let in_kernel = engine == "kvm" && world.irqchip.is_some();
         let Machine { board, vcpus, .. } = &mut *world.machine;
-        if in_kernel {
-            // What it delivers, nobody sees.
-            (0..vcpus.len()).for_each(|id| board.chipset.irq.lapic_mut(id).forget_pmis());
-        }
         let place = vcpus[self.id].cpu.place();
         board.trace(self.id, Place { time: now, ..place }, Act::Engine { engine, reason });
     }
