@@ -16,6 +16,19 @@ impl SignalSet {
     /// Every signal.
     pub const ALL: SignalSet = SignalSet::of(Signal::ALL);
 
+    /// The signals of states that last for cycles ([`Signal::is_level`]).
+    pub const LEVELS: SignalSet = {
+        let mut set = SignalSet::EMPTY;
+        let mut n = 0;
+        while n < Signal::ALL.len() {
+            if Signal::ALL[n].is_level() {
+                set.insert(Signal::ALL[n]);
+            }
+            n += 1;
+        }
+        set
+    };
+
     /// The set of these.
     pub const fn of(signals: &[Signal]) -> SignalSet {
         let mut set = SignalSet::EMPTY;

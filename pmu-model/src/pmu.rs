@@ -415,6 +415,51 @@ impl Pmu {
         overflow.pmis
     }
 
+    /// So many clock cycles at privilege level `cpl`, with this in each of them: as often [`Pmu::cycle`].
+    pub fn cycles(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis {
+        let mut pmis = Pmis::NONE;
+        let mut left = cycles;
+        while left != 0 {
+            pmis = pmis.with(self.cycle(counts, cpl));
+            left -= 1;
+            // Behind the first, edges have been seen; and none of these overflows a counter.
+            let most = counts.iter().fold(1, |most: u64, (_, n)| most.saturating_add(n));
+            if left > 1 && self.is_far_from_overflow(most.saturating_mul(left)) {
+                let running = self.running_at(cpl);
+                let mut overflow = self.overflow();
+                self.tick(counts.get(Signal::CyclesUnhalted) * left, cpl);
+                for signal in &counts.present().intersection(&self.subscriptions.demand.signals) {
+                    let taking = self.subscriptions.adding[signal.index()] & running;
+                    self.add(taking, counts.get(signal) * left, &mut overflow);
+                }
+                self.compare_again(counts, running, left, &mut overflow);
+                break;
+            }
+        }
+        pmis
+    }
+
+    /// As often [`Pmu::compare`] as there are cycles, with this in each of them.
+    pub fn compare_cycles(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis {
+        let mut pmis = Pmis::NONE;
+        let mut left = cycles;
+        while left != 0 {
+            pmis = pmis.with(self.compare(counts, cpl));
+            left -= 1;
+            if left > 1 && self.is_far_from_overflow(left) {
+                let mut overflow = self.overflow();
+                self.compare_again(counts, self.running_at(cpl), left, &mut overflow);
+                break;
+            }
+        }
+        pmis
+    }
+
+    /// Whether no enabled counter overflows by so many occurrences.
+    fn is_far_from_overflow(&self, occurrences: u64) -> bool {
+        self.nearest_overflow().is_none_or(|nearest| nearest > occurrences)
+    }
+
     /// Has the counters that compare the occurrences of each cycle ([`Demand::per_cycle`]) take one, at
     /// privilege level `cpl`. The others are left alone: [`Pmu::advance`] is for them.
     pub fn compare(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
@@ -620,25 +665,45 @@ impl Pmu {
         if comparing == 0 {
             return;
         }
+        let holding = self.holding(counts, comparing);
+        let levels = &mut self.edge_levels[of.min(SIBLINGS)];
+        let held = core::mem::replace(levels, *levels & !comparing | holding);
+        for counter in each(holding) {
+            if !(self.selects[counter].edge && held >> counter & 1 != 0) {
+                self.add(1 << counter, 1, overflow);
+            }
+        }
+    }
+
+    /// The same of so many further cycles, in which the same occurs as in the one before: no edge is in them.
+    fn compare_again(
+        &mut self,
+        counts: &SignalCounts,
+        counters: CounterSet,
+        cycles: u64,
+        overflow: &mut Overflow,
+    ) {
+        let comparing = self.subscriptions.per_cycle & counters;
+        for counter in each(self.holding(counts, comparing)) {
+            if !self.selects[counter].edge {
+                self.add(1 << counter, cycles, overflow);
+            }
+        }
+    }
+
+    /// Those of `comparing` whose condition holds in a cycle in which this occurs.
+    #[inline]
+    fn holding(&self, counts: &SignalCounts, comparing: CounterSet) -> CounterSet {
         let mut events = [0_u64; MAX_COUNTERS];
         for signal in &counts.present().intersection(&self.subscriptions.demand.signals) {
             for counter in each(self.subscriptions.comparing[signal.index()] & comparing) {
                 events[counter] = events[counter].saturating_add(counts.get(signal));
             }
         }
-        for counter in each(comparing) {
-            let select = &self.selects[counter];
-            let limit = self.personality.max_events_per_cycle;
-            let counts = self.subscriptions.standing_still >> counter & 1 == 0;
-            let holds = counts && select.condition(events[counter], limit);
-            let levels = &mut self.edge_levels[of.min(SIBLINGS)];
-            let held = *levels >> counter & 1 != 0;
-            let counted = holds && !(select.edge && held);
-            *levels = *levels & !(1 << counter) | u8::from(holds) << counter;
-            if counted {
-                self.add(1 << counter, 1, overflow);
-            }
-        }
+        let limit = self.personality.max_events_per_cycle;
+        each(comparing & !self.subscriptions.standing_still)
+            .filter(|&counter| self.selects[counter].condition(events[counter], limit))
+            .fold(0, |holding, counter| holding | 1 << counter)
     }
 
     /// Adds `n` to each of `counters`.

@@ -1,6 +1,9 @@
 //! What surrounds the processor: everything that is not its own registers or RAM.
 
-use crate::{observe::Observed, timing::Budget};
+use crate::{
+    observe::{LastStep, Observed},
+    timing::Budget,
+};
 
 /// #GP(0): the access is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +88,8 @@ pub trait Bus {
         false
     }
     /// Where the instruction is that is about to call [`Bus::rdmsr`], [`Bus::wrmsr`],
-    /// [`Bus::refused_above_cpl0`], [`Bus::rdpmc`], [`Bus::spflt`] or [`Bus::mmio_write`]. Called with
-    /// [`crate::cpu::Cpu::tells_place`] set.
+    /// [`Bus::refused_above_cpl0`], [`Bus::rdpmc`], [`Bus::spflt`] or [`Bus::mmio_write`], or the next one before
+    /// [`Bus::renew_budget`]. Called with [`crate::cpu::Cpu::tells_place`] set.
     fn at(&mut self, _place: Place) {}
     /// RDMSR, or WRMSR of this value, raises #GP since the privilege level is not 0. Called as [`Bus::at`] is.
     fn refused_above_cpl0(&mut self, _index: u32, _written: Option<u64>) {}
@@ -137,6 +140,13 @@ pub trait Bus {
     /// stay there and is not counted later either. Called only under an observer that counts; a bus
     /// without counters has nothing to do.
     fn update_counters(&mut self, _uncounted: Uncounted<'_>) {}
+    /// The budget of the run is used up, behind an instruction or an iteration of a repeated one, whose cycles `last_step`
+    /// tells about. Where that bounded what a counter may count, and no more: counts it, as
+    /// [`Bus::update_counters`] does, and gives the budget with which the run goes on from now. `None`: the run is
+    /// over.
+    fn renew_budget(&mut self, _uncounted: Uncounted<'_>, _last_step: LastStep) -> Option<Budget> {
+        None
+    }
     /// CPUID as the personality has it.
     fn cpuid(&mut self, leaf: u32, subleaf: u32) -> CpuidResult;
     /// The time-stamp counter at `time`.

@@ -5,6 +5,7 @@ use crate::{
     block::{
         Block, BlockId, Code, Ending, Jump, Link, MAX_INSNS, Mapping, Mode, TRANSIENT, Translations,
     },
+    bus::Uncounted,
     cpu::{Cpu, Shadow},
     flags,
     insn::{BLOCK_BASE, Insn, Op, seg},
@@ -68,7 +69,7 @@ impl Cpu {
         let mut alone = false;
         let mut first = true;
         loop {
-            if self.is_spent() {
+            if self.is_spent() && !self.renews_budget(cx) {
                 return Exit::Deadline;
             }
             // Whether the first instruction is to be executed, the owner has asked before.
@@ -131,6 +132,18 @@ impl Cpu {
                 return if self.paused { Exit::Pause } else { Exit::Leave };
             }
         }
+    }
+
+    /// The budget is used up: whether the owner gives another one, with which the run goes on.
+    #[inline(never)]
+    fn renews_budget<O: Observer>(&mut self, cx: &mut Cx<'_, O>) -> bool {
+        let (time, retired, last_step) = (self.time, self.retired, cx.observer.last_step());
+        self.tell_place(cx);
+        let Some(observed) = cx.observer.observed() else { return false };
+        let uncounted = Uncounted { observed, time, retired };
+        let Some(budget) = cx.bus.renew_budget(uncounted, last_step) else { return false };
+        self.bound(budget, retired);
+        !self.is_spent()
     }
 
     /// Drops blocks whose code was overwritten, and closes the fast path of writes to pages that hold

@@ -3,21 +3,21 @@
 
 use serde::{Deserialize, Serialize};
 
-use pmu_model::{Pmis, Pmu, SignalCounts};
+use pmu_model::{Pmis, Pmu, Signal, SignalCounts};
 use x86_cpu::observe::LastStep;
 
 /// The counters that compare.
 pub(super) trait Compare {
-    /// A cycle at a privilege level is over, in which this occurred.
-    fn compare(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis;
+    /// So many cycles at a privilege level are over, in each of which this occurred.
+    fn compare(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis;
 
     /// How much occurs in a cycle at most.
     fn most_per_cycle(&self) -> u64;
 }
 
 impl Compare for Pmu {
-    fn compare(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
-        Pmu::compare(self, counts, cpl)
+    fn compare(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis {
+        self.compare_cycles(counts, cpl, cycles)
     }
 
     fn most_per_cycle(&self) -> u64 {
@@ -86,12 +86,13 @@ impl Cycles {
     /// Cycles pass in which nothing retires: what lasts does so in them, and what did not fit before comes there.
     fn idle(&mut self, pmus: &mut impl Compare, cycles: u64) -> Pmis {
         let mut pmis = Pmis::NONE;
-        for _ in 0..cycles {
-            if self.begun {
-                pmis = pmis.with(self.compare(pmus));
-            }
-            self.begun = true;
-            self.fill(pmus.most_per_cycle(), 0);
+        let mut left = cycles;
+        while left != 0 {
+            pmis = pmis.with(self.begin(pmus, 0));
+            left -= 1;
+            let alike = if self.waits_for_retirement() { 0 } else { self.alike(left) };
+            pmis = pmis.with(self.pass_alike(pmus, alike));
+            left -= alike;
         }
         pmis
     }
@@ -99,12 +100,13 @@ impl Cycles {
     /// So many cycles pass, at the last of which an instruction retires that did what is left.
     fn pass_up_to_retirement(&mut self, pmus: &mut impl Compare, cycles: u64) -> Pmis {
         let mut pmis = Pmis::NONE;
-        for to_come in (0..cycles).rev() {
-            if self.begun {
-                pmis = pmis.with(self.compare(pmus));
-            }
-            self.begun = true;
-            self.fill(pmus.most_per_cycle(), to_come);
+        let mut to_come = cycles;
+        while to_come != 0 {
+            to_come -= 1;
+            pmis = pmis.with(self.begin(pmus, to_come));
+            let alike = self.alike(to_come.saturating_sub(self.needs(pmus.most_per_cycle())));
+            pmis = pmis.with(self.pass_alike(pmus, alike));
+            to_come -= alike;
         }
         if cycles == 0 {
             self.begun = true;
@@ -127,9 +129,53 @@ impl Cycles {
 
     /// The running cycle is over.
     fn compare(&mut self, pmus: &mut impl Compare) -> Pmis {
-        let pmis = pmus.compare(&self.running, self.cpl);
+        let pmis = pmus.compare(&self.running, self.cpl, 1);
         self.running.clear();
         pmis
+    }
+
+    /// The next cycle begins, before so many to come.
+    fn begin(&mut self, pmus: &mut impl Compare, to_come: u64) -> Pmis {
+        let pmis = if self.begun { self.compare(pmus) } else { Pmis::NONE };
+        self.begun = true;
+        self.fill(pmus.most_per_cycle(), to_come);
+        pmis
+    }
+
+    /// In how many of the next `most` cycles the same occurs as in the running one: levels that last, and nothing else.
+    /// What happens at an instant does not in these, if anything of it is left.
+    fn alike(&self, most: u64) -> u64 {
+        if most == 0 {
+            return 0;
+        }
+        let left = |signal: Signal| if signal.is_level() { self.left.get(signal) } else { 0 };
+        self.running.present().iter().fold(most, |alike, signal| alike.min(left(signal)))
+    }
+
+    /// So many cycles pass that are as the running one.
+    fn pass_alike(&mut self, pmus: &mut impl Compare, cycles: u64) -> Pmis {
+        if cycles == 0 {
+            return Pmis::NONE;
+        }
+        for signal in self.running.present() {
+            self.left.take(signal, cycles);
+        }
+        pmus.compare(&self.running, self.cpl, cycles)
+    }
+
+    /// What happens at an instant and is left.
+    fn instants(&self) -> impl Iterator<Item = u64> {
+        self.left.iter().filter(|(signal, _)| !signal.is_level()).map(|(_, n)| n)
+    }
+
+    /// Whether any does.
+    fn waits_for_retirement(&self) -> bool {
+        self.instants().next().is_some()
+    }
+
+    /// How many cycles that takes, with no more than `most` of each in a cycle.
+    fn needs(&self, most: u64) -> u64 {
+        self.instants().map(|n| n.div_ceil(most.max(1))).max().unwrap_or(0)
     }
 
     /// Puts into the running cycle what belongs there, no more than `most` of each, before so many cycles to come.
@@ -206,5 +252,153 @@ mod tests {
         assert_eq!(counted(0xD1 | 1 << 24, &program), 6);
         assert_eq!(counted(0xD1 | 2 << 24, &program), 0);
         assert_eq!(counted(0xD1 | 1 << 24 | 1 << 18, &program), 2);
+    }
+
+    /// What [`Cycles`] does, cycle by cycle: a list of what is in each, and what is left for those to come.
+    #[derive(Default)]
+    struct ByHand {
+        running: Option<Vec<(Signal, u64)>>,
+        left: Vec<(Signal, u64)>,
+        waited: u64,
+        cpl: u8,
+    }
+
+    impl ByHand {
+        fn compare(&mut self, pmu: &mut Pmu) {
+            if let Some(running) = self.running.take() {
+                let _pmis = pmu.compare(&running.into_iter().collect(), self.cpl);
+            }
+        }
+
+        fn fill(&mut self, most: u64, to_come: u64) {
+            let running = self.running.get_or_insert_default();
+            for (signal, left) in &mut self.left {
+                let there =
+                    running.iter().filter(|(s, _)| s == signal).map(|(_, n)| n).sum::<u64>();
+                // No more than fit, and of what happens at an instant no more than has no room later.
+                let (room, later) = match signal.is_level() {
+                    true => (1 - there.min(1), 0),
+                    false => (most - there.min(most), most * to_come),
+                };
+                let due = left.saturating_sub(later).min(room);
+                running.push((*signal, due));
+                *left -= due;
+            }
+            self.left.retain(|&(_, n)| n != 0);
+        }
+
+        fn one(&mut self, pmu: &mut Pmu, most: u64, to_come: u64) {
+            self.compare(pmu);
+            self.fill(most, to_come);
+        }
+
+        fn end(&mut self, pmu: &mut Pmu, most: u64) {
+            for _ in 0..std::mem::take(&mut self.waited) {
+                self.one(pmu, most, 0);
+            }
+            while self.running.is_some() {
+                self.compare(pmu);
+                if !self.left.is_empty() {
+                    self.fill(most, 0);
+                }
+            }
+        }
+
+        fn pass(
+            &mut self,
+            pmu: &mut Pmu,
+            cpl: u8,
+            cycles: u64,
+            last: LastStep,
+            counts: &SignalCounts,
+        ) {
+            let most = pmu.personality().max_events_per_cycle.into();
+            if cpl != self.cpl {
+                self.end(pmu, most);
+                self.cpl = cpl;
+            }
+            for (signal, n) in counts.iter() {
+                match self.left.iter_mut().find(|(s, _)| *s == signal) {
+                    Some((_, left)) => *left += n,
+                    None => self.left.push((signal, n)),
+                }
+            }
+            let (retires_in, idle) = match last {
+                LastStep::EndsTheCycles => (cycles, 0),
+                LastStep::EndsAfter(n) => {
+                    (std::mem::take(&mut self.waited) + n.min(cycles), cycles - n.min(cycles))
+                }
+                LastStep::IsNotOver => {
+                    self.waited += cycles;
+                    return;
+                }
+            };
+            for to_come in (0..retires_in).rev() {
+                self.one(pmu, most, to_come);
+            }
+            if retires_in == 0 {
+                self.fill(most, 0);
+            }
+            for _ in 0..idle {
+                self.one(pmu, most, 0);
+            }
+        }
+    }
+
+    /// Random instructions of few and of many cycles, with levels and with what happens at an instant, more or less of
+    /// it than fits: counters are behind each as if cycles were compared one by one.
+    #[test]
+    fn cycles_that_are_alike_are_compared_as_single_ones() {
+        let k8 = Personality::by_name("k8").unwrap();
+        let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut below = |bound: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random >> 20) % bound
+        };
+        // DISPATCH_STALLS, RETIRED_UOPS, RETIRED_INSTRUCTIONS, IC_FETCH_STALL.
+        let (events, levels) =
+            ([0xD1, 0xC1, 0xC0, 0x87], [Signal::StallDispatchAny, Signal::StallIfetch]);
+        for _ in 0..400 {
+            let mut pmu = Pmu::new(k8, k8.live.of(Tier::Microarchitecture));
+            for counter in 0..4 {
+                let flags = below(4) << 24 | below(2) << 23 | below(2) << 18 | below(2) << 20;
+                let select = events[below(4) as usize] | flags | ON;
+                assert_eq!(pmu.write_msr(EVNTSEL0 + counter, select), MsrAccess::Done(()));
+                let preset = 0_u64.wrapping_sub(1 + below(3_000)) & 0xFFFF_FFFF_FFFF;
+                assert_eq!(pmu.write_msr(PERFCTR0 + counter, preset), MsrAccess::Done(()));
+            }
+            let mut other = pmu.clone();
+            let (mut cycles, mut by_hand) = (Cycles::default(), ByHand::default());
+            let mut cpl = 0;
+            for step in 0..60 {
+                let takes = [0, 1, below(5), below(300)][below(4) as usize];
+                let mut counts = SignalCounts::new();
+                for level in levels {
+                    counts.add(
+                        level,
+                        [0, below(takes + 1), takes, takes + below(20)][below(4) as usize],
+                    );
+                }
+                counts.add(Signal::InsnRetired, below(2));
+                counts.add(
+                    Signal::UopRetired,
+                    [1, below(4), below(30), below(1000)][below(4) as usize],
+                );
+                let last = match below(6) {
+                    0 => LastStep::IsNotOver,
+                    1 => LastStep::EndsAfter(below(takes + 2)),
+                    _ => LastStep::EndsTheCycles,
+                };
+                cpl = if below(9) == 0 { 3 - cpl } else { cpl };
+                let _pmis = cycles.pass(&mut pmu, cpl, takes, last, &counts);
+                by_hand.pass(&mut other, cpl, takes, last, &counts);
+                assert!(pmu == other, "step {step}: {takes} cycles, {last:?}, {counts:?}");
+            }
+            let _pmis = cycles.end(&mut pmu);
+            by_hand.end(&mut other, 3);
+            assert!(pmu == other);
+        }
     }
 }

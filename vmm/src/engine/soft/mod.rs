@@ -680,6 +680,7 @@ fn observed_since<O: Observer, T>(
         cycles: &mut vcpu.cycles,
         limit: limit.until,
         retire_limit: vcpu.cpu.retired().saturating_add(limit.steps.min(limit.instructions)),
+        steps_are_bounded: limit.steps != u64::MAX,
         counts: &mut vcpu.counts,
         late: &mut vcpu.late,
         context: demand.counting.then_some(context),

@@ -37,6 +37,8 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) limit: u64,
     /// Number of retired instructions at which the run ends, whatever the counters are set to.
     pub(super) retire_limit: u64,
+    /// It is to end behind so many steps as well.
+    pub(super) steps_are_bounded: bool,
     /// A buffer that is reused from one stretch to the next; empty between uses.
     pub(super) counts: &'a mut Option<Box<SignalCounts>>,
     /// PMIs on their way to the local APIC: the counts of retired instructions at which they arrive.
@@ -99,12 +101,17 @@ impl<'t> Outside<'_, 't> {
         {
             After::Leave
         } else if self.context.is_some() {
-            let instructions = self.retire_limit.saturating_sub(self.counted_instructions);
-            let limit = Budget { instructions, ..Budget::until(self.limit) };
-            After::Within(limit.min(headroom(self.pmu, &self.demand, ends)))
+            After::Within(self.budget(ends))
         } else {
             After::GoOn
         }
+    }
+
+    /// How far the run may go from `time` on, up to which everything has been counted.
+    fn budget(&self, time: u64) -> Budget {
+        let instructions = self.retire_limit.saturating_sub(self.counted_instructions);
+        let limit = Budget { instructions, ..Budget::until(self.limit) };
+        limit.min(headroom(self.pmu, &self.demand, time))
     }
 
     /// The stretch since the counters were last updated.
@@ -128,28 +135,7 @@ impl<'t> Outside<'_, 't> {
             return self.count_cycles(stretch);
         }
         if self.demand.per_cycle {
-            let mut pmis = Pmis::NONE;
-            // An instruction that takes several cycles does what it does in the last of them.
-            for _ in 1..stretch.cycles {
-                let context = stretch.context;
-                let mut idle = Stretch { observed: None, instructions: 0, cycles: 1, context };
-                pmis = pmis.with(self.count_at_once(&mut idle));
-            }
-            stretch.cycles = stretch.cycles.min(1);
-            let levels = self.demand.signals.iter().filter(|signal| signal.is_level());
-            let rests = levels.map(|signal| (signal, stretch.cut_to_one(signal)));
-            // Without a model there is none, and nothing is allocated.
-            let mut levels: Vec<_> = rests.filter(|&(_, rest)| rest != 0).collect();
-            pmis = pmis.with(self.count_at_once(stretch));
-            // A state that a model says lasts for cycles is there in each of them, whatever the clock.
-            while levels.iter().any(|&(_, rest)| rest != 0) {
-                for (signal, rest) in levels.iter_mut().filter(|(_, rest)| *rest != 0) {
-                    self.counts.get_or_insert_default().add(*signal, 1);
-                    *rest -= 1;
-                }
-                pmis = pmis.with(self.count_cycle(stretch.context.cpl));
-            }
-            return pmis;
+            return self.count_by_cycles(stretch);
         }
         self.count_at_once(stretch)
     }
@@ -177,27 +163,63 @@ impl<'t> Outside<'_, 't> {
         added.with(compared)
     }
 
+    /// Adds a stretch of one instruction to the PMU, each cycle on its own, where virtual time is flat.
+    fn count_by_cycles(&mut self, stretch: &mut Stretch<'_, '_>) -> Pmis {
+        let (context, mut pmis) = (stretch.context, Pmis::NONE);
+        if stretch.cycles > 1 {
+            // An instruction that takes several cycles does what it does in the last of them.
+            let mut idle = Stretch { observed: None, instructions: 0, cycles: 1, context };
+            idle.fill(self.counts.get_or_insert_default(), &self.demand.signals);
+            pmis = self.count_cycle(context.cpl, stretch.cycles - 1);
+            stretch.cycles = 1;
+        }
+        // Without a model there is none, and nothing is allocated.
+        let levels = stretch.cut_levels(&self.demand.signals);
+        pmis = pmis.with(self.count_at_once(stretch));
+        // A state that a model says lasts for cycles is there in each of them, whatever the clock.
+        let mut passed = 0;
+        while let Some(next) = levels.iter().map(|&(_, rest)| rest).filter(|&n| n > passed).min() {
+            let counts = self.counts.get_or_insert_default();
+            let lasting = levels.iter().filter(|&&(_, rest)| rest > passed);
+            lasting.for_each(|&(signal, _)| counts.add(signal, 1));
+            pmis = pmis.with(self.count_cycle(context.cpl, next - passed));
+            passed = next;
+        }
+        pmis
+    }
+
     /// Adds a stretch to the PMU: as one cycle if a counter with a threshold, edge detection or
     /// inversion compares the occurrences of each cycle.
     fn count_at_once(&mut self, stretch: &mut Stretch<'_, '_>) -> Pmis {
         stretch.fill(self.counts.get_or_insert_default(), &self.demand.signals);
-        self.count_cycle(stretch.context.cpl)
+        self.count_cycle(stretch.context.cpl, 1)
     }
 
-    /// Adds `counts` to the PMU.
-    fn count_cycle(&mut self, cpl: u8) -> Pmis {
+    /// Adds `counts` to the PMU; of so many cycles each, where a counter compares those.
+    fn count_cycle(&mut self, cpl: u8, cycles: u64) -> Pmis {
         let Some(counts) = self.counts.as_mut().filter(|counts| !counts.is_empty()) else {
             return Pmis::NONE;
         };
-        let pmis = if self.demand.per_cycle {
-            self.pmu.cycle(counts, cpl)
+        let mut pmis = Pmis::NONE;
+        if !self.shared {
+            pmis = match self.demand.per_cycle {
+                true => self.pmu.cycles(counts, cpl, cycles),
+                false => self.pmu.advance(counts, cpl),
+            };
         } else {
-            self.pmu.advance(counts, cpl)
-        };
-        if let (mut pmus, _, Some(counts)) = self.sharing() {
-            pmus.share(|sibling, nth| sibling.sibling(nth, counts, cpl));
-            counts.clear();
+            for _ in 0..cycles {
+                let counts = self.counts.get_or_insert_default();
+                let own = match self.demand.per_cycle {
+                    true => self.pmu.cycle(counts, cpl),
+                    false => self.pmu.advance(counts, cpl),
+                };
+                pmis = pmis.with(own);
+                if let (mut pmus, _, Some(counts)) = self.sharing() {
+                    pmus.share(|sibling, nth| sibling.sibling(nth, counts, cpl));
+                }
+            }
         }
+        self.counts.get_or_insert_default().clear();
         pmis
     }
 
@@ -215,6 +237,36 @@ impl<'t> Outside<'_, 't> {
             retired: self.counted_instructions,
         };
         (pmus, self.cycles, self.counts)
+    }
+
+    /// Adds what has been observed to the counters, as [`Bus::update_counters`] has it, and sends the PMIs of what
+    /// overflows: which those are.
+    fn count_uncounted(&mut self, mut uncounted: Uncounted<'_>) -> Pmis {
+        let Some(context) = self.context else { return Pmis::NONE };
+        let (time, retired) = (uncounted.time, uncounted.retired);
+        let programmed = std::mem::take(&mut self.programmed);
+        let is_over = self.last_step != LastStep::IsNotOver;
+        let programmed = programmed && retired == self.counted_instructions;
+        if programmed {
+            // What the programming before did not ask for is still there, and happened under that one.
+            let facts = &mut *uncounted.observed.facts;
+            *facts = Facts { inner: facts.inner, ..Facts::default() };
+        }
+        if *self.programs_still && is_over || programmed {
+            // Models tell of an instruction when it retires, or issues. This one has been counted by the
+            // programming that it began under, and what it is yet to do is not for the one that it leaves.
+            uncounted.observed.modelled.fill(0);
+            *self.programs_still = !is_over;
+        }
+        let mut stretch = self.stretch(&mut uncounted, context);
+        self.counted_instructions = retired;
+        self.counted_time = time;
+        let pmis = self.count(&mut stretch);
+        self.trace_overflows(pmis);
+        if !pmis.is_empty() {
+            self.raise(pmis, retired);
+        }
+        pmis
     }
 
     /// RDMSR, untraced.
@@ -350,9 +402,16 @@ impl Sharing<'_, '_> {
 }
 
 impl Compare for Sharing<'_, '_> {
-    fn compare(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
-        self.share(|sibling, nth| sibling.sibling_compare(nth, counts, cpl));
-        self.pmu.compare(counts, cpl)
+    fn compare(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis {
+        if !self.siblings.count_the_core() {
+            return self.pmu.compare_cycles(counts, cpl, cycles);
+        }
+        let mut pmis = Pmis::NONE;
+        for _ in 0..cycles {
+            self.share(|sibling, nth| sibling.sibling_compare(nth, counts, cpl));
+            pmis = pmis.with(self.pmu.compare(counts, cpl));
+        }
+        pmis
     }
 
     fn most_per_cycle(&self) -> u64 {
@@ -470,31 +529,25 @@ impl Bus for Outside<'_, '_> {
         self.after_programming(before, ends)
     }
 
-    fn update_counters(&mut self, mut uncounted: Uncounted<'_>) {
-        let Some(context) = self.context else { return };
+    fn update_counters(&mut self, uncounted: Uncounted<'_>) {
+        let _has_sent = self.count_uncounted(uncounted);
+    }
+
+    fn renew_budget(&mut self, uncounted: Uncounted<'_>, last_step: LastStep) -> Option<Budget> {
         let (time, retired) = (uncounted.time, uncounted.retired);
-        let programmed = std::mem::take(&mut self.programmed);
-        let is_over = self.last_step != LastStep::IsNotOver;
-        let programmed = programmed && retired == self.counted_instructions;
-        if programmed {
-            // What the programming before did not ask for is still there, and happened under that one.
-            let facts = &mut *uncounted.observed.facts;
-            *facts = Facts { inner: facts.inner, ..Facts::default() };
+        // What was done in no time may be an exception, behind which something waits for the next instruction. And
+        // where a core has several threads, the end of a run tells what an instruction has yet to wait for.
+        let is_counted_as_a_run = (time, retired) == (self.counted_time, self.counted_instructions)
+            || last_step != LastStep::EndsTheCycles;
+        // Only what bounds the counters is renewed.
+        let is_over = self.steps_are_bounded
+            || self.shared
+            || time >= self.limit
+            || retired >= self.retire_limit;
+        if is_counted_as_a_run || is_over || !self.count_uncounted(uncounted).is_empty() {
+            return None;
         }
-        if *self.programs_still && is_over || programmed {
-            // Models tell of an instruction when it retires, or issues. This one has been counted by the
-            // programming that it began under, and what it is yet to do is not for the one that it leaves.
-            uncounted.observed.modelled.fill(0);
-            *self.programs_still = !is_over;
-        }
-        let mut stretch = self.stretch(&mut uncounted, context);
-        self.counted_instructions = retired;
-        self.counted_time = time;
-        let pmis = self.count(&mut stretch);
-        self.trace_overflows(pmis);
-        if !pmis.is_empty() {
-            self.raise(pmis, retired);
-        }
+        (!self.board.stops_at_act()).then(|| self.budget(time))
     }
 
     fn cpuid(&mut self, leaf: u32, subleaf: u32) -> CpuidResult {

@@ -99,13 +99,25 @@ impl Stretch<'_, '_> {
         }
     }
 
-    /// Leaves one occurrence of a signal that a model tells of, and takes the others: how many.
-    pub(super) fn cut_to_one(&mut self, signal: Signal) -> u64 {
-        let Some(observed) = &mut self.observed else { return 0 };
-        let Some(count) = observed.modelled.get_mut(signal.index()) else { return 0 };
-        let others = count.saturating_sub(1);
-        *count -= others;
-        others
+    /// Leaves one occurrence of each of the demanded signals that last for cycles, of which models tell, and takes the
+    /// others: how many of which.
+    pub(super) fn cut_levels(&mut self, demanded: &SignalSet) -> Vec<(Signal, u64)> {
+        let Some(Observed { modelled, .. }) = self.observed.as_deref_mut() else {
+            return Vec::new();
+        };
+        if modelled.is_empty() {
+            return Vec::new();
+        }
+        let mut levels = Vec::new();
+        for signal in &demanded.intersection(&SignalSet::LEVELS) {
+            if let Some(count) = modelled.get_mut(signal.index())
+                && *count > 1
+            {
+                levels.push((signal, *count - 1));
+                *count = 1;
+            }
+        }
+        levels
     }
 
     /// The occurrences of a signal, without taking them.

@@ -1,0 +1,78 @@
+//! Cycles that are alike, counted together: as many single ones, whatever the counters compare, and wherever they
+//! overflow.
+
+use pmu_model::{MsrAccess, Personality, Pmis, Pmu, Signal, SignalCounts, Tier};
+
+/// Marsaglia's xorshift of 64 bits.
+struct Xorshift(u64);
+
+impl Xorshift {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound
+    }
+}
+
+/// Control registers, counters and what else has to be set of a personality, by number (K7 and K8: 26094, chapter 10;
+/// P6: SDM volume 3, "P6 Family Processors"; Knights Corner: its manual, section 2.1).
+const REGISTERS: [(&str, &[u32], &[u32], &[(u32, u64)]); 4] = [
+    ("k8", &[0xC001_0000, 0xC001_0001, 0xC001_0002], &[0xC001_0004, 0xC001_0005, 0xC001_0006], &[]),
+    ("k7", &[0xC001_0000, 0xC001_0001], &[0xC001_0004, 0xC001_0005], &[]),
+    ("p6", &[0x186, 0x187], &[0xC1, 0xC2], &[]),
+    ("knc", &[0x28, 0x29], &[0x20, 0x21], &[(0x2F, 3)]),
+];
+/// USR, OS, EDGE, INT, EN and INV of a control register; the mask of a counter is from bit 24 on.
+const BITS: [u64; 6] = [16, 17, 18, 20, 22, 23];
+
+fn write(pmu: &mut Pmu, msr: u32, value: u64) {
+    assert_eq!(pmu.write_msr(msr, value), MsrAccess::Done(()), "{msr:X}h := {value:X}h");
+}
+
+#[test]
+fn cycles_that_are_alike_count_as_single_ones_do() {
+    let mut random = Xorshift(0x2545_F491_4F6C_DD1D);
+    let (mut overflowed, mut together) = (0, 0);
+    for round in 0..6_000 {
+        let (name, selects, counters, others) = REGISTERS[round % REGISTERS.len()];
+        let personality = Personality::by_name(name).unwrap();
+        let live = personality.live.of(Tier::Microarchitecture);
+        let mut pmu = Pmu::new(personality, live);
+        others.iter().for_each(|&(msr, value)| write(&mut pmu, msr, value));
+        for (&select, &counter) in selects.iter().zip(counters) {
+            let event = &personality.events[random.below(personality.events.len() as u64) as usize];
+            let flags = BITS.iter().filter(|_| random.below(4) != 0).fold(0, |f, bit| f | 1 << bit);
+            let mask = random.below(4) << 24;
+            write(&mut pmu, select, u64::from(event.code) | random.below(256) << 8 | flags | mask);
+            write(&mut pmu, counter, 0_u64.wrapping_sub(random.below(60)) & 0xFF_FFFF_FFFF);
+        }
+        let asked: Vec<Signal> = pmu.demand().signals.iter().collect();
+        for _ in 0..4 {
+            let mut counts = SignalCounts::new();
+            for &signal in &asked {
+                counts.add(signal, random.below(3));
+            }
+            let (cpl, cycles) = (random.below(4) as u8, random.below(150));
+            let [mut single, mut alike] = [pmu.clone(), pmu.clone()];
+            let compares = random.below(2) == 0;
+            let mut sum = Pmis::NONE;
+            for _ in 0..cycles {
+                sum = sum.with(match compares {
+                    true => single.compare(&counts, cpl),
+                    false => single.cycle(&counts, cpl),
+                });
+            }
+            let pmis = match compares {
+                true => alike.compare_cycles(&counts, cpl, cycles),
+                false => alike.cycles(&counts, cpl, cycles),
+            };
+            assert_eq!(pmis, sum, "{name}, round {round}: {cycles} cycles with {counts:?}");
+            assert!(alike == single, "{name}, round {round}: {cycles} cycles with {counts:?}");
+            overflowed += u32::from(!sum.is_empty());
+            together += u32::from(single != pmu && sum.is_empty());
+            pmu = single;
+        }
+    }
+    assert!(overflowed > 200 && together > 1_000, "{overflowed} {together}");
+}
