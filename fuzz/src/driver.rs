@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::random::Random;
-use crate::{instructions, linux, loaders, machine, pmu};
+use crate::{find, instructions, linux, loaders, machine, pmu};
 
 /// What the bytes of an input are to the product, and what has to hold.
 #[derive(Clone, Copy)]
@@ -129,6 +129,12 @@ impl Target {
         for file in &files {
             let name = file.display();
             let bytes = fs::read(file).map_err(|error| format!("{name}: {error}"))?;
+            // libFuzzer and AFL++ would take its first line for a part of the input, and play another one.
+            if find::parse(&bytes).is_some() {
+                return Err(format!(
+                    "{name}: a find, with a line in front of the input: see `replay`"
+                ));
+            }
             let played = self.play(&bytes);
             operations +=
                 played.map_err(|failure| format!("{name}: {}", self.report(&bytes, &failure)))?;

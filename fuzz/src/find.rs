@@ -17,13 +17,10 @@ const WORD: &[u8] = b"vpmu-find ";
 pub(crate) fn read(path: &Path) -> Result<(Target, Vec<u8>), String> {
     let name = path.display();
     let bytes = fs::read(path).map_err(|error| format!("{name}: {error}"))?;
-    if let Some(rest) = bytes.strip_prefix(WORD) {
-        let end = rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
-        let target = String::from_utf8_lossy(&rest[..end]).into_owned();
-        let input = rest.get(end + 1..).unwrap_or_default().to_vec();
+    if let Some((target, input)) = parse(&bytes) {
         let found = Target::named(&target);
         return found
-            .map(|target| (target, input))
+            .map(|target| (target, input.to_vec()))
             .ok_or_else(|| format!("{name}: a find of {target}, which is no target here"));
     }
     let directory = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
@@ -31,6 +28,14 @@ pub(crate) fn read(path: &Path) -> Result<(Target, Vec<u8>), String> {
     target.map(|target| (target, bytes)).ok_or_else(|| {
         format!("{name}: neither a find nor in a directory with the name of a target")
     })
+}
+
+/// The name of the target and the input, if these are the bytes of a find.
+pub(crate) fn parse(bytes: &[u8]) -> Option<(String, &[u8])> {
+    let rest = bytes.strip_prefix(WORD)?;
+    let end = rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
+    let target = String::from_utf8_lossy(&rest[..end]).into_owned();
+    Some((target, rest.get(end + 1..).unwrap_or_default()))
 }
 
 /// Writes a find into a directory, under a name that its bytes give: where it is.

@@ -149,9 +149,12 @@ fn body(choice: u8, reader: &mut Script<'_>) -> (Kind, u32, u64) {
             let index = if byte < 0xF0 { u32::from(byte & 3) } else { reader.number(4) as u32 };
             (Kind::ReadCounter, index, 0)
         }
-        28..32 => (Kind::Repeat("loop"), 1 + u32::from(reader.byte()), 0),
+        // Mostly as long as what a counter is set to before its overflow; now and then longer than a run may be.
+        28..31 => (Kind::Repeat("loop"), 1 + u32::from(reader.byte() & 0xF), 0),
+        31 => (Kind::Repeat("loop"), 1 + u32::from(reader.byte()), 0),
         32 => (Kind::Repeat("imul"), 1 + u32::from(reader.byte() & 0x3F), 3),
-        33..35 => (Kind::Repeat("rep movsb"), u32::from(reader.byte()) * 4, 0),
+        33 => (Kind::Repeat("rep movsb"), u32::from(reader.byte() & 0xF), 0),
+        34 => (Kind::Repeat("rep movsb"), u32::from(reader.byte()) * 4, 0),
         // LVTPC: fixed, NMI, masked, and whatever it is.
         35..39 => {
             let byte = reader.byte();
