@@ -15,13 +15,31 @@ impl Xorshift {
     }
 }
 
-/// Control registers, counters and what else has to be set of a personality, by number (K7 and K8: 26094, chapter 10;
-/// P6: SDM volume 3, "P6 Family Processors"; Knights Corner: its manual, section 2.1).
-const REGISTERS: [(&str, &[u32], &[u32], &[(u32, u64)]); 4] = [
-    ("k8", &[0xC001_0000, 0xC001_0001, 0xC001_0002], &[0xC001_0004, 0xC001_0005, 0xC001_0006], &[]),
-    ("k7", &[0xC001_0000, 0xC001_0001], &[0xC001_0004, 0xC001_0005], &[]),
-    ("p6", &[0x186, 0x187], &[0xC1, 0xC2], &[]),
-    ("knc", &[0x28, 0x29], &[0x20, 0x21], &[(0x2F, 3)]),
+/// A personality and its registers, by number.
+struct Part {
+    name: &'static str,
+    selects: &'static [u32],
+    counters: &'static [u32],
+    /// What else has to be set.
+    others: &'static [(u32, u64)],
+}
+
+/// K7 and K8: 26094, chapter 10; P6: SDM volume 3, "P6 Family Processors"; Knights Corner: its manual, section 2.1.
+const PARTS: [Part; 4] = [
+    Part {
+        name: "k8",
+        selects: &[0xC001_0000, 0xC001_0001, 0xC001_0002],
+        counters: &[0xC001_0004, 0xC001_0005, 0xC001_0006],
+        others: &[],
+    },
+    Part {
+        name: "k7",
+        selects: &[0xC001_0000, 0xC001_0001],
+        counters: &[0xC001_0004, 0xC001_0005],
+        others: &[],
+    },
+    Part { name: "p6", selects: &[0x186, 0x187], counters: &[0xC1, 0xC2], others: &[] },
+    Part { name: "knc", selects: &[0x28, 0x29], counters: &[0x20, 0x21], others: &[(0x2F, 3)] },
 ];
 /// USR, OS, EDGE, INT, EN and INV of a control register; the mask of a counter is from bit 24 on.
 const BITS: [u64; 6] = [16, 17, 18, 20, 22, 23];
@@ -35,12 +53,12 @@ fn cycles_that_are_alike_count_as_single_ones_do() {
     let mut random = Xorshift(0x2545_F491_4F6C_DD1D);
     let (mut overflowed, mut together) = (0, 0);
     for round in 0..6_000 {
-        let (name, selects, counters, others) = REGISTERS[round % REGISTERS.len()];
+        let Part { name, selects, counters, others } = &PARTS[round % PARTS.len()];
         let personality = Personality::by_name(name).unwrap();
         let live = personality.live.of(Tier::Microarchitecture);
         let mut pmu = Pmu::new(personality, live);
         others.iter().for_each(|&(msr, value)| write(&mut pmu, msr, value));
-        for (&select, &counter) in selects.iter().zip(counters) {
+        for (&select, &counter) in selects.iter().zip(*counters) {
             let event = &personality.events[random.below(personality.events.len() as u64) as usize];
             let flags = BITS.iter().filter(|_| random.below(4) != 0).fold(0, |f, bit| f | 1 << bit);
             let mask = random.below(4) << 24;
