@@ -146,7 +146,7 @@ impl<'t> Outside<'_, 't> {
         stretch.fill(counts, &self.demand.signals);
         let cpl = stretch.context.cpl;
         // An instruction may issue in the very cycle up to which its thread's time has passed: no more passes for that.
-        let issues = self.last_step != LastStep::IsNotOver
+        let issues = matches!(self.last_step, LastStep::EndsAfter(_))
             && self.cycles.as_ref().is_some_and(|cycles| cycles.wait_for_issue());
         if stretch.instructions == 0 && stretch.cycles == 0 && counts.is_empty() && !issues {
             // The running cycle, if there is one, is over when something else has happened.
