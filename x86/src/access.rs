@@ -51,6 +51,21 @@ fn tell_known<O: Observer, const READS: bool, const WRITES: bool>(
     Ok(())
 }
 
+/// The same of the only access of an instruction to an ordinary operand, which has done all else.
+#[inline(never)]
+fn tell_last<O: Observer, const READS: bool, const WRITES: bool>(
+    cx: &mut Cx<'_, O>,
+    cpu: &Cpu,
+    insn: &Insn,
+    linear: u64,
+    place: Known,
+    bytes: u64,
+) -> Exec<()> {
+    let direction = Direction::of(READS, WRITES);
+    cx.observer.accessed_last(cpu, insn, linear, place.0, bytes as u32, direction);
+    Ok(())
+}
+
 /// An access that the fast path has made, and that is yet to be counted.
 #[derive(Clone, Copy)]
 #[must_use]
@@ -326,6 +341,41 @@ impl Cpu {
         self.count_misaligned(cx, linear, bytes, 0, 1);
         if O::SEES_ADDRESSES {
             return tell_known::<O, false, true>(cx, linear, place, bytes);
+        }
+        Ok(())
+    }
+
+    /// As [`Self::loaded`], of the only access of an instruction, to an operand that it names: it may miss, where the
+    /// stack hardly does.
+    #[inline(always)]
+    pub(crate) fn loaded_operand<O: Observer>(
+        &self,
+        cx: &mut Cx<'_, O>,
+        insn: &Insn,
+        done: Uncounted,
+    ) -> Exec<()> {
+        let Uncounted { linear, place, bytes } = done;
+        cx.observer.access(1, 0);
+        self.count_misaligned(cx, linear, bytes, 1, 0);
+        if O::SEES_ADDRESSES {
+            return tell_last::<O, true, false>(cx, self, insn, linear, place, bytes);
+        }
+        Ok(())
+    }
+
+    /// The same of a write.
+    #[inline(always)]
+    pub(crate) fn stored_operand<O: Observer>(
+        &self,
+        cx: &mut Cx<'_, O>,
+        insn: &Insn,
+        done: Uncounted,
+    ) -> Exec<()> {
+        let Uncounted { linear, place, bytes } = done;
+        cx.observer.access(0, 1);
+        self.count_misaligned(cx, linear, bytes, 0, 1);
+        if O::SEES_ADDRESSES {
+            return tell_last::<O, false, true>(cx, self, insn, linear, place, bytes);
         }
         Ok(())
     }

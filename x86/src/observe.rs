@@ -110,6 +110,20 @@ pub trait Observer: Sized {
             target: Target::Memory,
         });
     }
+    /// The same, of an access that is the only one of its instruction, and to an ordinary operand: nothing can become of
+    /// the instruction any more but that it retires.
+    #[inline(always)]
+    fn accessed_last(
+        &mut self,
+        _cpu: &Cpu,
+        _insn: &Insn,
+        linear: u64,
+        physical: u64,
+        bytes: u32,
+        direction: Direction,
+    ) {
+        self.accessed_page(linear, physical, bytes, direction);
+    }
     /// How many of the next elements of a string may be accessed and told at once, because the same comes of it as
     /// if one after the other were. They are in the same [`LINE`]s as those just accessed; the first of them is
     /// read, or written, at these linear and guest-physical addresses. Asked where it models; none is always right.

@@ -97,6 +97,20 @@ pub trait Watch {
     /// In a block that was entered quietly, what is told next happened with the instruction that begins at this time.
     #[inline(always)]
     fn at(&mut self, _time: u64) {}
+    /// The only access of an instruction, to memory in one page and by an ordinary operand, of which [`Watch::finds`]
+    /// has said that the model does not find it: told at once instead of by [`Watch::missed`], if it has a short way
+    /// for it. Whether it has; if not, nothing has happened. [`Watch::is_attentive`] is asked
+    /// behind it.
+    #[inline(always)]
+    fn brings_in(
+        &mut self,
+        _linear: u64,
+        _physical: u64,
+        _bytes: u32,
+        _direction: Direction,
+    ) -> bool {
+        false
+    }
     /// One page of memory was accessed, once, of which [`Watch::finds`] has said that the model does not find it, and
     /// nothing has been told since.
     #[inline(always)]
@@ -396,6 +410,41 @@ impl<W: Watch> Watching<W> {
         } else {
             self.report_many(cpu, ram, insn, class);
         }
+    }
+
+    /// The only access of an instruction that has done all else. Compiled for each direction.
+    #[inline(never)]
+    fn note_last<const READS: bool, const WRITES: bool>(
+        &mut self,
+        cpu: &Cpu,
+        insn: &Insn,
+        linear: u64,
+        physical: u64,
+        bytes: u32,
+    ) {
+        let direction = Direction::of(READS, WRITES);
+        if self.state & (QUIET | PENDING) != QUIET {
+            return self.note_access::<READS, WRITES>(linear, physical, bytes);
+        }
+        if self.watch.finds(linear, physical, bytes, direction) {
+            return;
+        }
+        self.watch.at(cpu.now(insn));
+        if !self.watch.brings_in(linear, physical, bytes, direction) {
+            return self.note_missed(linear, physical, bytes, direction);
+        }
+        if self.watch.is_attentive() {
+            // That is noticed where it retires, though nothing of it is left to be told.
+            self.state |= PENDING;
+        }
+    }
+
+    /// An access waits for the retirement of its instruction, which the model does not find.
+    #[inline(always)]
+    fn note_missed(&mut self, linear: u64, physical: u64, bytes: u32, direction: Direction) {
+        let (second_page, elements, target) = (None, 1, Target::Memory);
+        self.single = Access { linear, physical, second_page, bytes, elements, direction, target };
+        self.state |= PENDING | SINGLE | MISSED;
     }
 
     /// An access to memory in one page, which mostly waits for the retirement of its instruction. Compiled
@@ -829,6 +878,30 @@ impl<W: Watch> Observer for Box<Watching<W>> {
                 Direction::Store => self.note_access::<false, true>(linear, physical, bytes),
                 Direction::Modify => self.note_access::<true, true>(linear, physical, bytes),
                 Direction::Touch => self.note_access::<false, false>(linear, physical, bytes),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn accessed_last(
+        &mut self,
+        cpu: &Cpu,
+        insn: &Insn,
+        linear: u64,
+        physical: u64,
+        bytes: u32,
+        direction: Direction,
+    ) {
+        let at_once = self.state & (QUIET | PENDING) == QUIET;
+        if !(at_once && self.watch.finds_again(linear, physical, bytes, direction)) {
+            match direction {
+                Direction::Load => {
+                    self.note_last::<true, false>(cpu, insn, linear, physical, bytes);
+                }
+                Direction::Store => {
+                    self.note_last::<false, true>(cpu, insn, linear, physical, bytes);
+                }
+                _ => self.accessed_page(linear, physical, bytes, direction),
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::processors::PerProcessor;
 use pmu_model::Signal;
 
 impl Caches {
-    /// A load or a store of an ordinary kind to memory of type WB, of one line that the data cache does not have,
+    /// A load or a store of the running processor, of an ordinary kind, to memory of type WB, of one line that the data cache does not have,
     /// but the second level does, for a store as the only processor; the victim, if there is one, goes no further
     /// than the second level. The line is not on its way, and the instruction cache does not have it. Cycles;
     /// `None` if it is another access, and then nothing has happened.
@@ -34,9 +34,11 @@ impl Caches {
         access: &Access,
     ) -> Option<u64> {
         let is_ordinary = matches!(access.kind, Kind::Plain | Kind::Mmx | Kind::Vector);
-        if access.memory != MemoryType::WriteBack || !is_ordinary {
+        let runs = context.occurrences.number() == processor;
+        if access.memory != MemoryType::WriteBack || !is_ordinary || !runs {
             return None;
         }
+        debug_assert!(self.processors.number() == self.processors.number_of(processor));
         match self.geometry.second_level.as_ref().map(|second| second.inclusion) {
             Some(Inclusion::Inclusive) => {
                 self.refill_from::<STORES, true>(context, processor, access)
@@ -58,7 +60,7 @@ impl Caches {
         access: &Access,
     ) -> Option<u64> {
         let (line, last) = self.lines_of(access);
-        let own = &mut self.processors[processor];
+        let own = self.processors.running_mut();
         if line != last
             || own.missing != line && own.data.search(line).is_some()
             || own.code.has_data(line)
@@ -70,11 +72,11 @@ impl Caches {
 
         let Incoming { state, latency, .. } =
             self.ask_system(context, processor, line, Want::Read, access.memory);
-        let own = &mut self.processors[processor];
+        let own = self.processors.running_mut();
         own.data.fill_slot(slot, Line { number: line, state, marked: false });
         own.missing = NO_LINE;
         own.has_loaded(line, slot);
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = context.occurrences.running_mut();
         let read = Read { state, gone: displaced };
         if !occurrences.fire_bundle(read.number()) {
             read.fire(occurrences, self.geometry.line);
@@ -107,7 +109,7 @@ impl Caches {
         access: &Access,
     ) -> Option<u64> {
         let (line, last) = self.lines_of(access);
-        let own = &mut self.processors[processor];
+        let own = self.processors.running_mut();
         let (Some(second), Some(geometry)) = (&mut own.second_level, &self.geometry.second_level)
         else {
             return None;
@@ -134,7 +136,7 @@ impl Caches {
         }
 
         let time = context.time;
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = context.occurrences.running_mut();
         let bus = &mut own.second_level_bus;
         let cycles = self.transfer_cycles;
         let refilled = Refilled::<INCLUSIVE> { stores: STORES, held, gone: displaced };

@@ -167,6 +167,20 @@ fn reg_mem<O: Observer, T: Word, P: Binary>(
     cx: &mut Cx<'_, O>,
     insn: &Insn,
 ) -> Exec<()> {
+    let Some((b, done)) = cpu.load_quickly::<T>(&insn.mem) else {
+        return reg_mem_slowly::<O, T, P>(cpu, cx, insn);
+    };
+    let a = cpu.reg::<T>(insn.dst);
+    into_register::<T, P>(cpu, insn.dst, a, b);
+    cpu.loaded_operand(cx, insn, done)
+}
+
+#[inline(never)]
+fn reg_mem_slowly<O: Observer, T: Word, P: Binary>(
+    cpu: &mut Cpu,
+    cx: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
     let b = cpu.load_mem(cx, &insn.mem)?;
     let a = cpu.reg::<T>(insn.dst);
     into_register::<T, P>(cpu, insn.dst, a, b);

@@ -29,7 +29,7 @@ fn reg_mem<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn)
         return reg_mem_slowly::<O, T>(cpu, cx, insn);
     };
     cpu.set_reg(insn.dst, value);
-    cpu.loaded(cx, done)
+    cpu.loaded_operand(cx, insn, done)
 }
 
 #[inline(never)]
@@ -46,7 +46,7 @@ fn reg_mem_slowly<O: Observer, T: Word>(
 fn mem_reg<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     let value = cpu.reg::<T>(insn.src);
     match cpu.store_quickly(&insn.mem, value) {
-        Some(done) => cpu.stored(cx, done),
+        Some(done) => cpu.stored_operand(cx, insn, done),
         None => store_slowly(cpu, cx, insn, value),
     }
 }
@@ -54,7 +54,7 @@ fn mem_reg<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn)
 fn mem_imm<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> Exec<()> {
     let value = T::from_u64(insn.imm);
     match cpu.store_quickly(&insn.mem, value) {
-        Some(done) => cpu.stored(cx, done),
+        Some(done) => cpu.stored_operand(cx, insn, done),
         None => store_slowly(cpu, cx, insn, value),
     }
 }
@@ -93,7 +93,7 @@ fn extend_mem<O: Observer, S: Word, D: Word, const SIGNED: bool>(
         return extend_mem_slowly::<O, S, D, SIGNED>(cpu, cx, insn);
     };
     cpu.set_reg(insn.dst, extended::<S, D, SIGNED>(value));
-    cpu.loaded(cx, done)
+    cpu.loaded_operand(cx, insn, done)
 }
 
 #[inline(never)]

@@ -635,6 +635,12 @@ impl Watch for Model {
     }
 
     #[inline(always)]
+    fn brings_in(&mut self, linear: u64, physical: u64, bytes: u32, direction: Direction) -> bool {
+        let Some((reads, writes)) = reads_and_writes(direction) else { return false };
+        self.system.access_refills(linear, physical, bytes, reads, writes, Kind::Plain)
+    }
+
+    #[inline(always)]
     fn missed(&mut self, cpu: &Cpu, ram: &Ram, access: &Access, kind: AccessKind) {
         let Access { linear, physical, bytes, direction, .. } = *access;
         if let Some(kind) = ordinary(kind)
