@@ -426,9 +426,22 @@ impl<W: Watch> Watching<W> {
         if self.state & (QUIET | PENDING) != QUIET {
             return self.note_access::<READS, WRITES>(linear, physical, bytes);
         }
-        if self.watch.finds(linear, physical, bytes, direction) {
-            return;
+        if !self.watch.finds(linear, physical, bytes, direction) {
+            self.bring_in::<READS, WRITES>(cpu, insn, linear, physical, bytes);
         }
+    }
+
+    /// The same of one that the model does not find.
+    #[inline(never)]
+    fn bring_in<const READS: bool, const WRITES: bool>(
+        &mut self,
+        cpu: &Cpu,
+        insn: &Insn,
+        linear: u64,
+        physical: u64,
+        bytes: u32,
+    ) {
+        let direction = Direction::of(READS, WRITES);
         self.watch.at(cpu.now(insn));
         if !self.watch.brings_in(linear, physical, bytes, direction) {
             return self.note_missed(linear, physical, bytes, direction);
