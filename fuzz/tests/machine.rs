@@ -72,3 +72,14 @@ fn generated_inputs_are_the_same_on_kvm() {
         played.unwrap_or_else(|find| panic!("{}", target.report(&find.bytes, &find.failure)));
     assert!(played.inputs == 100 && played.operations > 2000, "{played:?}");
 }
+
+/// The line in front of a find is no part of its input: a corpus that has one would play another input.
+#[test]
+fn a_find_is_no_input_of_a_corpus() {
+    let path = std::env::temp_dir().join(format!("vpmu-a-find-{}", std::process::id()));
+    std::fs::write(&path, b"vpmu-find machine\n\x06\0\0").unwrap();
+    let played = target().replay(std::slice::from_ref(&path));
+    std::fs::remove_file(&path).unwrap();
+    let refused = played.expect_err("a find");
+    assert!(refused.contains("a line in front"), "{refused}");
+}

@@ -415,7 +415,7 @@ impl Pmu {
         overflow.pmis
     }
 
-    /// So many clock cycles at privilege level `cpl`, with this in each of them: as often [`Pmu::cycle`].
+    /// So many clock cycles at privilege level `cpl`, with this in each of them: the same as [`Pmu::cycle`] so often.
     pub fn cycles(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis {
         let mut pmis = Pmis::NONE;
         let mut left = cycles;
@@ -427,10 +427,10 @@ impl Pmu {
             if left > 1 && self.is_far_from_overflow(most.saturating_mul(left)) {
                 let running = self.running_at(cpl);
                 let mut overflow = self.overflow();
-                self.tick(counts.get(Signal::CyclesUnhalted) * left, cpl);
+                self.tick(counts.get(Signal::CyclesUnhalted).wrapping_mul(left), cpl);
                 for signal in &counts.present().intersection(&self.subscriptions.demand.signals) {
                     let taking = self.subscriptions.adding[signal.index()] & running;
-                    self.add(taking, counts.get(signal) * left, &mut overflow);
+                    self.add(taking, counts.get(signal).saturating_mul(left), &mut overflow);
                 }
                 self.compare_again(counts, running, left, &mut overflow);
                 break;
@@ -439,7 +439,7 @@ impl Pmu {
         pmis
     }
 
-    /// As often [`Pmu::compare`] as there are cycles, with this in each of them.
+    /// The same as [`Pmu::compare`] for each of so many clock cycles, with this in each of them.
     pub fn compare_cycles(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis {
         let mut pmis = Pmis::NONE;
         let mut left = cycles;

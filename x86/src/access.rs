@@ -321,12 +321,24 @@ impl Cpu {
         Some(Uncounted { linear, place: Known::of(entry, linear), bytes: T::BYTES as u64 })
     }
 
+    /// Counts accesses by the fast path.
+    #[inline(always)]
+    fn count<O: Observer>(
+        &self,
+        cx: &mut Cx<'_, O>,
+        done: Uncounted,
+        loads: u64,
+        stores: u64,
+    ) -> Uncounted {
+        cx.observer.access(loads, stores);
+        self.count_misaligned(cx, done.linear, done.bytes, loads, stores);
+        done
+    }
+
     /// Counts a read by the fast path: the last act of a handler, which answers this.
     #[inline(always)]
     pub(crate) fn loaded<O: Observer>(&self, cx: &mut Cx<'_, O>, done: Uncounted) -> Exec<()> {
-        let Uncounted { linear, place, bytes } = done;
-        cx.observer.access(1, 0);
-        self.count_misaligned(cx, linear, bytes, 1, 0);
+        let Uncounted { linear, place, bytes } = self.count(cx, done, 1, 0);
         if O::SEES_ADDRESSES {
             return tell_known::<O, true, false>(cx, linear, place, bytes);
         }
@@ -336,9 +348,7 @@ impl Cpu {
     /// The same of a write.
     #[inline(always)]
     pub(crate) fn stored<O: Observer>(&self, cx: &mut Cx<'_, O>, done: Uncounted) -> Exec<()> {
-        let Uncounted { linear, place, bytes } = done;
-        cx.observer.access(0, 1);
-        self.count_misaligned(cx, linear, bytes, 0, 1);
+        let Uncounted { linear, place, bytes } = self.count(cx, done, 0, 1);
         if O::SEES_ADDRESSES {
             return tell_known::<O, false, true>(cx, linear, place, bytes);
         }
@@ -354,9 +364,7 @@ impl Cpu {
         insn: &Insn,
         done: Uncounted,
     ) -> Exec<()> {
-        let Uncounted { linear, place, bytes } = done;
-        cx.observer.access(1, 0);
-        self.count_misaligned(cx, linear, bytes, 1, 0);
+        let Uncounted { linear, place, bytes } = self.count(cx, done, 1, 0);
         if O::SEES_ADDRESSES {
             return tell_last::<O, true, false>(cx, self, insn, linear, place, bytes);
         }
@@ -371,9 +379,7 @@ impl Cpu {
         insn: &Insn,
         done: Uncounted,
     ) -> Exec<()> {
-        let Uncounted { linear, place, bytes } = done;
-        cx.observer.access(0, 1);
-        self.count_misaligned(cx, linear, bytes, 0, 1);
+        let Uncounted { linear, place, bytes } = self.count(cx, done, 0, 1);
         if O::SEES_ADDRESSES {
             return tell_last::<O, false, true>(cx, self, insn, linear, place, bytes);
         }

@@ -66,29 +66,10 @@ impl Cpu {
         self.leave = Leave::default();
         self.overwrote = false;
         self.paused = false;
+        let mut alone = false;
         let mut first = true;
         loop {
-            let exit = self.run_within_budget(cx, translations, first);
-            if exit != Exit::Deadline || !self.renews_budget(cx) {
-                return exit;
-            }
-            first = false;
-        }
-    }
-
-    /// Runs until the budget is used up, or another reason in [`Exit`]. `first`: nothing was executed yet.
-    // Apart: in one function with what is done where the budget is used up, its loops take more of the host's
-    // instructions.
-    #[inline(never)]
-    fn run_within_budget<O: Observer>(
-        &mut self,
-        cx: &mut Cx<'_, O>,
-        translations: &mut Translations<O>,
-        mut first: bool,
-    ) -> Exit {
-        let mut alone = false;
-        loop {
-            if self.is_spent() {
+            if self.is_spent() && !self.renews_budget(cx) {
                 return Exit::Deadline;
             }
             // Whether the first instruction is to be executed, the owner has asked before.
@@ -273,6 +254,7 @@ impl Cpu {
     /// As [`Self::chain`] without stops, under an observer with a model. How many blocks are within the budget for
     /// certain is worked out for some at a time, as long as they are entered quietly: such a block takes a bounded time,
     /// and does not change the budget if a branch ends it.
+    // Apart from the run loop, the compiler keeps more of it in registers.
     #[inline(never)]
     fn chain_modelled<O: Observer>(
         &mut self,

@@ -99,8 +99,7 @@ pub trait Watch {
     fn at(&mut self, _time: u64) {}
     /// The only access of an instruction, to memory in one page and by an ordinary operand, of which [`Watch::finds`]
     /// has said that the model does not find it: told at once instead of by [`Watch::missed`], if it has a short way
-    /// for it. Whether it has; if not, nothing has happened. [`Watch::is_attentive`] is asked
-    /// behind it.
+    /// for it. Whether it has; if not, nothing has happened. [`Watch::is_attentive`] is asked behind it.
     #[inline(always)]
     fn brings_in(
         &mut self,
@@ -426,22 +425,9 @@ impl<W: Watch> Watching<W> {
         if self.state & (QUIET | PENDING) != QUIET {
             return self.note_access::<READS, WRITES>(linear, physical, bytes);
         }
-        if !self.watch.finds(linear, physical, bytes, direction) {
-            self.bring_in::<READS, WRITES>(cpu, insn, linear, physical, bytes);
+        if self.watch.finds(linear, physical, bytes, direction) {
+            return;
         }
-    }
-
-    /// The same of one that the model does not find.
-    #[inline(never)]
-    fn bring_in<const READS: bool, const WRITES: bool>(
-        &mut self,
-        cpu: &Cpu,
-        insn: &Insn,
-        linear: u64,
-        physical: u64,
-        bytes: u32,
-    ) {
-        let direction = Direction::of(READS, WRITES);
         self.watch.at(cpu.now(insn));
         if !self.watch.brings_in(linear, physical, bytes, direction) {
             return self.note_missed(linear, physical, bytes, direction);

@@ -149,7 +149,7 @@ fn body(choice: u8, reader: &mut Script<'_>) -> (Kind, u32, u64) {
             let index = if byte < 0xF0 { u32::from(byte & 3) } else { reader.number(4) as u32 };
             (Kind::ReadCounter, index, 0)
         }
-        // Mostly as long as what a counter is set to before its overflow; now and then longer than a run may be.
+        // Mostly a few times as long as it is to the overflow of a counter that is set ([`Script::preset`]).
         28..31 => (Kind::Repeat("loop"), 1 + u32::from(reader.byte() & 0xF), 0),
         31 => (Kind::Repeat("loop"), 1 + u32::from(reader.byte()), 0),
         32 => (Kind::Repeat("imul"), 1 + u32::from(reader.byte() & 0x3F), 3),

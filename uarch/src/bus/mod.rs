@@ -150,32 +150,20 @@ impl Bus {
         let Some(Machine { clock, line_bytes, interconnect, memory }) = &mut self.machine else {
             return 0;
         };
-        if let State::Sequential(bus) = interconnect {
-            return bus.transact(*clock, *line_bytes, memory, occurrences, transaction);
-        }
-        // Those that are not compiled here get a copy, so that where they are not called there need be none in memory.
-        transact_elsewhere(*clock, *line_bytes, interconnect, memory, occurrences, *transaction)
-    }
-}
-
-/// As [`Bus::transact`] of all but the Pentium's bus.
-#[inline(never)]
-fn transact_elsewhere(
-    clock: ClockRatio,
-    line_bytes: u64,
-    interconnect: &mut State,
-    memory: &mut Memory,
-    occurrences: &mut PerProcessor<Occurrences>,
-    transaction: Transaction,
-) -> u64 {
-    match interconnect {
-        State::Pipelined(bus) => bus.transact(clock, line_bytes, memory, occurrences, &transaction),
-        State::Sequential(bus) => {
-            bus.transact(clock, line_bytes, memory, occurrences, &transaction)
-        }
-        State::PointToPoint(links) => links.transact(clock, memory, occurrences, &transaction),
-        State::Northbridge(northbridge) => {
-            northbridge.transact(clock, line_bytes, memory, occurrences, &transaction)
+        // Those that are not compiled here get a copy each, so that where they are not called there need be none in memory.
+        match interconnect {
+            State::Sequential(bus) => {
+                bus.transact(*clock, *line_bytes, memory, occurrences, transaction)
+            }
+            State::Pipelined(bus) => {
+                bus.transact(*clock, *line_bytes, memory, occurrences, &{ *transaction })
+            }
+            State::PointToPoint(links) => {
+                links.transact(*clock, memory, occurrences, &{ *transaction })
+            }
+            State::Northbridge(northbridge) => {
+                northbridge.transact(*clock, *line_bytes, memory, occurrences, &{ *transaction })
+            }
         }
     }
 }

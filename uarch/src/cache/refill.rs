@@ -22,10 +22,10 @@ use crate::processors::PerProcessor;
 use pmu_model::Signal;
 
 impl Caches {
-    /// A load or a store of the running processor, of an ordinary kind, to memory of type WB, of one line that the data cache does not have,
-    /// but the second level does, for a store as the only processor; the victim, if there is one, goes no further
-    /// than the second level. The line is not on its way, and the instruction cache does not have it. Cycles;
-    /// `None` if it is another access, and then nothing has happened.
+    /// A load or a store of the running processor, of an ordinary kind, to memory of type WB, of one line that the data
+    /// cache does not have, but the second level does, for a store as the only processor; the victim, if there is one,
+    /// goes no further than the second level. The line is not on its way, and the instruction cache does not have it.
+    /// Cycles; `None` if it is another access, and then nothing has happened.
     #[inline(always)]
     pub(crate) fn refill<const STORES: bool>(
         &mut self,
