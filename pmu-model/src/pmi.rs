@@ -20,7 +20,11 @@ impl Pmis {
     }
 
     /// These assertions and those.
+    #[inline]
     pub fn with(mut self, other: Self) -> Self {
+        if other.is_empty() {
+            return self;
+        }
         for (counter, &n) in other.0.iter().enumerate() {
             self.add(counter, n);
         }

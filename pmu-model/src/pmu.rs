@@ -375,20 +375,50 @@ impl Pmu {
     #[inline]
     pub fn advance_by(&mut self, cpl: u8, mut occurrences: impl FnMut(Signal) -> u64) -> Pmis {
         let mut overflow = self.overflow();
+        self.advance_asked(cpl, &mut overflow, |asked, _| occurrences(asked.signal));
+        overflow.pmis
+    }
+
+    /// The same, and adds to `compared` what counters compare that count at this level ([`Pmu::compare`]).
+    #[inline]
+    pub fn advance_beside(
+        &mut self,
+        cpl: u8,
+        mut occurrences: impl FnMut(Signal) -> u64,
+        compared: &mut SignalCounts,
+    ) -> Pmis {
+        let mut overflow = self.overflow();
+        self.advance_asked(cpl, &mut overflow, |asked, running| {
+            let n = occurrences(asked.signal);
+            if asked.comparing & running != 0 {
+                compared.add(asked.signal, n);
+            }
+            n
+        });
+        overflow.pmis
+    }
+
+    /// Adds to each counter that adds what `occurrences` says of each signal in demand, told the counters that run.
+    #[inline(always)]
+    fn advance_asked(
+        &mut self,
+        cpl: u8,
+        overflow: &mut Overflow,
+        mut occurrences: impl FnMut(&Asked, CounterSet) -> u64,
+    ) {
         let running = self.running_at(cpl);
         let mut next = 0;
-        while let Some(&Asked { signal, adding }) = self.subscriptions.asked().get(next) {
+        while let Some(&asked) = self.subscriptions.asked().get(next) {
             next += 1;
-            let n = occurrences(signal);
-            if signal == Signal::CyclesUnhalted {
+            let n = occurrences(&asked, running);
+            if asked.signal == Signal::CyclesUnhalted {
                 self.tick(n, cpl);
             }
-            let taking = adding & running;
+            let taking = asked.adding & running;
             if taking != 0 && n != 0 {
-                self.add(taking, n, &mut overflow);
+                self.add(taking, n, overflow);
             }
         }
-        overflow.pmis
     }
 
     /// Adds `n` to one counter for which something other than an engine's signals counts, such as the
@@ -412,6 +442,21 @@ impl Pmu {
         self.tick(counts.get(Signal::CyclesUnhalted), cpl);
         self.add_batch(counts, self.running_at(cpl), &mut overflow);
         self.compare_cycle(OWN, counts, self.running_at(cpl), &mut overflow);
+        overflow.pmis
+    }
+
+    /// One clock cycle like [`Pmu::cycle`], asking for the occurrences of each signal in demand.
+    pub fn cycle_by(&mut self, cpl: u8, mut occurrences: impl FnMut(Signal) -> u64) -> Pmis {
+        let (mut overflow, mut events) = (self.overflow(), [0_u64; MAX_COUNTERS]);
+        self.advance_asked(cpl, &mut overflow, |asked, running| {
+            let n = occurrences(asked.signal);
+            for counter in each(asked.comparing & running) {
+                events[counter] = events[counter].saturating_add(n);
+            }
+            n
+        });
+        let comparing = self.subscriptions.per_cycle & self.running_at(cpl);
+        self.compare_events(OWN, &events, comparing, &mut overflow);
         overflow.pmis
     }
 
@@ -662,10 +707,21 @@ impl Pmu {
         overflow: &mut Overflow,
     ) {
         let comparing = self.subscriptions.per_cycle & counters;
-        if comparing == 0 {
-            return;
+        if comparing != 0 {
+            self.compare_events(of, &self.events(counts, comparing), comparing, overflow);
         }
-        let holding = self.holding(counts, comparing);
+    }
+
+    /// The same of those of `comparing`, each with what it counts of the cycle.
+    #[inline]
+    fn compare_events(
+        &mut self,
+        of: usize,
+        events: &[u64; MAX_COUNTERS],
+        comparing: CounterSet,
+        overflow: &mut Overflow,
+    ) {
+        let holding = self.holding(events, comparing);
         let levels = &mut self.edge_levels[of.min(SIBLINGS)];
         let held = core::mem::replace(levels, *levels & !comparing | holding);
         for counter in each(holding) {
@@ -684,22 +740,28 @@ impl Pmu {
         overflow: &mut Overflow,
     ) {
         let comparing = self.subscriptions.per_cycle & counters;
-        for counter in each(self.holding(counts, comparing)) {
+        for counter in each(self.holding(&self.events(counts, comparing), comparing)) {
             if !self.selects[counter].edge {
                 self.add(1 << counter, cycles, overflow);
             }
         }
     }
 
-    /// Those of `comparing` whose condition holds in a cycle in which this occurs.
+    /// What each of `comparing` counts of what has occurred.
     #[inline]
-    fn holding(&self, counts: &SignalCounts, comparing: CounterSet) -> CounterSet {
+    fn events(&self, counts: &SignalCounts, comparing: CounterSet) -> [u64; MAX_COUNTERS] {
         let mut events = [0_u64; MAX_COUNTERS];
         for signal in &counts.present().intersection(&self.subscriptions.demand.signals) {
             for counter in each(self.subscriptions.comparing[signal.index()] & comparing) {
                 events[counter] = events[counter].saturating_add(counts.get(signal));
             }
         }
+        events
+    }
+
+    /// Those of `comparing` whose condition holds in a cycle with these events of each.
+    #[inline]
+    fn holding(&self, events: &[u64; MAX_COUNTERS], comparing: CounterSet) -> CounterSet {
         let limit = self.personality.max_events_per_cycle;
         each(comparing & !self.subscriptions.standing_still)
             .filter(|&counter| self.selects[counter].condition(events[counter], limit))

@@ -42,6 +42,8 @@ pub(crate) struct Asked {
     pub(crate) signal: Signal,
     /// The counters that add every occurrence.
     pub(crate) adding: CounterSet,
+    /// The counters that compare the occurrences of each cycle with their counter mask.
+    pub(crate) comparing: CounterSet,
 }
 
 /// The compiled form of the selects.
@@ -83,7 +85,7 @@ impl Subscriptions {
         standing_still: 0,
         core_wide: 0,
         core_events: 0,
-        asked: [Asked { signal: Signal::CyclesUnhalted, adding: 0 }; Signal::COUNT],
+        asked: [Asked { signal: Signal::CyclesUnhalted, adding: 0, comparing: 0 }; Signal::COUNT],
         asked_len: 0,
         demand: Demand { signals: SignalSet::EMPTY, per_cycle: false, counting: false },
         sibling_demand: Demand { signals: SignalSet::EMPTY, per_cycle: false, counting: false },
@@ -122,7 +124,9 @@ impl Subscriptions {
         }
         self.asked_len = self.demand.signals.len();
         for (asked, signal) in self.asked.iter_mut().zip(&self.demand.signals) {
-            *asked = Asked { signal, adding: self.adding[signal.index()] };
+            let (adding, comparing) = (&self.adding, &self.comparing);
+            let index = signal.index();
+            *asked = Asked { signal, adding: adding[index], comparing: comparing[index] };
         }
         self.sibling_demand.counting = self.core_wide != 0;
         self.sibling_demand.per_cycle = self.per_cycle & self.core_wide != 0;

@@ -1,5 +1,5 @@
 //! Cycles that are alike, counted together: as many single ones, whatever the counters compare, and wherever they
-//! overflow.
+//! overflow. And single ones, whichever way their occurrences come.
 
 use pmu_model::{MsrAccess, Personality, Pmis, Pmu, Signal, SignalCounts, Tier};
 
@@ -87,10 +87,29 @@ fn cycles_that_are_alike_count_as_single_ones_do() {
             };
             assert_eq!(pmis, sum, "{name}, round {round}: {cycles} cycles with {counts:?}");
             assert!(alike == single, "{name}, round {round}: {cycles} cycles with {counts:?}");
+            asked_by_signal(&pmu, &counts, cpl);
             overflowed += u32::from(!sum.is_empty());
             together += u32::from(single != pmu && sum.is_empty());
             pmu = single;
         }
     }
     assert!(overflowed > 200 && together > 1_000, "{overflowed} {together}");
+}
+
+/// One cycle is the same cycle, whether its occurrences are handed over or asked for; and whether the counters that
+/// compare it are told of it with the others or apart.
+fn asked_by_signal(pmu: &Pmu, counts: &SignalCounts, cpl: u8) {
+    let [mut single, mut asked, mut apart] = [pmu.clone(), pmu.clone(), pmu.clone()];
+    let pmis = single.cycle(counts, cpl);
+    assert_eq!(asked.cycle_by(cpl, |signal| counts.get(signal)), pmis, "{counts:?}");
+    assert!(asked == single, "{counts:?}");
+
+    let mut compared = SignalCounts::new();
+    let added = apart.advance_beside(cpl, |signal| counts.get(signal), &mut compared);
+    assert!(compared.iter().all(|(signal, n)| n == counts.get(signal)), "{counts:?}");
+    let [mut all, mut advanced] = [apart.clone(), pmu.clone()];
+    assert_eq!(advanced.advance(counts, cpl), added, "{counts:?}");
+    assert!(advanced == apart, "what is compared is not added: {counts:?}");
+    assert_eq!(apart.compare(&compared, cpl), all.compare(counts, cpl), "{counts:?}");
+    assert!(all == apart, "nothing else is compared: {counts:?}");
 }

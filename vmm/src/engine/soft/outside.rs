@@ -142,17 +142,21 @@ impl<'t> Outside<'_, 't> {
 
     /// Adds a stretch of one instruction to the PMU, whose counters compare the occurrences of each cycle.
     fn count_cycles(&mut self, stretch: &mut Stretch<'_, '_>) -> Pmis {
-        let counts = self.counts.get_or_insert_default();
-        stretch.fill(counts, &self.demand.signals);
         let cpl = stretch.context.cpl;
+        let counts = self.counts.get_or_insert_default();
+        let added = if self.shared {
+            stretch.fill(counts, &self.demand.signals);
+            self.pmu.advance(counts, cpl)
+        } else {
+            self.pmu.advance_beside(cpl, |signal| stretch.take(signal), counts)
+        };
         // An instruction may issue in the very cycle up to which its thread's time has passed: no more passes for that.
         let issues = matches!(self.last_step, LastStep::EndsAfter(_))
             && self.cycles.as_ref().is_some_and(|cycles| cycles.wait_for_issue());
         if stretch.instructions == 0 && stretch.cycles == 0 && counts.is_empty() && !issues {
             // The running cycle, if there is one, is over when something else has happened.
-            return Pmis::NONE;
+            return added;
         }
-        let added = self.pmu.advance(counts, cpl);
         let last_step = self.last_step;
         let (mut pmus, cycles, counts) = self.sharing();
         let counts = counts.get_or_insert_default();
@@ -175,7 +179,12 @@ impl<'t> Outside<'_, 't> {
         }
         // Without a model there is none, and nothing is allocated.
         let levels = stretch.cut_levels(&self.demand.signals);
-        pmis = pmis.with(self.count_at_once(stretch));
+        let counted = if self.shared || stretch.cycles == 0 {
+            self.count_at_once(stretch)
+        } else {
+            self.pmu.cycle_by(context.cpl, |signal| stretch.take(signal))
+        };
+        pmis = pmis.with(counted);
         // A state that a model says lasts for cycles is there in each of them, whatever the clock.
         let mut passed = 0;
         while let Some(next) = levels.iter().map(|&(_, rest)| rest).filter(|&n| n > passed).min() {

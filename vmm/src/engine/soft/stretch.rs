@@ -102,13 +102,11 @@ impl Stretch<'_, '_> {
     /// Leaves one occurrence of each of the demanded signals that last for cycles, of which models tell, and takes the
     /// others: how many of which.
     pub(super) fn cut_levels(&mut self, demanded: &SignalSet) -> Vec<(Signal, u64)> {
-        let Some(Observed { modelled, .. }) = self.observed.as_deref_mut() else {
-            return Vec::new();
-        };
-        if modelled.is_empty() {
-            return Vec::new();
-        }
         let mut levels = Vec::new();
+        let Some(Observed { modelled, .. }) = self.observed.as_deref_mut() else { return levels };
+        if modelled.is_empty() {
+            return levels;
+        }
         for signal in &demanded.intersection(&SignalSet::LEVELS) {
             if let Some(count) = modelled.get_mut(signal.index())
                 && *count > 1

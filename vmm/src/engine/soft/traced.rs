@@ -30,6 +30,7 @@ impl Outside<'_, '_> {
     }
 
     /// Traces the overflows of the processor's own counters, of which `pmis` assert interrupts.
+    #[inline]
     pub(super) fn trace_overflows(&mut self, pmis: Pmis) {
         if let Some(tracer) = &mut self.board.tracer {
             for act in Act::overflows(self.pmu, pmis) {

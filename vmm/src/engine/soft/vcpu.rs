@@ -220,10 +220,10 @@ pub(super) fn put_off(late: &mut VecDeque<u64>, retired: u64) {
 /// How far execution may go from `time` on so that no counter of `pmu` overflows before the last step.
 /// Where a counter compares the occurrences of each cycle, it is one step, in one cycle.
 pub(super) fn headroom(pmu: &Pmu, demand: &Demand, time: u64) -> Budget {
-    let mut budget = Budget::until(u64::MAX);
     if demand.per_cycle {
-        budget = Budget { steps: 1, ..Budget::until(time.saturating_add(1)) };
+        return Budget { steps: 1, ..Budget::until(time.saturating_add(1)) };
     }
+    let mut budget = Budget::until(u64::MAX);
     let foreseeable = pmu.personality().live.of(Tier::InstructionSet);
     for (signal, headroom) in pmu.headrooms() {
         // What models tell takes from a budget of theirs.
