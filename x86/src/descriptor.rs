@@ -64,9 +64,12 @@ impl Segment {
         self.attributes & (Self::S | 12) == Self::S | 4
     }
     /// Base 0, limit 4 GiB, writable, expand-up: nothing to check.
+    #[inline]
     #[must_use]
     pub fn is_flat_data(&self) -> bool {
-        self.base == 0 && self.limit == u32::MAX && self.writable() && !self.expands_down()
+        // Present, and of the types 2 and 3: neither code nor expand-down.
+        let attributes = self.attributes & (Self::PRESENT | Self::S | 14);
+        self.base == 0 && self.limit == u32::MAX && attributes == Self::PRESENT | Self::S | 2
     }
     /// A segment as real mode leaves it after `selector` was loaded.
     #[must_use]

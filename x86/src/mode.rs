@@ -64,6 +64,7 @@ impl Cpu {
     }
 
     /// Code size of CS.
+    #[inline]
     #[must_use]
     pub fn code_size(&self) -> CodeSize {
         if self.in_64bit() {

@@ -411,9 +411,12 @@ impl Cpu {
     /// How many instructions of the block the budget, which is not used up, allows.
     #[cold]
     fn affordable<O>(&self, block: &Block<O>) -> usize {
-        let cycles = self.deadline - self.time;
+        let (cycles, steps) = (self.deadline - self.time, self.retire_until - self.retired);
+        if steps == 1 {
+            return 1;
+        }
         let begin = block.ops.partition_point(|op| u64::from(op.insn.before) < cycles);
-        begin.min(usize::try_from(self.retire_until - self.retired).unwrap_or(usize::MAX))
+        begin.min(usize::try_from(steps).unwrap_or(usize::MAX))
     }
 
     /// The mapping by which RIP leads to its block.

@@ -51,6 +51,7 @@ impl Budget {
     }
 
     /// Bounded by `self` and by `other`.
+    #[inline]
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         Self {

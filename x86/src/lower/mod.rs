@@ -75,14 +75,10 @@ pub(crate) struct Lowering {
 impl Lowering {
     /// The mode that `cpu` is in.
     pub(crate) fn of(cpu: &Cpu) -> Self {
-        let mut flat = [false; 4];
-        for n in [seg::ES, seg::SS, seg::DS] {
-            flat[usize::from(n)] = cpu.segment(n).is_flat_data();
-        }
         Self {
             code: cpu.code_size(),
             stack_big: cpu.stack_mask() == 0xffff_ffff,
-            flat,
+            flat: Self::flat(cpu),
             features: cpu.features,
             index: 0,
             before: 0,
@@ -90,20 +86,37 @@ impl Lowering {
         }
     }
 
+    /// Which of ES, CS, SS and DS have nothing to check.
+    #[inline(always)]
+    fn flat(cpu: &Cpu) -> [bool; 4] {
+        let mut flat = [false; 4];
+        for n in [seg::ES, seg::SS, seg::DS] {
+            flat[usize::from(n)] = cpu.segment(n).is_flat_data();
+        }
+        flat
+    }
+
     /// The mode that `cpu` is in, as a key.
     #[inline(always)]
     pub(crate) fn mode_of(cpu: &Cpu) -> Mode {
-        if cpu.in_64bit() { Mode(CodeSize::Bits64 as u16) } else { Self::of(cpu).mode() }
+        match cpu.code_size() {
+            CodeSize::Bits64 => Mode::BITS_64,
+            code => Self::key(code, cpu.stack_mask() == 0xffff_ffff, Self::flat(cpu)),
+        }
     }
 
     /// The same as a key.
     pub(crate) fn mode(&self) -> Mode {
-        let code = self.code as u16;
-        if self.code == CodeSize::Bits64 {
-            return Mode(code);
+        match self.code {
+            CodeSize::Bits64 => Mode::BITS_64,
+            code => Self::key(code, self.stack_big, self.flat),
         }
-        let flat = (0..4).map(|n| u16::from(self.flat[n]) << n).sum::<u16>();
-        Mode(code | u16::from(self.stack_big) << 2 | flat << 3)
+    }
+
+    #[inline(always)]
+    fn key(code: CodeSize, stack_big: bool, flat: [bool; 4]) -> Mode {
+        let flat = (0..4).map(|n| u16::from(flat[n]) << n).sum::<u16>();
+        Mode(code as u16 | u16::from(stack_big) << 2 | flat << 3)
     }
 
     /// The parts of a lowered instruction that all have in common.
