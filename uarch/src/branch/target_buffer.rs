@@ -54,6 +54,12 @@ impl Entry {
     pub(super) fn new(class: BranchClass, target: u64, pattern: LocalPattern) -> Self {
         Self { used: 0, target, pattern, class, varies: false }
     }
+
+    /// Makes it that of another branch. It has been used when this one has.
+    #[inline]
+    pub(super) fn replace(&mut self, other: Self) {
+        *self = Self { used: self.used, ..other };
+    }
 }
 
 /// Where the entry is that has a tag, if there is one.
@@ -210,8 +216,7 @@ impl TargetBuffer {
 
     /// Replaces the entry at a place by that of another branch.
     pub(super) fn replace(&mut self, slot: Slot, entry: Entry) {
-        let held = self.entry_mut(slot);
-        *held = Entry { used: held.used, ..entry };
+        self.entry_mut(slot).replace(entry);
     }
 
     /// Adds an entry for a branch that has none, and returns the address of the branch whose entry had
@@ -280,11 +285,9 @@ impl State for TargetBuffer {
             self.renumber_uses();
         }
         let Self { geometry: _, tag_mask: _, tags, entries, hints: _, clock } = self;
-        for (tag, entry) in tags.iter_mut().zip(entries.iter_mut()) {
-            tag.visit(visitor);
-            if tag.is_some() {
-                entry.visit(visitor);
-            }
+        let words = tags.chunks_mut(u64::BITS as usize).zip(entries.chunks_mut(u64::BITS as usize));
+        for (tags, entries) in words {
+            visit_present(visitor, tags, entries);
         }
         let most = entries.len();
         let mut uses = *clock as usize;
@@ -295,6 +298,26 @@ impl State for TargetBuffer {
         );
         if V::LOADS {
             self.restore_hints(visitor);
+        }
+    }
+}
+
+/// Visits up to 64 entries: which of them there are, one bit each, and those.
+fn visit_present<V: Visitor>(visitor: &mut V, tags: &mut [Option<u32>], entries: &mut [Entry]) {
+    let bits = tags.iter().enumerate();
+    let mut present = bits.fold(0, |bits, (n, tag)| bits | u64::from(tag.is_some()) << n);
+    present.visit(visitor);
+    visitor.check(tags.len() == u64::BITS as usize || present >> tags.len() == 0);
+    if V::LOADS {
+        tags.fill(None);
+    }
+    for (n, (tag, entry)) in tags.iter_mut().zip(entries).enumerate() {
+        if present >> n == 0 {
+            break;
+        }
+        if present >> n & 1 != 0 {
+            tag.get_or_insert_default().visit(visitor);
+            entry.visit(visitor);
         }
     }
 }

@@ -36,6 +36,7 @@ mod write_buffers;
 use self::multithreaded::Multithreaded;
 pub(super) use self::pipeline::Cache;
 use self::pipeline::{Descriptions, Pipeline};
+use self::state::Saved;
 use super::vcpu::{Siblings, Vcpu};
 use crate::boot::memory::RamLayout;
 use crate::engine::Board;
@@ -114,6 +115,9 @@ pub(super) struct Model {
     /// Guest-physical address of the page of the running processor's local APIC, if accesses to it stay
     /// in the processor.
     internal_page: Option<u64>,
+    /// What the models were saved as or loaded from last, and that nobody has told them anything since.
+    saved: Option<Saved>,
+    is_as_saved: bool,
 }
 
 /// What is known of a processor.
@@ -177,6 +181,8 @@ impl Modelling {
             fetches_rest: false,
             ahead: 0,
             internal_page: None,
+            saved: None,
+            is_as_saved: false,
         };
         let live = vcpus.first().map(|vcpu| &vcpu.pmu.personality().live);
         let signals = live.map_or(SignalSet::EMPTY, |live| {
@@ -248,6 +254,7 @@ impl Modelling {
 
     /// It is that of the thread which is about to run.
     pub(super) fn take_over(&mut self) {
+        self.observer.watch.is_as_saved = false;
         self.observer.watch.hands_over = false;
     }
 
@@ -261,7 +268,8 @@ impl Modelling {
         &mut self,
         processor: usize,
     ) -> Option<(&mut Multithreaded, &mut System, usize)> {
-        let Model { pipelines, system, part, .. } = &mut self.observer.watch;
+        let Model { pipelines, system, part, is_as_saved, .. } = &mut self.observer.watch;
+        *is_as_saved = false;
         let first = pipelines.first_of(pipelines.number_of(processor));
         pipelines[first].make(&part.pipeline);
         let Pipeline::Multithreaded(core) = &mut pipelines[first] else { return None };
@@ -288,6 +296,7 @@ impl Model {
 
     /// What is told next is of this processor.
     fn enter(&mut self, vcpu: &Vcpu) {
+        self.is_as_saved = false;
         self.running = vcpu.id;
         self.system.choose(vcpu.id);
         self.pipelines.choose(vcpu.id);

@@ -1,5 +1,7 @@
 //! What there is of a processor, and of the engine beside its processors, between two instructions.
 
+use std::sync::Arc;
+
 use pmu_model::PmuStateV1;
 use serde::{Deserialize, Serialize};
 use x86_cpu::observe::Accesses;
@@ -142,7 +144,7 @@ pub(crate) struct SoftState {
     halting: ProcessorSet,
     /// The models, if there are any: [`uarch::state`].
     #[serde(with = "bytes")]
-    models: Vec<u8>,
+    models: Arc<[u8]>,
 }
 
 impl SoftState {
@@ -158,7 +160,7 @@ impl SoftState {
 
     /// As of a machine without models.
     pub(crate) fn forget_models(&mut self) {
-        self.models.clear();
+        self.models = Arc::default();
     }
 }
 
@@ -205,6 +207,8 @@ impl Soft {
 
 /// Bytes, and not a sequence of numbers.
 mod bytes {
+    use std::sync::Arc;
+
     use serde::de::{Error, Visitor};
     use serde::{Deserializer, Serializer};
 
@@ -214,7 +218,7 @@ mod bytes {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
-    ) -> Result<Vec<u8>, D::Error> {
+    ) -> Result<Arc<[u8]>, D::Error> {
         struct Bytes;
 
         impl Visitor<'_> for Bytes {
@@ -233,6 +237,6 @@ mod bytes {
             }
         }
 
-        deserializer.deserialize_byte_buf(Bytes)
+        deserializer.deserialize_byte_buf(Bytes).map(Arc::from)
     }
 }

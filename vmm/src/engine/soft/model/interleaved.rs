@@ -35,6 +35,7 @@ impl Modelling {
     #[inline]
     pub(in crate::engine::soft) fn next_turn(&mut self, processor: usize) -> Option<(usize, u64)> {
         let model = &mut self.observer.watch;
+        model.is_as_saved = false;
         let first = model.pipelines.first_of(model.pipelines.number_of(processor));
         let Pipeline::Multithreaded(core) = &mut model.pipelines[first] else { return None };
         let (thread, cycle) = core.advance_at_once(&mut model.system, first)?;
@@ -50,6 +51,7 @@ impl Modelling {
         counted: Counted,
     ) -> Pmis {
         let model = &mut self.observer.watch;
+        model.is_as_saved = false;
         let first = model.pipelines.first_of(model.pipelines.number_of(vcpu.id));
         let Pipeline::Multithreaded(core) = &mut model.pipelines[first] else { return Pmis::NONE };
         let thread = vcpu.id - first;

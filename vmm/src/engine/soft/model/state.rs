@@ -1,15 +1,29 @@
 //! The state of the models of a machine ([`uarch::state`]): of what is told of execution, and of those who tell it.
 
+use std::sync::Arc;
+
 use uarch::state::{LoadError, Loader, Saver, State, Visitor};
 
 use super::{Model, Modelling, Processor};
 use crate::engine::soft::Vcpu;
 
+/// Bytes that the models were saved as, or loaded from.
+pub(super) struct Saved {
+    bytes: Arc<[u8]>,
+    /// Where that ends in them which the models change by nothing but what they are told.
+    processors_at: usize,
+}
+
 impl Modelling {
     /// The state, of the models of these processors, between two runs.
-    pub(in crate::engine::soft) fn save(&mut self, vcpus: &[Vcpu]) -> Vec<u8> {
+    pub(in crate::engine::soft) fn save(&mut self, vcpus: &[Vcpu]) -> Arc<[u8]> {
         let mut bytes = Vec::new();
-        self.observer.watch.visit(&mut Saver::new(&mut bytes), vcpus);
+        let model = &mut self.observer.watch;
+        model.visit_models(&mut Saver::new(&mut bytes));
+        let processors_at = bytes.len();
+        model.visit_processors(&mut Saver::new(&mut bytes), vcpus);
+        let bytes = Arc::from(bytes);
+        model.note_saved(&bytes, processors_at);
         bytes
     }
 
@@ -19,23 +33,45 @@ impl Modelling {
     /// It is none of these models.
     pub(in crate::engine::soft) fn load(
         &mut self,
-        bytes: &[u8],
+        bytes: &Arc<[u8]>,
         vcpus: &[Vcpu],
     ) -> Result<(), LoadError> {
+        let model = &mut self.observer.watch;
+        // Mostly a machine goes back to where it was before.
+        if let Some(saved) = &model.saved
+            && model.is_as_saved
+            && Arc::ptr_eq(&saved.bytes, bytes)
+        {
+            let mut loader = Loader::new(&bytes[saved.processors_at..]);
+            model.visit_processors(&mut loader, vcpus);
+            return loader.finish();
+        }
+        model.is_as_saved = false;
         let mut loader = Loader::new(bytes);
-        self.observer.watch.visit(&mut loader, vcpus);
-        loader.finish()
+        model.visit_models(&mut loader);
+        let processors_at = bytes.len() - loader.left();
+        model.visit_processors(&mut loader, vcpus);
+        loader.finish()?;
+        model.note_saved(bytes, processors_at);
+        Ok(())
     }
 }
 
 impl Model {
-    fn visit<V: Visitor>(&mut self, visitor: &mut V, vcpus: &[Vcpu]) {
+    fn note_saved(&mut self, bytes: &Arc<[u8]>, processors_at: usize) {
+        self.saved = Some(Saved { bytes: bytes.clone(), processors_at });
+        self.is_as_saved = true;
+    }
+
+    /// What nobody changes who does not say so ([`Model::is_as_saved`]).
+    fn visit_models<V: Visitor>(&mut self, visitor: &mut V) {
         let Self {
             system,
             part,
-            processors,
             pipelines,
             hands_over,
+            // See `visit_processors`.
+            processors: _,
             // As each run says when it begins.
             running: _,
             epoch: _,
@@ -49,13 +85,20 @@ impl Model {
             // Of the running block and the running instruction.
             is_fetched: _,
             fetches_rest: _,
+            // What this is for.
+            saved: _,
+            is_as_saved: _,
         } = self;
         system.visit(visitor);
-        for (processor, vcpu) in processors.iter_mut().zip(vcpus) {
-            processor.visit(visitor, vcpu);
-        }
         pipelines.visit_with(visitor, |pipeline, visitor| pipeline.visit(visitor, &part.pipeline));
         hands_over.visit(visitor);
+    }
+
+    /// The rest, part of which is how far what they know is behind what the processors are at.
+    fn visit_processors<V: Visitor>(&mut self, visitor: &mut V, vcpus: &[Vcpu]) {
+        for (processor, vcpu) in self.processors.iter_mut().zip(vcpus) {
+            processor.visit(visitor, vcpu);
+        }
     }
 }
 
