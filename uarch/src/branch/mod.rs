@@ -24,6 +24,7 @@ mod local_pattern;
 mod loops;
 mod path;
 mod path_targets;
+mod quickly;
 mod recency;
 mod report;
 mod return_stack;
@@ -49,9 +50,9 @@ use direction::{Direction, Guess};
 use false_entries::EntryMap;
 use path::Path;
 use path_targets::PathTargets;
-use report::{HitReports, report_mispredicted_direction};
+use report::HitReports;
 use return_stack::ReturnStack;
-use target_buffer::{BranchClass, Hinted, TargetBuffer};
+use target_buffer::{BranchClass, TargetBuffer};
 
 /// No address: it is not canonical, and so far from any that is that no code runs up to there from it.
 const NOWHERE: u64 = 1 << 63;
@@ -81,6 +82,8 @@ pub struct Predictor {
     at_last_byte: bool,
     /// Returns have entries in the target buffer.
     has_return_entries: bool,
+    /// Of a branch that its entry takes for another one, only execution finds out, and no more is told than of others.
+    errs_simply: bool,
 }
 
 /// Whether a branch has an entry in the target buffer.
@@ -115,6 +118,9 @@ impl Predictor {
             hit: HitReports::of(&geometry.reports),
             at_last_byte: geometry.address == BranchAddress::LastByte,
             has_return_entries: !geometry.returns.recognised_at_fetch,
+            errs_simply: !geometry.corrects_at_decode
+                && !geometry.reports.executed
+                && matches!(geometry.direction, DirectionScheme::LocalPatterns { .. }),
             reports_hits: geometry.reports.target_buffer_hits || geometry.reports.executed,
             reports_misses: geometry.reports.target_buffer_hits
                 || geometry.reports.target_buffer_misses
@@ -154,142 +160,6 @@ impl Predictor {
         }
         let own = if transfer.taken { self.geometry.penalties.taken } else { 0 };
         Outcome { resolution: Resolution::Predicted, penalty: own + lost }
-    }
-
-    /// The same, if no false entry can be on the way to it and it is not far. What became of it; `None` if it is to be
-    /// told, and then nothing has happened. For a caller who does not ask what it cost, and knows the kind when it is
-    /// compiled: there is a short way for a transfer that went as its entry predicts, or as the return stack does; for
-    /// a conditional branch that went the other way, or has no entry and is not taken.
-    #[inline(always)]
-    pub fn transfer_quickly(
-        &mut self,
-        transfer: &Transfer,
-        occurrences: &mut Occurrences,
-    ) -> Option<Resolution> {
-        if let Some(map) = &mut self.entry_map
-            && map.may_have_in(self.run_start..transfer.from)
-        {
-            return None;
-        }
-        let at = if self.at_last_byte { transfer.last } else { transfer.from };
-        let quickly = match transfer.kind {
-            TransferKind::Conditional => self.conditional_quickly(at, transfer, occurrences),
-            TransferKind::Jump => self.direct_quickly(at, transfer, occurrences),
-            TransferKind::Call if self.stack.is_full() => None,
-            TransferKind::Call => {
-                let resolution = self.direct_quickly(at, transfer, occurrences);
-                if resolution.is_some() {
-                    self.stack.push(transfer.next);
-                }
-                resolution
-            }
-            TransferKind::Return => self.return_quickly(at, transfer, occurrences),
-            _ => return None,
-        };
-        let resolution = match quickly {
-            Some(resolution) => resolution,
-            // A copy of it, so that only there it has to be in memory.
-            None => self.transfer_of_any_kind(at, &{ *transfer }, 0, occurrences).resolution,
-        };
-        self.run_start = transfer.destination();
-        Some(resolution)
-    }
-
-    /// The short way of a conditional branch, if there is one: what became of it. If not, nothing has happened.
-    #[inline(always)]
-    fn conditional_quickly(
-        &mut self,
-        at: u64,
-        transfer: &Transfer,
-        occurrences: &mut Occurrences,
-    ) -> Option<Resolution> {
-        let Transfer { to, next, taken, .. } = *transfer;
-        let entry = match self.targets.hinted_entry(at) {
-            Hinted::Entry(entry) => entry,
-            Hinted::NoEntry if self.passes_unseen && !taken => {
-                self.direction.remember_unseen();
-                return Some(Resolution::Predicted);
-            }
-            Hinted::NoEntry | Hinted::Unknown => return None,
-        };
-        if entry.class != BranchClass::Conditional || taken && entry.target != to {
-            return None;
-        }
-        // Where it was expected to be taken, the decoder may know better where to. One that leads to what is
-        // behind it goes there either way.
-        let goes_astray = entry.target == to && to != next;
-        let Some(is_right) = self.direction.expects(at, entry, taken) else {
-            return self.by_tables_quickly(at, taken, goes_astray, occurrences);
-        };
-        if !(is_right || goes_astray) || !self.hit.fires(TransferKind::Conditional, occurrences) {
-            return None;
-        }
-        self.direction.learn_told(at, entry, taken);
-        if is_right {
-            return Some(Resolution::Predicted);
-        }
-        report_mispredicted_direction(taken, &self.geometry.reports, occurrences);
-        Some(Resolution::Mispredicted)
-    }
-
-    /// The same of a conditional branch with an entry that fits, by a scheme of several tables.
-    #[inline(never)]
-    fn by_tables_quickly(
-        &mut self,
-        at: u64,
-        taken: bool,
-        goes_astray: bool,
-        occurrences: &mut Occurrences,
-    ) -> Option<Resolution> {
-        let Self { direction: Direction::Hybrid(hybrid), path, hit, geometry, .. } = self else {
-            return None;
-        };
-        let is_right = hybrid.learn_if(at, path, taken, |is_right| {
-            (is_right || goes_astray) && hit.fires(TransferKind::Conditional, occurrences)
-        })?;
-        if is_right {
-            return Some(Resolution::Predicted);
-        }
-        report_mispredicted_direction(taken, &geometry.reports, occurrences);
-        Some(Resolution::Mispredicted)
-    }
-
-    /// The same of a jump or a call to where the instruction says.
-    #[inline(always)]
-    fn direct_quickly(
-        &mut self,
-        at: u64,
-        transfer: &Transfer,
-        occurrences: &mut Occurrences,
-    ) -> Option<Resolution> {
-        let Hinted::Entry(entry) = self.targets.hinted_entry(at) else { return None };
-        let fits = entry.class == BranchClass::Direct && entry.target == transfer.to;
-        (fits && self.hit.fires(transfer.kind, occurrences)).then_some(Resolution::Predicted)
-    }
-
-    /// The same of a near return.
-    #[inline(always)]
-    fn return_quickly(
-        &mut self,
-        at: u64,
-        transfer: &Transfer,
-        occurrences: &mut Occurrences,
-    ) -> Option<Resolution> {
-        if self.stack.top() != Some(transfer.to) {
-            return None;
-        }
-        if self.has_return_entries {
-            let Hinted::Entry(entry) = self.targets.hinted_entry(at) else { return None };
-            if entry.class != BranchClass::Return || !self.hit.fires(transfer.kind, occurrences) {
-                return None;
-            }
-            entry.target = transfer.to;
-        } else if self.reports_misses || !occurrences.fires_uncounted(&[(Signal::RasPredicted, 1)])
-        {
-            return None;
-        }
-        self.stack.pop();
-        Some(Resolution::Predicted)
     }
 
     /// Execution comes in a straight line to a transfer. Cycles that false entries on the way cost.
@@ -417,7 +287,7 @@ crate::state! {
         saved: targets, direction, path, stack;
         made: path_targets, entry_map;
         derived: geometry, run_start, reports_hits, reports_misses, passes_unseen, hit, at_last_byte,
-            has_return_entries;
+            has_return_entries, errs_simply;
         then: visit_run;
     }
 }

@@ -187,22 +187,22 @@ impl HitReports {
 }
 
 /// Those, beside [`HitReports`], of a conditional branch with an entry that did not go the way which fetch and the
-/// decoder went.
+/// decoder went; where it is not told which branches were executed, of a direct jump or call too.
 #[inline(always)]
 pub(super) fn report_mispredicted_direction(
     taken: bool,
     reports: &Reports,
     occurrences: &mut Occurrences,
 ) {
-    occurrences.fire(Signal::BranchMispredicted, 1);
-    occurrences.fire(
-        if taken { Signal::BranchMispredictedTaken } else { Signal::BranchMispredictedNotTaken },
-        1,
-    );
-    occurrences.fire(Signal::BranchMispredictedBtbHit, 1);
+    let direction =
+        if taken { Signal::BranchMispredictedTaken } else { Signal::BranchMispredictedNotTaken };
+    occurrences.fire_all([
+        (Signal::BranchMispredicted, 1),
+        (direction, 1),
+        (Signal::BranchMispredictedBtbHit, 1),
+    ]);
     if reports.flushes {
-        occurrences.fire(Signal::PipelineFlush, 1);
-        occurrences.fire(Signal::FlushMispredict, 1);
+        occurrences.fire_all([(Signal::PipelineFlush, 1), (Signal::FlushMispredict, 1)]);
     }
     if reports.executed {
         occurrences.fire(Signal::BranchExecutedMispredicted, 1);

@@ -75,6 +75,33 @@ fn sets_have_sixteen_ways() {
     }
 }
 
+/// The same of the short way: a branch that shares an entry goes astray by it, unless fetch goes there all the same.
+#[test]
+fn the_entry_of_another_branch_may_lead_to_the_right_place() {
+    let quickly = |run: &mut Run, from, to| {
+        let jump = branch(TransferKind::Jump, from, 2, to, true);
+        run.predictor.transfer_quickly(&jump, &mut run.occurrences)
+    };
+    let mut run = Run::new(&P55C);
+    run.conditional(0x1000, 0x2000, true);
+    assert_eq!(quickly(&mut run, 0x1002, 0x5000), Some(Mispredicted));
+    assert_eq!(quickly(&mut run, 0x1002, 0x5000), Some(Predicted));
+    // A jump that leads where the other one would have led.
+    run.conditional(0x1000, 0x2000, true);
+    assert_eq!(quickly(&mut run, 0x1002, 0x2000), Some(Predicted));
+    // One to what is behind it, where the other is not expected to be taken.
+    run.conditional(0x1000, 0x2000, true);
+    for _ in 0..50 {
+        run.conditional(0x1000, 0x2000, false);
+    }
+    assert_eq!(quickly(&mut run, 0x1002, 0x1004), Some(Predicted));
+    // One to where a return would go, with the entry of one that went elsewhere.
+    run.call(0x3000, 0x4000);
+    run.ret(0x4000, 0x3005);
+    run.call(0x3100, 0x4000);
+    assert_eq!(quickly(&mut run, 0x4001, 0x3105), Some(Predicted));
+}
+
 /// Fog, section 22.2.1: bits 31:2 of the last byte's address identify a branch on the Pentium with MMX. So
 /// two of them in a doubleword have one entry, and each finds the other's target there. The P6 family
 /// tells them apart.

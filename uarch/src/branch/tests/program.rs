@@ -119,7 +119,10 @@ fn program(random: &mut Random, branches: usize, base: u64, distance: u64) -> Ve
     let mut sites: Vec<Site> = Vec::new();
     for number in 0..branches {
         let widest = if random.one_in(4) { 60 } else { 9 };
-        from += 1 + random.below(widest);
+        // Often right behind the one before, so that they share what is known by address.
+        if !random.one_in(5) {
+            from += random.below(widest);
+        }
         if number == branches / 2 {
             from = base + distance;
         }
@@ -144,7 +147,14 @@ fn program(random: &mut Random, branches: usize, base: u64, distance: u64) -> Ve
         from += len;
     }
     let starts: Vec<u64> = sites.iter().map(|site| site.from).collect();
+    let mut before = [0; 3];
     for (number, site) in sites.iter_mut().enumerate() {
+        // Two tests, one behind the other, may lead to one place; and a branch to where it goes anyway.
+        if random.one_in(8) {
+            site.targets =
+                if number == 0 || random.one_in(3) { [site.from + site.len; 3] } else { before };
+            continue;
+        }
         for target in &mut site.targets {
             // Mostly near, so that code comes again; now and then anywhere.
             let other = if random.one_in(40) {
@@ -154,6 +164,7 @@ fn program(random: &mut Random, branches: usize, base: u64, distance: u64) -> Ve
             };
             *target = starts[other as usize] - random.below(2);
         }
+        before = site.targets;
     }
     sites
 }
