@@ -50,6 +50,8 @@ impl Predictor {
         Some(resolution)
     }
 
+    // Whoever calls it keeps its registers for the other ways.
+    #[cold]
     #[inline(never)]
     fn transfer_not_so_quickly(
         &mut self,

@@ -99,10 +99,13 @@ impl Lowering {
     /// The mode that `cpu` is in, as a key.
     #[inline(always)]
     pub(crate) fn mode_of(cpu: &Cpu) -> Mode {
-        match cpu.code_size() {
-            CodeSize::Bits64 => Mode::BITS_64,
-            code => Self::key(code, cpu.stack_mask() == 0xffff_ffff, Self::flat(cpu)),
-        }
+        if cpu.in_64bit() { Mode::BITS_64 } else { Self::mode_outside_64_bit(cpu) }
+    }
+
+    // Not in the loop over blocks, of which the compiler then keeps less in registers.
+    #[inline(never)]
+    fn mode_outside_64_bit(cpu: &Cpu) -> Mode {
+        Self::key(cpu.code_size(), cpu.stack_mask() == 0xffff_ffff, Self::flat(cpu))
     }
 
     /// The same as a key.
