@@ -157,7 +157,11 @@ impl Pair {
     fn happen(&mut self, thread: usize, what: For, batch: Batch, cpl: u8) -> Pmis {
         let Self { product, counts, .. } = self;
         batch.iter().for_each(|&(fact, n)| counts.add(fact.signal(), n));
+        // What occurs is handed over, or asked for signal by signal: half of the batches each.
+        let asks = !batch.len().is_multiple_of(2);
         let pmis = match (thread, what) {
+            (0, For::All) if asks => product.cycle_by(cpl, |signal| counts.get(signal)),
+            (0, For::Adders) if asks => product.advance_by(cpl, |signal| counts.get(signal)),
             (0, For::All) => product.cycle(counts, cpl),
             (0, For::Adders) => product.advance(counts, cpl),
             (0, For::Comparers) => product.compare(counts, cpl),
