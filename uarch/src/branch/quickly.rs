@@ -11,10 +11,11 @@ use super::{
 use crate::occurrences::Occurrences;
 
 impl Predictor {
-    /// [`Predictor::transfer`], if no false entry can be on the way to it and it is not far. What became of it; `None` if it is to be
-    /// told, and then nothing has happened. For a caller who does not ask what it cost, and knows the kind when it is
-    /// compiled: there is a short way for a transfer that went as its entry predicts, or as the return stack does; for
-    /// a conditional branch that went the other way, or has no entry and is not taken.
+    /// [`Predictor::transfer`], if no false entry can be on the way to it and it is not far. What became of it; `None`
+    /// if it is to be told, and then nothing has happened. For a caller who does not ask what it cost, and knows the
+    /// kind when it is compiled: there is a short way for a transfer that went as its entry predicts, or as the return
+    /// stack does; for a conditional branch that went the other way, or has no entry and is not taken; and, where
+    /// nothing but execution finds that out, for a branch that shares an entry with one of another kind.
     #[inline(always)]
     pub fn transfer_quickly(
         &mut self,
@@ -50,7 +51,8 @@ impl Predictor {
         Some(resolution)
     }
 
-    // Whoever calls it keeps its registers for the other ways.
+    /// What becomes of one that no way of its kind is for.
+    // Cold: whoever calls it keeps its registers for the other ways.
     #[cold]
     #[inline(never)]
     fn transfer_not_so_quickly(

@@ -75,7 +75,8 @@ fn sets_have_sixteen_ways() {
     }
 }
 
-/// The same of the short way: a branch that shares an entry goes astray by it, unless fetch goes there all the same.
+/// Fog, section 22.2.1: branches of which the last bytes are in one doubleword have one entry. Told by the short way, one
+/// that finds another's there goes astray by it, unless that leads to the right place all the same.
 #[test]
 fn the_entry_of_another_branch_may_lead_to_the_right_place() {
     let quickly = |run: &mut Run, from, to| {
