@@ -157,6 +157,7 @@ impl Machine {
     }
 
     fn begin_turn(&mut self, until: u64, counted: bool) -> Turn {
+        self.soft.end_halting();
         let awake = self.rouse();
         // What it does may wake anyone.
         let device = self.next_event().unwrap_or(u64::MAX).max(self.now + 1);

@@ -176,6 +176,21 @@ impl Soft {
         }
     }
 
+    /// A turn begins. If threads do not take turns instruction by instruction any longer, those whose HLT is yet to
+    /// issue sleep without: nothing tells of it any more, and how long a processor that sleeps is said to have done
+    /// so depends on who asks.
+    pub(crate) fn end_halting(&mut self) {
+        if self.halting.is_empty() || self.interleaves() {
+            return;
+        }
+        for id in std::mem::take(&mut self.halting).iter() {
+            let core = self.modelling.as_mut().and_then(|modelling| modelling.core_of(id));
+            if let Some((core, _, first)) = core {
+                core.end_halting(id - first);
+            }
+        }
+    }
+
     /// The turn of these threads of a core is over but for what they still have to issue.
     pub(crate) fn note_halting(&mut self, vcpus: &[Vcpu], threads: ProcessorSet) {
         let Some((core, _, first)) = threads

@@ -221,6 +221,14 @@ impl Multithreaded {
         }
     }
 
+    /// A thread sleeps, though its HLT has not issued.
+    pub(in crate::engine::soft) fn end_halting(&mut self, thread: usize) {
+        if self.core.holds(thread) {
+            self.core.stop(thread);
+            self.threads[thread].halted = true;
+        }
+    }
+
     /// From this cycle on, other threads may take part than do now.
     pub(in crate::engine::soft) fn set_horizon(&mut self, cycle: u64) {
         self.horizon = cycle;
