@@ -85,4 +85,4 @@ pub use state::{PmuStateV1, StateError};
 pub use stats::{
     CounterStats, MAX_SELECTIONS, Missing, Selected, Selection, Tally, UncountedSet, Unenabled,
 };
-pub use subscription::Demand;
+pub use subscription::{CounterSet, Demand};

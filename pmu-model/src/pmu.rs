@@ -96,6 +96,10 @@ pub struct Pmu {
     pub(crate) increments: [u64; MAX_COUNTERS],
     /// Counters that have overflowed since somebody last asked: [`Pmu::take_overflowed`].
     pub(crate) overflowed: CounterSet,
+    /// Those that the last access to a register has begun anew: [`Pmu::begun_anew`].
+    pub(crate) begun_anew: CounterSet,
+    /// Those that count nothing for now: [`Pmu::hold_back`].
+    pub(crate) held_back: CounterSet,
 }
 
 /// Equal if they hold the same and go on equally.
@@ -130,6 +134,8 @@ impl Pmu {
             ran_at: 0,
             increments: [0; MAX_COUNTERS],
             overflowed: 0,
+            begun_anew: 0,
+            held_back: 0,
         };
         pmu.clear_registers();
         pmu
@@ -220,8 +226,10 @@ impl Pmu {
         if outcome != MsrAccess::Done(()) {
             return outcome;
         }
+        self.begun_anew = 0;
         match register.kind {
             RegisterKind::Perfctr(counter) => {
+                self.begun_anew = 1 << counter;
                 let rule = self.personality.perfctr_write;
                 self.registers.perfctr[counter] =
                     rule.apply(value, self.personality.perfctr_mask());
@@ -235,6 +243,7 @@ impl Pmu {
     /// SPFLT: sets or clears the user preference of `PERF_SPFLT_CONTROL`. Without effect where there
     /// is no such register; there the instruction is undefined.
     pub fn set_user_preference(&mut self, enabled: bool) {
+        self.begun_anew = 0;
         if self.personality.register_of(RegisterKind::SpfltControl).is_some() {
             let others = self.registers.spflt_control & !USER_PREFERENCE;
             let preference = if enabled { USER_PREFERENCE } else { 0 };
@@ -267,6 +276,7 @@ impl Pmu {
                 self.edge_levels.iter_mut().for_each(|levels| *levels &= !(1 << counter));
             }
             if now.enabled && before != *now {
+                self.begun_anew |= 1 << counter;
                 self.record_selection(counter, now);
             }
             if let Some(missing) = now.missing(self.personality, &self.registers, counter) {
@@ -289,6 +299,21 @@ impl Pmu {
         if !live {
             self.uncounted.insert(Selected::of(self.personality, select, event));
         }
+    }
+
+    /// The counters that the last WRMSR or SPFLT has begun anew, bit n for counter n: it has enabled them or changed
+    /// their selects, or has written them. An instruction is counted by the programming that it began under, and so
+    /// what it is yet to do when it has programmed them is not for them, but for all others.
+    #[inline]
+    pub fn begun_anew(&self) -> CounterSet {
+        self.begun_anew
+    }
+
+    /// Has these counters count nothing of the processor's own, whatever their selects say, until this is called
+    /// again.
+    #[inline]
+    pub fn hold_back(&mut self, counters: CounterSet) {
+        self.held_back = counters;
     }
 
     /// RDPMC with `index` in ECX.
@@ -513,6 +538,14 @@ impl Pmu {
         overflow.pmis
     }
 
+    /// The same where no cycle passes for what has occurred: only counters take part that count any of it.
+    pub fn compare_beyond(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
+        let mut overflow = self.overflow();
+        let comparing = self.running_at(cpl) & self.comparing_any(counts.present());
+        self.compare_cycle(OWN, counts, comparing, &mut overflow);
+        overflow.pmis
+    }
+
     /// Adds a batch of another hardware thread of the same core, at its privilege level `cpl`. Counters
     /// in thread count mode and those of events without a thread context take part. `nth` says which of the
     /// others it is, below [`SIBLINGS`].
@@ -545,6 +578,14 @@ impl Pmu {
         let mut overflow = self.overflow();
         let counters = self.seeing_siblings(cpl);
         self.compare_cycle(1 + nth, counts, counters, &mut overflow);
+        overflow.pmis
+    }
+
+    /// The same where no cycle passes for what has occurred: [`Pmu::compare_beyond`] for a sibling's.
+    pub fn sibling_compare_beyond(&mut self, nth: usize, counts: &SignalCounts, cpl: u8) -> Pmis {
+        let mut overflow = self.overflow();
+        let comparing = self.seeing_siblings(cpl) & self.comparing_any(counts.present());
+        self.compare_cycle(1 + nth, counts, comparing, &mut overflow);
         overflow.pmis
     }
 
@@ -654,13 +695,13 @@ impl Pmu {
 
     #[inline]
     fn running_at(&self, cpl: u8) -> CounterSet {
-        self.subscriptions.at_cpl[usize::from(cpl & 3)]
+        self.subscriptions.at_cpl[usize::from(cpl & 3)] & !self.held_back
     }
 
     /// The counters that see what a sibling does at `cpl`.
     #[inline]
     fn seeing_siblings(&self, cpl: u8) -> CounterSet {
-        self.subscriptions.core_wide & self.running_at(cpl)
+        self.subscriptions.core_wide & self.subscriptions.at_cpl[usize::from(cpl & 3)]
     }
 
     /// The state before a batch that may overflow counters at one instant.
@@ -710,6 +751,12 @@ impl Pmu {
         if comparing != 0 {
             self.compare_events(of, &self.events(counts, comparing), comparing, overflow);
         }
+    }
+
+    /// The counters that compare the occurrences of any of these.
+    fn comparing_any(&self, signals: &SignalSet) -> CounterSet {
+        let comparing = &self.subscriptions.comparing;
+        signals.iter().fold(0, |counters, signal| counters | comparing[signal.index()])
     }
 
     /// The same of those of `comparing`, each with what it counts of the cycle.

@@ -141,6 +141,8 @@ impl Pmu {
             ran_at: 0,
             increments: [0; MAX_COUNTERS],
             overflowed: 0,
+            begun_anew: 0,
+            held_back: 0,
         };
         Ok(())
     }

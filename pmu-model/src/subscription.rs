@@ -6,8 +6,8 @@ use crate::personality::{MAX_COUNTERS, Personality, UndefinedEvent};
 use crate::select::Select;
 use crate::signal::Signal;
 
-/// A set of counters, one bit each.
-pub(crate) type CounterSet = u8;
+/// A set of counters: bit n for counter n.
+pub type CounterSet = u8;
 
 const _: () = assert!(MAX_COUNTERS <= CounterSet::BITS as usize);
 

@@ -37,6 +37,7 @@ macro_rules! files {
 }
 
 files!(
+    beside,
     branches,
     breakpoints,
     classes,

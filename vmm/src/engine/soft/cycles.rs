@@ -11,6 +11,9 @@ pub(super) trait Compare {
     /// So many cycles at a privilege level are over, in each of which this occurred.
     fn compare(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis;
 
+    /// No cycle is over at it, in which this occurred for all that: counters compare it that count any of it.
+    fn compare_beyond(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis;
+
     /// How much occurs in a cycle at most.
     fn most_per_cycle(&self) -> u64;
 }
@@ -18,6 +21,10 @@ pub(super) trait Compare {
 impl Compare for Pmu {
     fn compare(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis {
         self.compare_cycles(counts, cpl, cycles)
+    }
+
+    fn compare_beyond(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
+        self.compare_beyond(counts, cpl)
     }
 
     fn most_per_cycle(&self) -> u64 {
@@ -29,7 +36,8 @@ impl Compare for Pmu {
 ///
 /// A level, a state that lasts for cycles, is there once in each, from the first cycle that an instruction
 /// takes; what happens at an instant does so in the last ones, no more at once than the processor can
-/// report. What does not fit into the cycles of its own instruction is of the next ones.
+/// report. What does not fit into the cycles of its own instruction is of the next ones; if there are none, as what
+/// follows is counted otherwise, it has cycles of its own, which only counters see that count any of it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub(super) struct Cycles {
     running: SignalCounts,
@@ -115,14 +123,19 @@ impl Cycles {
         pmis
     }
 
-    /// What follows is counted otherwise: the running cycle is over, and what is left has cycles of its own.
+    /// What follows is counted otherwise: the running cycle is over, and what is left has cycles of its own, which pass
+    /// for nothing else.
     pub(super) fn end(&mut self, pmus: &mut impl Compare) -> Pmis {
         let waited = std::mem::take(&mut self.waited);
         let mut pmis = self.idle(pmus, waited);
-        while self.begun {
-            pmis = pmis.with(self.compare(pmus));
-            self.begun = !self.left.is_empty();
+        if !std::mem::take(&mut self.begun) {
+            return pmis;
+        }
+        pmis = pmis.with(self.compare(pmus));
+        while !self.left.is_empty() {
             self.fill(pmus.most_per_cycle(), 0);
+            pmis = pmis.with(pmus.compare_beyond(&self.running, self.cpl));
+            self.running.clear();
         }
         pmis
     }
@@ -296,11 +309,15 @@ mod tests {
             for _ in 0..std::mem::take(&mut self.waited) {
                 self.one(pmu, most, 0);
             }
-            while self.running.is_some() {
-                self.compare(pmu);
-                if !self.left.is_empty() {
-                    self.fill(most, 0);
-                }
+            if self.running.is_none() {
+                return;
+            }
+            self.compare(pmu);
+            // No cycle is over at what is left, but for those that count it.
+            while !self.left.is_empty() {
+                self.fill(most, 0);
+                let left = self.running.take().unwrap();
+                let _pmis = pmu.compare_beyond(&left.into_iter().collect(), self.cpl);
             }
         }
 

@@ -250,7 +250,7 @@ impl Vcpu {
     fn is_counted_simply(&self) -> bool {
         let demand = self.pmu.demand();
         self.late.is_empty()
-            && !self.programs_still
+            && self.programs_still.is_none()
             && !demand.per_cycle
             && (!demand.counting || self.counted_under.is_some())
     }

@@ -5,7 +5,9 @@
 //!
 //! * An instruction is counted by the configuration in force when it began: the WRMSR that sets
 //!   `EN` is not counted, the one that clears it is. What RDMSR and RDPMC read does not yet include
-//!   themselves.
+//!   themselves. What a pipeline tells of such an instruction once it has retired is counted by the counters
+//!   that go on, and by none that it has begun anew.
+//! * What a counter holds does not depend on what the others count.
 //! * The overflowing instruction retires, and the PMI reaches the local APIC before the next
 //!   instruction begins; with a skid of n, n instructions later.
 //! * A run is at most so long that no counter overflows before its last step: one step, where a counter
@@ -665,6 +667,7 @@ fn observed_since<O: Observer, T>(
     act: impl FnOnce(&mut Cpu, &mut Cx<'_, O>) -> T,
 ) -> (T, O, bool) {
     let Running { vcpu, siblings, board, ram } = running;
+    let programmings = vcpu.pmu.programmings();
     let waits_under = vcpu.waits_under.take();
     let context = waits_under.unwrap_or_else(|| vcpu.counting_context(pending));
     vcpu.counted_under = Some(context);
@@ -734,6 +737,9 @@ fn observed_since<O: Observer, T>(
     let acted = outside.acted;
     if !demand.counting {
         let pending = outside.board.chipset.irq.pending(outside.id);
+        let is_over = outside.last_step != LastStep::IsNotOver;
+        let programs_still = !is_over && vcpu.pmu.programmings() != programmings;
+        vcpu.programs_still = programs_still.then(|| vcpu.pmu.begun_anew());
         // The run may have gone through all levels. What its last instruction has yet to wait for is of where that was,
         // if it has programmed a counter.
         vcpu.counted_under = Some(vcpu.counting_context(pending));

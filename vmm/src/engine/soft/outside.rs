@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use pmu_model::{Demand, MsrAccess, Pmis, Pmu, RdpmcCaller, SignalCounts, Tier};
+use pmu_model::{CounterSet, Demand, MsrAccess, Pmis, Pmu, RdpmcCaller, SignalCounts, Tier};
 use x86_cpu::bus::{After, Bus, CpuidResult, Place, RdpmcRequest, Refused, Uncounted};
-use x86_cpu::observe::{Facts, LastStep};
+use x86_cpu::observe::LastStep;
 use x86_cpu::timing::Budget;
 
 use super::cycles::{Compare, Cycles};
@@ -51,8 +51,8 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) counted_instructions: u64,
     /// The last instruction that was counted has programmed the PMU.
     pub(super) programmed: bool,
-    /// The last instruction has programmed the PMU, and models have yet to tell of it.
-    pub(super) programs_still: &'a mut bool,
+    /// The last instruction has programmed the PMU, and what models have yet to tell of it is not for these counters.
+    pub(super) programs_still: &'a mut Option<CounterSet>,
     /// Overflows that a WRMSR caused by its own retirement.
     pub(super) overflowed: Pmis,
     /// Something was done that others than the processor itself may notice, beside what it did to memory.
@@ -81,12 +81,8 @@ impl<'t> Outside<'_, 't> {
             let cycles = ends.saturating_sub(self.counted_time);
             let mut stretch = Stretch { observed: None, instructions: 1, cycles, context };
             self.counted_instructions += 1;
-            self.overflowed = self.count(&mut stretch);
-            if self.keeps_time && self.cycles.is_some() {
-                let (mut pmus, cycles, _) = self.sharing();
-                let compared = cycles.as_mut().map_or(Pmis::NONE, |cycles| cycles.end(&mut pmus));
-                self.overflowed = self.overflowed.with(compared);
-            }
+            let counted = self.count(&mut stretch);
+            self.overflowed = counted.with(self.end_cycles());
             self.counted_time = ends;
             self.programmed = true;
         }
@@ -97,7 +93,12 @@ impl<'t> Outside<'_, 't> {
     fn after_programming(&self, before: u64, ends: u64) -> After {
         let live = &self.pmu.personality().live;
         let modelled = self.demand.signals.without(live.of(Tier::InstructionSet));
-        if self.pmu.programmings() != before || !self.overflowed.is_empty() || !modelled.is_empty()
+        // What a pipeline is yet to tell of it is not for the counters that it has begun anew.
+        let is_told_later = self.keeps_time && self.pmu.begun_anew() != 0;
+        if self.pmu.programmings() != before
+            || !self.overflowed.is_empty()
+            || !modelled.is_empty()
+            || is_told_later
         {
             After::Leave
         } else if self.context.is_some() {
@@ -179,21 +180,40 @@ impl<'t> Outside<'_, 't> {
         }
         // Without a model there is none, and nothing is allocated.
         let levels = stretch.cut_levels(&self.demand.signals);
-        let counted = if self.shared || stretch.cycles == 0 {
+        let counted = if stretch.cycles == 0 {
+            stretch.fill(self.counts.get_or_insert_default(), &self.demand.signals);
+            self.count_beyond(context.cpl, 1)
+        } else if self.shared {
             self.count_at_once(stretch)
         } else {
             self.pmu.cycle_by(context.cpl, |signal| stretch.take(signal))
         };
         pmis = pmis.with(counted);
-        // A state that a model says lasts for cycles is there in each of them, whatever the clock.
+        // A state that a model says lasts for cycles is there in each of them. They pass for those that count it alone.
         let mut passed = 0;
         while let Some(next) = levels.iter().map(|&(_, rest)| rest).filter(|&n| n > passed).min() {
             let counts = self.counts.get_or_insert_default();
             let lasting = levels.iter().filter(|&&(_, rest)| rest > passed);
             lasting.for_each(|&(signal, _)| counts.add(signal, 1));
-            pmis = pmis.with(self.count_cycle(context.cpl, next - passed));
+            pmis = pmis.with(self.count_beyond(context.cpl, next - passed));
             passed = next;
         }
+        pmis
+    }
+
+    /// Adds `counts` to the PMU so often, and at once, though no cycle of the clock passes for it.
+    fn count_beyond(&mut self, cpl: u8, times: u64) -> Pmis {
+        let mut pmis = Pmis::NONE;
+        for _ in 0..times {
+            let (mut pmus, _, counts) = self.sharing();
+            let Some(counts) = counts.as_ref().filter(|counts| !counts.is_empty()) else {
+                return pmis;
+            };
+            let added = pmus.pmu.advance(counts, cpl);
+            pmus.share(|sibling, _| sibling.sibling_advance(counts, cpl));
+            pmis = pmis.with(added).with(pmus.compare_beyond(counts, cpl));
+        }
+        self.counts.get_or_insert_default().clear();
         pmis
     }
 
@@ -253,29 +273,60 @@ impl<'t> Outside<'_, 't> {
     fn count_uncounted(&mut self, mut uncounted: Uncounted<'_>) -> Pmis {
         let Some(context) = self.context else { return Pmis::NONE };
         let (time, retired) = (uncounted.time, uncounted.retired);
-        let programmed = std::mem::take(&mut self.programmed);
-        let is_over = self.last_step != LastStep::IsNotOver;
-        let programmed = programmed && retired == self.counted_instructions;
-        if programmed {
-            // What the programming before did not ask for is still there, and happened under that one.
-            let facts = &mut *uncounted.observed.facts;
-            *facts = Facts { inner: facts.inner, ..Facts::default() };
-        }
-        if *self.programs_still && is_over || programmed {
-            // Models tell of an instruction when it retires, or issues. This one has been counted by the
-            // programming that it began under, and what it is yet to do is not for the one that it leaves.
-            uncounted.observed.modelled.fill(0);
-            *self.programs_still = !is_over;
+        if std::mem::take(&mut self.programmed) && retired == self.counted_instructions {
+            *self.programs_still = Some(self.pmu.begun_anew());
         }
         let mut stretch = self.stretch(&mut uncounted, context);
         self.counted_instructions = retired;
         self.counted_time = time;
-        let pmis = self.count(&mut stretch);
+        let pmis = match *self.programs_still {
+            Some(begun_anew) => self.count_what_programs(&mut stretch, begun_anew),
+            None => self.count(&mut stretch),
+        };
         self.trace_overflows(pmis);
         if !pmis.is_empty() {
             self.raise(pmis, retired);
         }
         pmis
+    }
+
+    /// Adds to the PMU what an instruction still does that has programmed it, and that its retirement did not tell of:
+    /// models tell when it has retired, or issued. It is counted by the programming that it began under, and so not by
+    /// the counters that it has begun anew.
+    fn count_what_programs(
+        &mut self,
+        stretch: &mut Stretch<'_, '_>,
+        begun_anew: CounterSet,
+    ) -> Pmis {
+        self.pmu.hold_back(begun_anew);
+        let mut after = 0;
+        if let LastStep::EndsAfter(before) = self.last_step {
+            after = stretch.cycles.saturating_sub(before);
+            stretch.cycles -= after;
+        }
+        let mut pmis = self.count(stretch);
+        if self.last_step != LastStep::IsNotOver {
+            *self.programs_still = None;
+            pmis = pmis.with(self.end_cycles());
+        }
+        self.pmu.hold_back(0);
+        if after != 0 {
+            // It is over, and nothing has begun yet.
+            self.last_step = LastStep::EndsAfter(0);
+            let context = stretch.context;
+            let mut idle = Stretch { observed: None, instructions: 0, cycles: after, context };
+            pmis = pmis.with(self.count(&mut idle));
+        }
+        pmis
+    }
+
+    /// What follows is counted otherwise: the running cycle is over.
+    fn end_cycles(&mut self) -> Pmis {
+        if !self.keeps_time {
+            return Pmis::NONE;
+        }
+        let (mut pmus, cycles, _) = self.sharing();
+        cycles.as_mut().map_or(Pmis::NONE, |cycles| cycles.end(&mut pmus))
     }
 
     /// RDMSR, untraced.
@@ -421,6 +472,13 @@ impl Compare for Sharing<'_, '_> {
             pmis = pmis.with(self.pmu.compare(counts, cpl));
         }
         pmis
+    }
+
+    fn compare_beyond(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
+        if self.siblings.count_the_core() {
+            self.share(|sibling, nth| sibling.sibling_compare_beyond(nth, counts, cpl));
+        }
+        self.pmu.compare_beyond(counts, cpl)
     }
 
     fn most_per_cycle(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pmu_model::PmuStateV1;
+use pmu_model::{CounterSet, PmuStateV1};
 use serde::{Deserialize, Serialize};
 use x86_cpu::observe::Accesses;
 use x86_cpu::ram::Ram;
@@ -29,7 +29,7 @@ pub struct VcpuState {
     inner: Accesses,
     counted_under: Option<CountingContext>,
     waits_under: Option<CountingContext>,
-    programs_still: bool,
+    programs_still: Option<CounterSet>,
     cycles: Option<Box<Cycles>>,
 }
 

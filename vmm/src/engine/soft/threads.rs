@@ -209,7 +209,7 @@ impl Soft {
     /// turn for what the programming before left behind.
     pub(crate) fn end_interleaving(&mut self, vcpus: &mut [Vcpu], threads: ProcessorSet) {
         self.note_halting(vcpus, threads);
-        threads.iter().for_each(|id| vcpus[id].programs_still = false);
+        threads.iter().for_each(|id| vcpus[id].programs_still = None);
     }
 
     /// Takes notice of whether counters of a core count what all its threads do. If the instruction that processor
@@ -304,7 +304,7 @@ impl Soft {
             board.chipset.irq.depart(vcpu.cpu.time, board.platform.ipi_latency);
         } else {
             vcpu.cpu.pass(cycles);
-            vcpu.programs_still = false;
+            vcpu.programs_still = None;
         }
         self.recording = recording;
     }

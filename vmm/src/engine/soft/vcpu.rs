@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pmu_model::{Demand, Pmu, SignalCounts, Tier};
+use pmu_model::{CounterSet, Demand, Pmu, SignalCounts, Tier};
 use x86_cpu::cpu::Cpu;
 use x86_cpu::observe::Accesses;
 use x86_cpu::timing::Budget;
@@ -44,8 +44,9 @@ pub struct Vcpu {
     /// the same.
     pub(super) counted_under: Option<CountingContext>,
     pub(super) waits_under: Option<CountingContext>,
-    /// Its last instruction has programmed the PMU, and models have yet to tell of it.
-    pub(super) programs_still: bool,
+    /// Its last instruction has programmed the PMU, and models have yet to tell of it: the counters that it has begun
+    /// anew.
+    pub(super) programs_still: Option<CounterSet>,
     /// The running cycle, since a counter compared the occurrences of each and a pipeline kept the time.
     pub(super) cycles: Option<Box<Cycles>>,
 }
@@ -68,7 +69,7 @@ impl Vcpu {
             counts: None,
             counted_under: None,
             waits_under: None,
-            programs_still: false,
+            programs_still: None,
             cycles: None,
         }
     }
