@@ -665,6 +665,8 @@ impl Cpu {
 
     /// An instruction of such a block, which is not its last, did something that the observer has to be told,
     /// or the block does not go on behind it.
+    // Cold: the loop that calls it keeps its registers.
+    #[cold]
     #[inline(never)]
     fn notice_quiet<O: Observer>(
         &mut self,
