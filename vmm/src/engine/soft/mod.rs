@@ -7,7 +7,7 @@
 //!   `EN` is not counted, the one that clears it is. What RDMSR and RDPMC read does not yet include
 //!   themselves. What a pipeline tells of such an instruction once it has retired is counted by the counters
 //!   that go on, and by none that it has begun anew.
-//! * What a counter holds does not depend on what the others count.
+//! * What a counter holds does not depend on what the others count, where that does not choose the clock.
 //! * The overflowing instruction retires, and the PMI reaches the local APIC before the next
 //!   instruction begins; with a skid of n, n instructions later.
 //! * A run is at most so long that no counter overflows before its last step: one step, where a counter
