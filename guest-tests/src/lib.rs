@@ -22,6 +22,7 @@ pub mod measure;
 pub mod msr;
 pub mod part;
 pub mod processors;
+pub mod random;
 pub mod timing;
 
 pub use guest::{Guest, PMI_VECTOR, SCRATCH};

@@ -9,6 +9,7 @@ use guest_tests::guest::EFLAGS_CLEAR;
 use guest_tests::msr::{CESR, CLOCKS, CMASK_1, CMASK_2, CMASK_3, EDGE, EN, INV, OS, P6_EVT_SEL0, P6_EVT_SEL1, USR};
 use guest_tests::measure::cesr_half;
 use guest_tests::part::Registers;
+use guest_tests::random::Random;
 use guest_tests::{Guest, Options, Part, Result, run_with};
 use iced_x86::code_asm::{dword_ptr, eax, ebx, ecx, edi, edx, esi};
 use pmu_model::{EventDef, Personality};
@@ -43,23 +44,6 @@ fn check(part: &'static Part, timing: Timing) -> Result {
         assert_eq!(beside, alone, "program {seed}: counter {} of {:X?}", plan.checked, plan.selects);
     }
     Ok(())
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ z >> 31) % n
-    }
-
-    fn one_of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len() as u64) as usize]
-    }
 }
 
 /// A piece of code.

@@ -6,6 +6,7 @@
 
 use guest_tests::msr::{CMASK_1, OS};
 use guest_tests::part::{Event, Registers, event};
+use guest_tests::random::Random;
 use guest_tests::{DISABLING, Guest, Part, Result, run};
 
 topics!(instructions, with_a_counter_mask, with_a_model);
@@ -53,19 +54,6 @@ impl Expected {
         for (value, _) in self.values.iter_mut().zip(self.counting).filter(|(_, counts)| *counts) {
             *value = (*value + instructions) & self.part.width_mask();
         }
-    }
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ z >> 31) % n
     }
 }
 
