@@ -65,12 +65,8 @@ fn check(
     selects: impl Fn(u32) -> (Event, u64) + Copy,
 ) -> Result {
     for seed in 0..PROGRAMS {
-        let expected = &mut Expected {
-            part,
-            values: [0; 4],
-            counting: [false; 4],
-            read: Vec::new(),
-        };
+        let expected =
+            &mut Expected { part, values: [0; 4], counting: [false; 4], read: Vec::new() };
         let image = Guest::assemble(part, |g| {
             // Counter 0 counts until the end: with it the others are started and stopped by the same
             // number of instructions on all parts.
