@@ -6,7 +6,9 @@
 
 use crate::{
     cpu::Cpu,
-    observe::Cx,
+    handler::handler,
+    lower::unread::{self, UNREAD},
+    observe::{Cx, Observer},
     operation::{Family, Operation},
     stop::Exec,
 };
@@ -247,7 +249,8 @@ pub struct Insn {
     pub dst: u8,
     /// Source register.
     pub src: u8,
-    /// A further small operand: condition code, rounding mode or prefix, by the operation.
+    /// A further small operand: condition code, rounding mode or prefix, by the operation; of arithmetic on
+    /// registers, whether its flags are ever read ([`Insn::flags_are_unread`]).
     pub aux: u8,
     /// Length in bytes: 1-15.
     pub len: u8,
@@ -264,6 +267,13 @@ impl Insn {
     #[must_use]
     pub fn start(&self) -> u16 {
         self.end - u16::from(self.len)
+    }
+
+    /// Whether another instruction of its block replaces its flags before anything can read them. Where only a part
+    /// of the block is executed, that says nothing.
+    #[inline(always)]
+    pub(crate) fn flags_are_unread(&self) -> bool {
+        self.aux == UNREAD && unread::may_be(self)
     }
 
     /// Whether it is known to make one memory access at most, behind which it cannot fault, so that
@@ -313,10 +323,18 @@ pub type Handler<O> = fn(&mut Cpu, &mut Cx<'_, O>, &Insn) -> Exec<()>;
 
 /// A lowered instruction and the handler that executes it under observer `O`.
 pub struct Op<O> {
-    /// Its handler.
+    /// Its handler where the whole block is executed.
     pub run: Handler<O>,
     /// Its data.
     pub insn: Insn,
+}
+
+impl<O: Observer> Op<O> {
+    /// The handler that executes it where the run may end before the block does: it leaves its flags, whether or not
+    /// they are read behind it.
+    pub(crate) fn run_exactly(&self) -> Handler<O> {
+        if self.insn.flags_are_unread() { handler(&Insn { aux: 0, ..self.insn }) } else { self.run }
+    }
 }
 
 #[cfg(test)]

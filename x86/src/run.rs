@@ -224,6 +224,9 @@ impl Cpu {
     ) -> Exec<()> {
         let first = self.lookup(cx, translations)?;
         let mut block = translations.block(first);
+        if self.leave.is_asked() {
+            return self.execute_allowed(cx, block);
+        }
         loop {
             if !self.can_afford(block)
                 || self.code_is_limited(block)
@@ -244,6 +247,9 @@ impl Cpu {
                     }
                     let from = block.id();
                     let next = self.link(cx, translations, from, slot)?;
+                    if self.leave.is_asked() {
+                        return self.execute_allowed(cx, translations.block(next));
+                    }
                     translations.block(next)
                 }
                 Next::Look => return Ok(()),
@@ -263,6 +269,9 @@ impl Cpu {
     ) -> Exec<()> {
         let first = self.lookup(cx, translations)?;
         let mut block = translations.block(first);
+        if self.leave.is_asked() {
+            return self.execute_allowed(cx, block);
+        }
         let mut within = 0;
         loop {
             if within == 0 {
@@ -290,6 +299,9 @@ impl Cpu {
                     }
                     let from = block.id();
                     let next = self.link(cx, translations, from, slot)?;
+                    if self.leave.is_asked() {
+                        return self.execute_allowed(cx, translations.block(next));
+                    }
                     // It may be a new one, which takes longer than any before.
                     within = 0;
                     translations.block(next)
@@ -387,6 +399,8 @@ impl Cpu {
         }
         let within =
             if self.code_is_limited(block) { self.within_limit(block)? } else { block.ops.len() };
+        // The walk to the code has overwritten translated code: its accessed bits are where that was.
+        let within = if self.leave.is_asked() { 1 } else { within };
         match within.min(self.affordable(block)).min(self.before_stop(block)) {
             0 => Ok(()),
             count => self.execute_first(cx, block, count),
@@ -533,6 +547,8 @@ impl Cpu {
         block: &Block<O>,
         ops: &[Op<O>],
     ) -> Exec<()> {
+        // The run may end before the block does.
+        let exactly = O::MODELS || !SIMPLE && ops.len() != block.ops.len();
         let mut rest = ops.iter();
         let Some(mut op) = rest.next() else { return Ok(()) };
         loop {
@@ -540,7 +556,8 @@ impl Cpu {
                 cx.observer.begins(self, cx.ram, &op.insn);
             }
             let mark = cx.observer.mark();
-            let done = (op.run)(self, cx, &op.insn);
+            let run = if exactly { op.run_exactly() } else { op.run };
+            let done = run(self, cx, &op.insn);
             if !self.leave.goes_on_after(done) {
                 if !SIMPLE
                     && let Err(stop) = done

@@ -168,6 +168,19 @@ fn reg_imm<O: Observer, T: Word, P: Shift>(
     Ok(())
 }
 
+/// As [`reg_imm`], where nobody reads the flags: the compiler does not work them out for ones that are dropped.
+fn reg_imm_unread<O: Observer, T: Word, P: Shift>(
+    cpu: &mut Cpu,
+    _: &mut Cx<'_, O>,
+    insn: &Insn,
+) -> Exec<()> {
+    let a = cpu.reg::<T>(insn.dst);
+    let count = insn.imm as u32 & count_mask::<T>();
+    let result = shifted::<T, P>(&mut Flags::default(), a, count);
+    cpu.set_reg(insn.dst, result);
+    Ok(())
+}
+
 fn reg_cl<O: Observer, T: Word, P: Shift>(
     cpu: &mut Cpu,
     _: &mut Cx<'_, O>,
@@ -342,13 +355,13 @@ pub(super) fn lower(l: &Lowering, i: &Instruction, insn: Insn) -> Option<Lowered
 /// The handlers of the instructions of this file.
 pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
     let handlers = match insn.op {
-        Operation::Shl => shift::<O, Shl>(insn.form),
-        Operation::Shr => shift::<O, Shr>(insn.form),
-        Operation::Sar => shift::<O, Sar>(insn.form),
-        Operation::Rol => shift::<O, Rol>(insn.form),
-        Operation::Ror => shift::<O, Ror>(insn.form),
-        Operation::Rcl => shift::<O, Rcl>(insn.form),
-        Operation::Rcr => shift::<O, Rcr>(insn.form),
+        Operation::Shl => shift::<O, Shl>(insn),
+        Operation::Shr => shift::<O, Shr>(insn),
+        Operation::Sar => shift::<O, Sar>(insn),
+        Operation::Rol => shift::<O, Rol>(insn),
+        Operation::Ror => shift::<O, Ror>(insn),
+        Operation::Rcl => shift::<O, Rcl>(insn),
+        Operation::Rcr => shift::<O, Rcr>(insn),
         Operation::Shld => double::<O, Shld>(insn.form),
         Operation::Shrd => double::<O, Shrd>(insn.form),
         _ => return None,
@@ -356,8 +369,9 @@ pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
     Some(by_size(insn.size, handlers))
 }
 
-fn shift<O: Observer, P: Shift>(form: Form) -> [Handler<O>; 4] {
-    match form {
+fn shift<O: Observer, P: Shift>(insn: &Insn) -> [Handler<O>; 4] {
+    match insn.form {
+        Form::RegImm if insn.flags_are_unread() => sizes!(reg_imm_unread, O, P),
         Form::RegImm => sizes!(reg_imm, O, P),
         Form::RegReg => sizes!(reg_cl, O, P),
         Form::MemImm => sizes!(mem_imm, O, P),

@@ -5,6 +5,7 @@
 //! whatever the linear address of its page.
 
 mod decode;
+pub(crate) mod unread;
 
 use iced_x86::{
     Code, CpuidFeature, EncodingKind, Instruction, MemorySize, Mnemonic, OpKind, Register,
@@ -537,6 +538,7 @@ pub(crate) fn lower_block(
             break;
         }
     }
+    unread::mark(&mut insns);
     let transfer = insns.last().and_then(watch::transfer);
     Some(LoweredBlock {
         insns,

@@ -12,6 +12,7 @@ mod debug_steps;
 mod encodings;
 mod facts;
 mod features;
+mod flags;
 mod handover;
 mod knc;
 mod length;
