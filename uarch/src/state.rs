@@ -62,6 +62,9 @@ pub trait Visitor: Sized {
     /// No cycle visited from here on is later than this one. [`LATEST`] in the beginning.
     fn latest(&mut self) -> &mut u64;
 
+    /// Whether what is visited has been found right before.
+    fn is_known(&self) -> bool;
+
     /// What was visited last cannot be: nothing more is loaded.
     fn refuse(&mut self);
 
@@ -70,6 +73,14 @@ pub trait Visitor: Sized {
     fn check(&mut self, holds: bool) {
         if !holds {
             self.refuse();
+        }
+    }
+
+    /// The same of many things: it takes a while to find out, and is not found out again of what is known.
+    #[inline]
+    fn check_all(&mut self, hold: impl FnOnce() -> bool) {
+        if !self.is_known() {
+            self.check(hold());
         }
     }
 

@@ -21,5 +21,5 @@ pub(super) fn after(counter: u8, taken: bool) -> u8 {
 
 /// What was visited last are counters, of two bits each.
 pub(super) fn check<V: Visitor>(visitor: &mut V, counters: &[u8]) {
-    visitor.check(counters.iter().all(|&counter| counter <= 3));
+    visitor.check_all(|| counters.iter().all(|&counter| counter <= 3));
 }

@@ -293,9 +293,9 @@ impl State for TargetBuffer {
         let mut uses = *clock as usize;
         visitor.index(&mut uses, most + 1);
         *clock = uses as u64;
-        visitor.check(
-            tags.iter().zip(entries).all(|(tag, entry)| tag.is_none() || entry.used <= *clock),
-        );
+        visitor.check_all(|| {
+            tags.iter().zip(entries).all(|(tag, entry)| tag.is_none() || entry.used <= *clock)
+        });
         if V::LOADS {
             self.restore_hints(visitor);
         }

@@ -485,11 +485,13 @@ impl State for LineArray {
         } = self;
         entries.visit(visitor);
         orders.visit(visitor);
-        let ways = 1 << self.ways_log2;
-        let mut sets = self.entries.chunks_exact(ways).zip(&self.orders).enumerate();
-        visitor.check(sets.all(|(set, (entries, &order))| {
-            entries.iter().all(|&entry| self.can_be(set, entry)) && self.is_order(order)
-        }));
+        visitor.check_all(|| {
+            let ways = 1 << self.ways_log2;
+            let mut sets = self.entries.chunks_exact(ways).zip(&self.orders).enumerate();
+            sets.all(|(set, (entries, &order))| {
+                entries.iter().all(|&entry| self.can_be(set, entry)) && self.is_order(order)
+            })
+        });
         if V::LOADS {
             self.free = self.entries.iter().filter(|&&entry| !has_line(entry)).count();
         }

@@ -47,6 +47,12 @@ impl Visitor for Saver<'_> {
         self.name = name;
     }
 
+    /// Models come into no state that would be refused; where that is tested, they are not trusted.
+    #[inline]
+    fn is_known(&self) -> bool {
+        !cfg!(debug_assertions)
+    }
+
     fn latest(&mut self) -> &mut u64 {
         &mut self.latest
     }
@@ -66,13 +72,20 @@ pub struct Loader<'a> {
     latest: u64,
     name: &'static str,
     error: Option<LoadError>,
+    is_known: bool,
 }
 
 impl<'a> Loader<'a> {
     /// One that reads these.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, latest: LATEST, name: "the beginning", error: None }
+        Self { bytes, latest: LATEST, name: "the beginning", error: None, is_known: false }
+    }
+
+    /// The same of bytes that the same models have saved or loaded before.
+    #[must_use]
+    pub fn of_known(bytes: &'a [u8]) -> Self {
+        Self { is_known: true, ..Self::new(bytes) }
     }
 
     /// Everything has been visited.
@@ -114,6 +127,11 @@ impl Visitor for Loader<'_> {
 
     fn left(&self) -> usize {
         self.bytes.len()
+    }
+
+    #[inline]
+    fn is_known(&self) -> bool {
+        self.is_known
     }
 
     #[inline]

@@ -38,16 +38,17 @@ impl Modelling {
     ) -> Result<(), LoadError> {
         let model = &mut self.observer.watch;
         // Mostly a machine goes back to where it was before.
-        if let Some(saved) = &model.saved
+        let saved = model.saved.as_ref().filter(|saved| Arc::ptr_eq(&saved.bytes, bytes));
+        let is_known = saved.is_some();
+        if let Some(saved) = saved
             && model.is_as_saved
-            && Arc::ptr_eq(&saved.bytes, bytes)
         {
-            let mut loader = Loader::new(&bytes[saved.processors_at..]);
+            let mut loader = Loader::of_known(&bytes[saved.processors_at..]);
             model.visit_processors(&mut loader, vcpus);
             return loader.finish();
         }
         model.is_as_saved = false;
-        let mut loader = Loader::new(bytes);
+        let mut loader = if is_known { Loader::of_known(bytes) } else { Loader::new(bytes) };
         model.visit_models(&mut loader);
         let processors_at = bytes.len() - loader.left();
         model.visit_processors(&mut loader, vcpus);
