@@ -3,7 +3,8 @@
 //!
 //! Only arithmetic on registers is looked at, which neither faults nor ends a run. What accesses memory may do both,
 //! behind which everybody can read the flags, and so may whatever is not listed here; and what follows the block is
-//! not known. A block of which only a part is executed is executed with flags
+//! not known. What replaces flags is told by the handlers, and not by [`crate::effects`]: flags that the manuals leave
+//! undefined may stay as they were. A block of which only a part is executed is executed with flags
 //! ([`crate::insn::Op::run_exactly`]).
 
 use crate::{
