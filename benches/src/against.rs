@@ -63,7 +63,7 @@ fn cases(folder: &Path) -> Result<Vec<Case>> {
     for load in [Load::Rdpmc, Load::Rdmsr, Load::Wrmsr] {
         workload(load, Counted::Exact)?;
     }
-    match linux::Files::find(folder) {
+    match linux::Files::find(linux::Flavour::Cloud, folder) {
         Ok(files) => cases.push(Case {
             name: "boot".into(),
             arguments: vec![

@@ -10,7 +10,6 @@ use vpmu::machine::End;
 use vpmu::program;
 
 use crate::disk::{Disk, Part};
-use crate::guest::{COUNT, MODELLED_EVENT};
 use crate::qemu::{self, Qemu};
 use crate::{Result, bochs, machine, soft};
 
@@ -18,8 +17,39 @@ use crate::{Result, bochs, machine, soft};
 pub(crate) const APPEND: &str = "console=ttyS0 panic=-1";
 /// What `guest-tests/linux/fetch` caches its files in.
 const GUESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/guests");
+/// That of a boot of which a counter counts: the kernel's own watchdog would take the counter.
+const APPEND_COUNTED: &str = "console=ttyS0 panic=-1 nmi_watchdog=0";
+/// Bytes of memory.
+const RAM: u64 = 512 << 20;
 /// Init of the initramfs.
 const INIT: &str = "#!/bin/busybox sh\n/bin/busybox poweroff -f\n";
+
+/// A kernel of Debian's with its busybox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flavour {
+    /// For 64-bit processors.
+    Cloud,
+    /// For 32-bit processors that have CMOV.
+    I686,
+}
+
+impl Flavour {
+    /// Where `fetch` unpacks it.
+    fn root(self) -> PathBuf {
+        Path::new(GUESTS).join(match self {
+            Self::Cloud => "root",
+            Self::I686 => "i686/root",
+        })
+    }
+
+    /// What gets it.
+    fn command(self) -> &'static str {
+        match self {
+            Self::Cloud => "guest-tests/linux/fetch",
+            Self::I686 => "guest-tests/linux/fetch --i686",
+        }
+    }
+}
 
 /// What Linux is booted from.
 #[derive(Debug)]
@@ -30,15 +60,15 @@ pub(crate) struct Files {
 
 impl Files {
     /// The kernel where `fetch` left it, and an initramfs written into `folder`.
-    pub(crate) fn find(folder: &Path) -> Result<Self> {
-        let root = Path::new(GUESTS).join("root");
-        let kernel = first_in(&root.join("boot"), "vmlinuz-")
-            .ok_or("no kernel: run guest-tests/linux/fetch first")?;
+    pub(crate) fn find(flavour: Flavour, folder: &Path) -> Result<Self> {
+        let root = flavour.root();
+        let missing = |what| format!("no {what}: run {} first", flavour.command());
+        let kernel = first_in(&root.join("boot"), "vmlinuz-").ok_or_else(|| missing("kernel"))?;
         let busybox = ["bin/busybox", "usr/bin/busybox"]
             .map(|path| root.join(path))
             .into_iter()
             .find(|path| path.is_file())
-            .ok_or("no busybox: run guest-tests/linux/fetch first")?;
+            .ok_or_else(|| missing("busybox"))?;
         let initrd = folder.join(format!("vpmu-bench-{}.cpio", std::process::id()));
         fs::write(&initrd, initramfs(&fs::read(busybox)?))?;
         Ok(Self { kernel, initrd })
@@ -46,7 +76,7 @@ impl Files {
 }
 
 pub(crate) fn boot() -> Result<()> {
-    let Files { kernel, initrd } = Files::find(&std::env::temp_dir())?;
+    let Files { kernel, initrd } = Files::find(Flavour::Cloud, &std::env::temp_dir())?;
     println!("| boot to power-off | s | million instructions | MIPS |");
     println!("|---|---|---|---|");
     let payload = Payload::Kernel(Kernel {
@@ -55,7 +85,7 @@ pub(crate) fn boot() -> Result<()> {
         command_line: APPEND.into(),
         entry: LinuxEntry::default(),
     });
-    let (run, end) = soft::time(payload, 512 << 20)?;
+    let (run, end) = soft::time_of("k8", payload, RAM, false)?;
     if end != End::PowerOff {
         return Err(format!("Linux ended with {end:?}").into());
     }
@@ -66,7 +96,7 @@ pub(crate) fn boot() -> Result<()> {
         crate::mips(run.instructions, run.time)
     );
     if let Some(qemu) = qemu::find() {
-        let time = qemu.boot(&kernel, &initrd, APPEND)?;
+        let time = qemu.boot(None, &kernel, &initrd, APPEND)?;
         println!("| QEMU TCG | {:.1} | | |", time.as_secs_f64());
     }
     if let Some(bochs) = bochs::find() {
@@ -77,65 +107,71 @@ pub(crate) fn boot() -> Result<()> {
     Ok(())
 }
 
-/// The same with a counter of a modelled event enabled before the kernel begins, on a K8, and on QEMU with
-/// its cache plugin.
-pub(crate) fn boot_modelled(qemu: Option<&Qemu>) -> Result<()> {
-    let Files { kernel, initrd } = Files::find(&std::env::temp_dir())?;
-    println!("| boot to power-off | s | million instructions | MIPS |");
-    println!("|---|---|---|---|");
-    let image = counted_image(&fs::read(&kernel)?, &fs::read(&initrd)?)?;
-    let (run, end) = soft::time(machine::flat(image), 512 << 20)?;
-    if end != End::PowerOff {
-        return Err(format!("Linux ended with {end:?}").into());
-    }
-    let row = |name: &str, time: Duration| {
-        let speed = crate::mips(run.instructions, time);
-        let millions = run.instructions / 1_000_000;
-        println!("| {name} | {:.1} | {millions} | {speed:.0} |", time.as_secs_f64());
-    };
-    row("vpmu, k8", run.time);
-    if let Some(qemu) = qemu {
-        // It executes about as many instructions.
-        row("QEMU and cache plugin", qemu.boot(&kernel, &initrd, APPEND)?);
-    }
-    fs::remove_file(initrd)?;
-    Ok(())
+/// A boot of which the models see every instruction.
+pub(crate) struct Modelled {
+    pub(crate) cpu: &'static str,
+    pub(crate) flavour: Flavour,
+    /// Registers, and what is written to them before the kernel begins, so that a modelled event is counted.
+    pub(crate) registers: &'static [(u32, u64)],
+    /// QEMU's name of a processor like this one.
+    pub(crate) peer: &'static str,
 }
 
-/// Writes what [`boot_modelled`] boots to a file, and with which arguments `vpmu run` boots it.
-pub(crate) fn write_image(folder: &Path) -> Result<()> {
-    let Files { kernel, initrd } = Files::find(&std::env::temp_dir())?;
-    let image = counted_image(&fs::read(&kernel)?, &fs::read(&initrd)?)?;
-    fs::remove_file(initrd)?;
-    let file = folder.join("k8-boot");
-    fs::write(&file, &image.bytes)?;
-    println!("--cpu=k8 --mem=512M --flat={}@{:#x}", file.display(), image.load_address);
-    Ok(())
-}
-
-/// What the disk of [`disk`] has, as one image, behind a stub that has PerfCtr3 count misses of the data
-/// cache.
-fn counted_image(kernel: &[u8], initrd: &[u8]) -> Result<program::Image> {
-    const STUB: u32 = 0x10_0000;
-    const KERNEL: u32 = 0x20_0000;
-    const PERF_EVT_SEL_3: u32 = 0xC001_0003;
-    let Disk { parts, entry, argument } = disk(kernel, initrd, APPEND, KERNEL)?;
-    let mut a = CodeAssembler::new(32)?;
-    a.mov(ecx, PERF_EVT_SEL_3)?;
-    a.mov(eax, (MODELLED_EVENT | COUNT) as u32)?;
-    a.xor(edx, edx)?;
-    a.wrmsr()?;
-    a.mov(esi, argument)?;
-    a.mov(eax, entry)?;
-    a.jmp(eax)?;
-    let mut bytes = a.assemble(STUB.into())?;
-    for part in parts {
-        let start = (part.address - STUB) as usize;
-        let end = start + part.bytes.len();
-        bytes.resize(bytes.len().max(end), 0);
-        bytes[start..end].copy_from_slice(&part.bytes);
+impl Modelled {
+    /// Boots it: what it took.
+    pub(crate) fn boot(&self) -> Result<soft::Run> {
+        let (run, end) = soft::time_of(self.cpu, machine::flat(self.image()?), RAM, false)?;
+        match end {
+            End::PowerOff => Ok(run),
+            end => Err(format!("Linux on {} ended with {end:?}", self.cpu).into()),
+        }
     }
-    Ok(program::Image { bytes, load_address: STUB.into(), symbols: Vec::new() })
+
+    /// The same on QEMU.
+    pub(crate) fn boot_peer(&self, qemu: &Qemu) -> Result<Duration> {
+        let Files { kernel, initrd } = Files::find(self.flavour, &std::env::temp_dir())?;
+        let time = qemu.boot(Some(self.peer), &kernel, &initrd, APPEND_COUNTED)?;
+        fs::remove_file(initrd)?;
+        Ok(time)
+    }
+
+    /// Writes what it boots to a file, and with which arguments `vpmu run` boots it.
+    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+        let image = self.image()?;
+        let file = folder.join(format!("{}-boot", self.cpu));
+        fs::write(&file, &image.bytes)?;
+        let (cpu, address) = (self.cpu, image.load_address);
+        println!("--cpu={cpu} --mem=512M --flat={}@{address:#x}", file.display());
+        Ok(())
+    }
+
+    /// What the disk of [`disk`] has, as one image, behind a stub that writes the registers.
+    fn image(&self) -> Result<program::Image> {
+        const STUB: u32 = 0x10_0000;
+        const KERNEL: u32 = 0x20_0000;
+        let Files { kernel, initrd } = Files::find(self.flavour, &std::env::temp_dir())?;
+        let Disk { parts, entry, argument } =
+            disk(&fs::read(kernel)?, &fs::read(&initrd)?, APPEND_COUNTED, KERNEL)?;
+        fs::remove_file(initrd)?;
+        let mut a = CodeAssembler::new(32)?;
+        for &(register, value) in self.registers {
+            a.mov(ecx, register)?;
+            a.mov(eax, value as u32)?;
+            a.mov(edx, (value >> 32) as u32)?;
+            a.wrmsr()?;
+        }
+        a.mov(esi, argument)?;
+        a.mov(eax, entry)?;
+        a.jmp(eax)?;
+        let mut bytes = a.assemble(STUB.into())?;
+        for part in parts {
+            let start = (part.address - STUB) as usize;
+            let end = start + part.bytes.len();
+            bytes.resize(bytes.len().max(end), 0);
+            bytes[start..end].copy_from_slice(&part.bytes);
+        }
+        Ok(program::Image { bytes, load_address: STUB.into(), symbols: Vec::new() })
+    }
 }
 
 fn first_in(folder: &Path, prefix: &str) -> Option<PathBuf> {
@@ -155,7 +191,7 @@ pub(crate) fn disk(kernel: &[u8], initrd: &[u8], append: &str, address: u32) -> 
     /// Offset of the set-up header in both the file and boot_params.
     const HEADER: usize = 0x1F1;
     /// (start, length) of RAM, as Bochs' BIOS leaves it.
-    const RAM: [(u64, u64); 2] = [(0, 0x9_F000), (0x10_0000, 0x1FE0_0000)];
+    const RANGES: [(u64, u64); 2] = [(0, 0x9_F000), (0x10_0000, 0x1FE0_0000)];
     let header_end = 0x202 + usize::from(*kernel.get(0x201).ok_or("the kernel is truncated")?);
     let header = kernel.get(HEADER..header_end).ok_or("the kernel is truncated")?;
     let set_up_sectors = usize::from(header[0]).max(1);
@@ -169,8 +205,8 @@ pub(crate) fn disk(kernel: &[u8], initrd: &[u8], append: &str, address: u32) -> 
     put(0x218, &INITRD.to_le_bytes());
     put(0x21C, &u32::try_from(initrd.len())?.to_le_bytes());
     put(0x228, &(PARAMETERS + 0x1000).to_le_bytes());
-    put(0x1E8, &[RAM.len() as u8]);
-    for (n, (start, length)) in RAM.into_iter().enumerate() {
+    put(0x1E8, &[RANGES.len() as u8]);
+    for (n, (start, length)) in RANGES.into_iter().enumerate() {
         put(0x2D0 + 20 * n, &start.to_le_bytes());
         put(0x2D0 + 20 * n + 8, &length.to_le_bytes());
         put(0x2D0 + 20 * n + 16, &1u32.to_le_bytes());

@@ -6,6 +6,7 @@
 //!   All three without WHAT.
 //! - `models`: the software engine with the models of micro-architecture on, beside QEMU with its cache
 //!   plugin.
+//! - `boot-models`: the same for the boot of Linux on each part that it runs on; half an hour.
 //! - `images FOLDER ITERATIONS`: writes what `models` and `threads` execute to files, for callgrind.
 //! - `threads`: what an instruction costs on machines of up to 244 threads.
 //! - `kvm`: what an exit costs on the KVM engine, beside a bare KVM_RUN loop. Needs /dev/kvm.
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
             "registers" => registers(),
             "boot" => linux::boot(),
             "models" => models::compare(),
+            "boot-models" => models::boot(),
             "images" => images(&mut wanted),
             "threads" => threads::compare(),
             "kvm" => kvm_exits::exits(),
@@ -70,7 +72,7 @@ fn main() -> ExitCode {
             "scripts" => scripts::speed(),
             "against" => against(&mut wanted),
             _ => Err(format!(
-                "{what}: not one of loops, registers, boot, models, images, threads, kvm, long, resets, kvm-resets, scripts, against"
+                "{what}: not one of loops, registers, boot, models, boot-models, images, threads, kvm, long, resets, kvm-resets, scripts, against"
             )
             .into()),
         };

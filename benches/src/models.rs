@@ -6,7 +6,7 @@ use std::time::Duration;
 use vpmu::program::Image;
 
 use crate::guest::{self, COUNT, Counted, Load, MODELLED_EVENT, Workload};
-use crate::linux;
+use crate::linux::{Flavour, Modelled};
 use crate::qemu::{self, Cache, FirstLevel, Qemu};
 use crate::soft;
 use crate::{Result, loops_32, mips};
@@ -17,6 +17,8 @@ struct Part32 {
     /// Its caches, for the peer to model.
     first_level: FirstLevel,
     registers: &'static [(u32, u64)],
+    /// QEMU's name of a processor like it; `None` if Debian's kernel does not run on it, which wants CMOV.
+    peer: Option<&'static str>,
 }
 
 /// PerfEvtSel0 of the P6 family, DCU_LINES_IN (SDM volume 3, "P6 Family Processors").
@@ -37,26 +39,63 @@ const fn equal(cache: Cache) -> FirstLevel {
 
 const PARTS: [Part32; 6] = [
     // CESR: CTR0 counts DATA_READ_MISS_OR_WRITE_MISS at any CPL (SDM volume 3, "Pentium Processors").
-    Part32 { cpu: "p55c", first_level: PENTIUM, registers: &[(0x11, 0x29 | 3 << 6)] },
-    Part32 { cpu: "ppro", first_level: PPRO, registers: P6 },
-    Part32 { cpu: "pii", first_level: PENTIUM, registers: P6 },
-    Part32 { cpu: "p6", first_level: PENTIUM, registers: P6 },
-    Part32 { cpu: "pm", first_level: PM, registers: P6 },
+    Part32 { cpu: "p55c", first_level: PENTIUM, registers: &[(0x11, 0x29 | 3 << 6)], peer: None },
+    Part32 { cpu: "ppro", first_level: PPRO, registers: P6, peer: Some("pentium2") },
+    Part32 { cpu: "pii", first_level: PENTIUM, registers: P6, peer: Some("pentium2") },
+    Part32 { cpu: "p6", first_level: PENTIUM, registers: P6, peer: Some("pentium3") },
+    Part32 { cpu: "pm", first_level: PM, registers: P6, peer: Some("pentium3") },
     // PerfEvtSel0, DATA_CACHE_MISSES (AMD 22007, appendix D).
-    Part32 { cpu: "k7", first_level: ATHLON, registers: &[(0xC001_0000, MODELLED_EVENT | COUNT)] },
+    Part32 {
+        cpu: "k7",
+        first_level: ATHLON,
+        registers: &[(0xC001_0000, MODELLED_EVENT | COUNT)],
+        peer: Some("athlon"),
+    },
 ];
 
-/// All tables.
+/// PerfEvtSel3 of K8.
+const K8: &[(u32, u64)] = &[(0xC001_0003, MODELLED_EVENT | COUNT)];
+
+/// The boots, with the caches of their parts.
+fn boots() -> impl Iterator<Item = (Modelled, FirstLevel)> {
+    let k8 = Modelled { cpu: "k8", flavour: Flavour::Cloud, registers: K8, peer: "qemu64" };
+    let others = PARTS.iter().filter_map(|&Part32 { cpu, first_level, registers, peer }| {
+        let flavour = Flavour::I686;
+        Some((Modelled { cpu, flavour, registers, peer: peer? }, first_level))
+    });
+    std::iter::once((k8, ATHLON)).chain(others)
+}
+
+/// The loops.
 pub(crate) fn compare() -> Result<()> {
     let qemu = qemu::with_cache_plugin(ATHLON);
     loops_of_64_bits(qemu.as_ref())?;
     println!();
-    loops_of_32_bits(qemu.as_ref())?;
-    println!();
-    linux::boot_modelled(qemu.as_ref())
+    loops_of_32_bits(qemu.as_ref())
 }
 
-/// Writes so many iterations of each loop for each part to a folder, and the boot, to be run one by one where
+/// Each part's boot of Linux, to power-off, and behind it the peer's.
+pub(crate) fn boot() -> Result<()> {
+    let qemu = qemu::with_cache_plugin(ATHLON);
+    println!("| boot to power-off | million instructions | vpmu, s | MIPS | the peer, s | ratio |");
+    println!("|---|---|---|---|---|---|");
+    for (modelled, caches) in boots() {
+        let soft::Run { time, instructions } = modelled.boot()?;
+        let seconds = time.as_secs_f64();
+        let speed = mips(instructions, time);
+        print!("| {} | {} | {seconds:.1} | {speed:.0} |", modelled.cpu, instructions / 1_000_000);
+        match &qemu {
+            Some(qemu) => {
+                let peer = modelled.boot_peer(&qemu.with_caches(caches))?.as_secs_f64();
+                println!(" {peer:.1} | {:.2} |", peer / seconds);
+            }
+            None => println!(" | |"),
+        }
+    }
+    Ok(())
+}
+
+/// Writes so many iterations of each loop for each part to a folder, and the boots, to be run one by one where
 /// instructions of the host are counted: a line each with the arguments of `vpmu run`.
 pub(crate) fn write_images(folder: &Path, iterations: u32) -> Result<()> {
     std::fs::create_dir_all(folder)?;
@@ -73,7 +112,7 @@ pub(crate) fn write_images(folder: &Path, iterations: u32) -> Result<()> {
             write(cpu, load, &loops_32::assemble(load, registers, iterations)?)?;
         }
     }
-    linux::write_image(folder)
+    boots().try_for_each(|(modelled, _)| modelled.write(folder))
 }
 
 /// About a second of vpmu.

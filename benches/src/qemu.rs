@@ -126,9 +126,18 @@ impl Qemu {
         if status?.code() == Some(1) { Ok(time) } else { Err("QEMU failed".into()) }
     }
 
-    /// Boots Linux to power-off.
-    pub(crate) fn boot(&self, kernel: &Path, initrd: &Path, append: &str) -> Result<Duration> {
+    /// Boots Linux to power-off, on a processor of this name or on the one that it has by default.
+    pub(crate) fn boot(
+        &self,
+        cpu: Option<&str>,
+        kernel: &Path,
+        initrd: &Path,
+        append: &str,
+    ) -> Result<Duration> {
         let mut command = self.command();
+        if let Some(cpu) = cpu {
+            command.args(["-cpu", cpu]);
+        }
         command.args(["-m", "512", "-kernel"]).arg(kernel).arg("-initrd").arg(initrd);
         command.args(["-append", append]);
         let started = clock::children()?;

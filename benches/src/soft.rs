@@ -20,13 +20,13 @@ pub(crate) struct Run {
     pub(crate) instructions: u64,
 }
 
-/// Runs `payload` to its end on one K8 processor with `ram` bytes.
-pub(crate) fn time(payload: Payload, ram: u64) -> Result<(Run, End)> {
-    time_of("k8", payload, ram, false)
-}
-
-/// The same on another processor, and records what is executed if that is wanted.
-fn time_of(cpu: &'static str, payload: Payload, ram: u64, recorded: bool) -> Result<(Run, End)> {
+/// Runs `payload` to its end on one processor with `ram` bytes, and records what is executed if that is wanted.
+pub(crate) fn time_of(
+    cpu: &'static str,
+    payload: Payload,
+    ram: u64,
+    recorded: bool,
+) -> Result<(Run, End)> {
     let started = clock::own()?;
     let mut machine = Setup::soft(cpu, ram).machine(payload)?;
     if recorded {
