@@ -250,7 +250,7 @@ pub struct Insn {
     /// Source register.
     pub src: u8,
     /// A further small operand: condition code, rounding mode or prefix, by the operation; of arithmetic on
-    /// registers, whether its flags are ever read ([`Insn::flags_are_unread`]).
+    /// registers, whether its flags are ever read.
     pub aux: u8,
     /// Length in bytes: 1-15.
     pub len: u8,
