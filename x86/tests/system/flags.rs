@@ -231,14 +231,14 @@ fn flags_are_there_wherever_a_model_ends_a_run() {
     assert!(spent.get() > 1000, "{} times", spent.get());
 }
 
+const TABLE: u64 = 0x5_0000;
+const TARGET: u64 = 0x9000;
+/// The first address that machines do not map.
+const LINEAR: u64 = 0x20_0000;
+
 /// The walk to a block sets the accessed bit of an entry that has been executed as code: the run ends behind the
 /// first instruction of the block, whose flags the second replaces.
-#[test]
-fn flags_are_there_where_the_walk_to_the_code_overwrites_code() {
-    const TABLE: u64 = 0x5_0000;
-    const TARGET: u64 = 0x9000;
-    // The first address that the machine does not map.
-    const LINEAR: u64 = 0x20_0000;
+fn machine_whose_walk_overwrites_code() -> Machine {
     let mut m = Machine::long();
     m.write_u64(PML4 + 0x2008, TABLE | 3);
     // As code: ADD EDX, [RAX]; ADD [RAX], AL; RET.
@@ -252,14 +252,50 @@ fn flags_are_there_where_the_walk_to_the_code_overwrites_code() {
         a.call(TABLE).unwrap();
         a.jmp(LINEAR).unwrap();
     });
-    // Two, call, three, jump.
+    m
+}
+
+/// Runs until the instruction at [`LINEAR`] is over, whose sum is 80000000h + 80000000h: CF, PF, ZF and OF.
+fn add_behind_the_walk(mut m: Machine, mut run: impl FnMut(&mut Machine) -> Exit) {
     let mut ends = Vec::new();
     while m.cpu.rip != LINEAR + 2 {
         assert!(ends.len() < 8, "{ends:x?}");
-        assert_eq!(m.run_until(100), Exit::Leave, "{ends:x?}");
+        assert_eq!(run(&mut m), Exit::Leave, "{ends:x?}");
         ends.push(m.cpu.rip);
     }
     assert_eq!(m.read_u64(TABLE), TARGET | 0x23);
-    // CF, PF, ZF and OF: 80000000h + 80000000h.
     assert_eq!((m.cpu.gpr(RDX), m.cpu.rflags()), (0, 0x847));
+}
+
+#[test]
+fn flags_are_there_where_the_walk_to_the_code_overwrites_code() {
+    add_behind_the_walk(machine_whose_walk_overwrites_code(), |m| m.run_until(100));
+}
+
+/// The same under a model that enters every block quietly.
+#[test]
+fn flags_are_there_where_a_modelled_walk_overwrites_code() {
+    struct Quiet([u64; 1]);
+    impl Watch for Quiet {
+        const MODELS: bool = true;
+
+        fn is_attentive(&self) -> bool {
+            false
+        }
+        fn enters_quietly(&mut self, _: &Cpu, _: &impl Code, _: u64) -> bool {
+            true
+        }
+        fn modelled(&mut self) -> &mut [u64] {
+            &mut self.0
+        }
+        fn is_spent(&self) -> bool {
+            false
+        }
+    }
+    let mut translations = Translations::new();
+    add_behind_the_walk(machine_whose_walk_overwrites_code(), |m| {
+        let observer = Watching::new(Quiet([0]));
+        let mut cx = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer };
+        m.cpu.run(&mut cx, &mut translations, Budget::until(100))
+    });
 }
