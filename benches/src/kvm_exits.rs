@@ -264,12 +264,9 @@ impl Load {
             Self::Timer => naps(times)?,
             _ => kernel(self, times)?,
         };
-        let setup = Setup {
-            cpu: if self == Self::SpfltUser { "knc" } else { "k8" },
-            cpus: if self == Self::Ipi { 2 } else { 1 },
-            engine: EngineKind::Kvm,
-            ram: 16 << 20,
-        };
+        let cpu = if self == Self::SpfltUser { "knc" } else { "k8" };
+        let cpus = if self == Self::Ipi { 2 } else { 1 };
+        let setup = Setup { cpus, engine: EngineKind::Kvm, ..Setup::soft(cpu, 16 << 20) };
         let mut machine = setup.machine(machine::flat(image))?;
         let (started, real) = (clock::process()?, Instant::now());
         let limits = Limits { timeout: Some(TIME_LIMIT), instructions: None };

@@ -7,11 +7,13 @@ use std::time::Duration;
 use iced_x86::code_asm::{CodeAssembler, eax, ecx, edx, esi};
 use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
 use vpmu::machine::End;
+use vpmu::platform::Isa;
 use vpmu::program;
 
 use crate::disk::{Disk, Part};
+use crate::machine::{self, Setup};
 use crate::qemu::{self, Qemu};
-use crate::{Result, bochs, machine, soft};
+use crate::{Result, bochs, soft};
 
 /// The kernel's command line.
 pub(crate) const APPEND: &str = "console=ttyS0 panic=-1";
@@ -85,7 +87,7 @@ pub(crate) fn boot() -> Result<()> {
         command_line: APPEND.into(),
         entry: LinuxEntry::default(),
     });
-    let (run, end) = soft::time_of("k8", payload, RAM, false)?;
+    let (run, end) = soft::time_of(Setup::soft("k8", RAM), payload, false)?;
     if end != End::PowerOff {
         return Err(format!("Linux ended with {end:?}").into());
     }
@@ -110,6 +112,8 @@ pub(crate) fn boot() -> Result<()> {
 /// A boot of which the models see every instruction.
 pub(crate) struct Modelled {
     pub(crate) cpu: &'static str,
+    /// What the kernel wants beside the processor's own instructions.
+    pub(crate) isa: Isa,
     pub(crate) flavour: Flavour,
     /// Registers, and what is written to them before the kernel begins, so that a modelled event is counted.
     pub(crate) registers: &'static [(u32, u64)],
@@ -120,7 +124,8 @@ pub(crate) struct Modelled {
 impl Modelled {
     /// Boots it: what it took.
     pub(crate) fn boot(&self) -> Result<soft::Run> {
-        let (run, end) = soft::time_of(self.cpu, machine::flat(self.image()?), RAM, false)?;
+        let setup = Setup { isa: self.isa, ..Setup::soft(self.cpu, RAM) };
+        let (run, end) = soft::time_of(setup, machine::flat(self.image()?), false)?;
         match end {
             End::PowerOff => Ok(run),
             end => Err(format!("Linux on {} ended with {end:?}", self.cpu).into()),
@@ -141,7 +146,11 @@ impl Modelled {
         let file = folder.join(format!("{}-boot", self.cpu));
         fs::write(&file, &image.bytes)?;
         let (cpu, address) = (self.cpu, image.load_address);
-        println!("--cpu={cpu} --mem=512M --flat={}@{address:#x}", file.display());
+        let isa = match self.isa {
+            Isa::Strict => "strict",
+            Isa::Distro => "distro",
+        };
+        println!("--cpu={cpu} --isa={isa} --mem=512M --flat={}@{address:#x}", file.display());
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use vpmu::config::{Config, Limits};
 use vpmu::console::Console;
 use vpmu::engine::EngineKind;
 use vpmu::machine::{End, Machine};
+use vpmu::platform::Isa;
 use vpmu::program::Image;
 
 use crate::Result;
@@ -17,6 +18,8 @@ use crate::Result;
 pub(crate) struct Setup {
     /// Whose processor.
     pub(crate) cpu: &'static str,
+    /// What it has beside its own instructions.
+    pub(crate) isa: Isa,
     /// How many.
     pub(crate) cpus: u8,
     /// What executes the guest.
@@ -28,13 +31,14 @@ pub(crate) struct Setup {
 impl Setup {
     /// One processor on the software engine.
     pub(crate) fn soft(cpu: &'static str, ram: u64) -> Self {
-        Self { cpu, cpus: 1, engine: EngineKind::Soft, ram }
+        Self { cpu, isa: Isa::Strict, cpus: 1, engine: EngineKind::Soft, ram }
     }
 
     /// The machine with its payload loaded.
     pub(crate) fn machine(self, payload: Payload) -> Result<Machine> {
         let config = Config::new(self.cpu, RamLayout::new(self.ram, None)?, payload)?;
-        let config = Config { cpus: self.cpus, engine: self.engine, ..config };
+        let Self { isa, cpus, engine, .. } = self;
+        let config = Config { isa, cpus, engine, ..config };
         Ok(Machine::new(&config)?)
     }
 }

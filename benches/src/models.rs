@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use vpmu::platform::Isa;
 use vpmu::program::Image;
 
 use crate::guest::{self, COUNT, Counted, Load, MODELLED_EVENT, Workload};
@@ -17,7 +18,7 @@ struct Part32 {
     /// Its caches, for the peer to model.
     first_level: FirstLevel,
     registers: &'static [(u32, u64)],
-    /// QEMU's name of a processor like it; `None` if Debian's kernel does not run on it, which wants CMOV.
+    /// QEMU's name of a processor like it; `None` if it has no CMOV, which Debian's kernel for 32-bit processors wants.
     peer: Option<&'static str>,
 }
 
@@ -58,10 +59,19 @@ const K8: &[(u32, u64)] = &[(0xC001_0003, MODELLED_EVENT | COUNT)];
 
 /// The boots, with the caches of their parts.
 fn boots() -> impl Iterator<Item = (Modelled, FirstLevel)> {
-    let k8 = Modelled { cpu: "k8", flavour: Flavour::Cloud, registers: K8, peer: "qemu64" };
-    let others = PARTS.iter().filter_map(|&Part32 { cpu, first_level, registers, peer }| {
-        let flavour = Flavour::I686;
-        Some((Modelled { cpu, flavour, registers, peer: peer? }, first_level))
+    let k8 = Modelled {
+        cpu: "k8",
+        isa: Isa::Strict,
+        flavour: Flavour::Cloud,
+        registers: K8,
+        peer: "qemu64",
+    };
+    let others = PARTS.iter().map(|&Part32 { cpu, first_level, registers, peer }| {
+        let (isa, flavour, peer) = match peer {
+            Some(peer) => (Isa::Strict, Flavour::I686, peer),
+            None => (Isa::Distro, Flavour::Cloud, "qemu64"),
+        };
+        (Modelled { cpu, isa, flavour, registers, peer }, first_level)
     });
     std::iter::once((k8, ATHLON)).chain(others)
 }

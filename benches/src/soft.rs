@@ -20,17 +20,12 @@ pub(crate) struct Run {
     pub(crate) instructions: u64,
 }
 
-/// Runs `payload` to its end on one processor with `ram` bytes, and records what is executed if that is wanted.
-pub(crate) fn time_of(
-    cpu: &'static str,
-    payload: Payload,
-    ram: u64,
-    recorded: bool,
-) -> Result<(Run, End)> {
+/// Runs `payload` to its end, and records what is executed if that is wanted.
+pub(crate) fn time_of(setup: Setup, payload: Payload, recorded: bool) -> Result<(Run, End)> {
     let started = clock::own()?;
-    let mut machine = Setup::soft(cpu, ram).machine(payload)?;
+    let mut machine = setup.machine(payload)?;
     if recorded {
-        let (personality, _) = config::personality(cpu)?;
+        let (personality, _) = config::personality(setup.cpu)?;
         machine.record(Recorder::new(personality, DEFAULT_EVENTS)?)?;
     }
     let end = machine::run(&mut machine, Limits::default())?;
@@ -53,7 +48,7 @@ fn run_of(workload: Workload, iterations: u64, recorded: bool) -> Result<Run> {
 
 /// Runs an image to where it ends the machine.
 pub(crate) fn run_image(cpu: &'static str, image: Image, recorded: bool) -> Result<Run> {
-    match time_of(cpu, machine::flat(image), 16 << 20, recorded)? {
+    match time_of(Setup::soft(cpu, 16 << 20), machine::flat(image), recorded)? {
         (run, End::Exit(_)) => Ok(run),
         (_, end) => Err(format!("the guest ended with {end:?}").into()),
     }

@@ -62,7 +62,7 @@ pub trait Visitor: Sized {
     /// No cycle visited from here on is later than this one. [`LATEST`] in the beginning.
     fn latest(&mut self) -> &mut u64;
 
-    /// Whether what is visited has been found right before.
+    /// Whether what is visited has been checked at an earlier time.
     fn is_known(&self) -> bool;
 
     /// What was visited last cannot be: nothing more is loaded.
