@@ -73,9 +73,13 @@ const LARGE: &[Held] = &[Held { page: Mib2, entry: Mib2 }, Held { page: Mib4, en
 /// half is entered when it is accessed.
 const LARGE_BY_2_MIB: &[Held] =
     &[Held { page: Mib2, entry: Mib2 }, Held { page: Mib4, entry: Mib2 }];
-/// Small and large pages in one array.
-const SMALL_AND_LARGE: &[Held] =
-    &[Held { page: Kib4, entry: Kib4 }, Held { page: Mib4, entry: Mib4 }];
+/// Small and large pages in one array. The Pentium has none of 2 MiB: where a kernel is given the paging that makes
+/// them, each takes an entry as well.
+const SMALL_AND_LARGE: &[Held] = &[
+    Held { page: Kib4, entry: Kib4 },
+    Held { page: Mib2, entry: Mib2 },
+    Held { page: Mib4, entry: Mib4 },
+];
 
 const fn intel(
     entries: u16,
@@ -203,3 +207,31 @@ pub static KNC: TlbGeometry = TlbGeometry {
     walk_read: P55C_WALK_READ,
     flush_filter: None,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page that no array holds would be walked for at each access: `--isa distro` gives every part the paging
+    /// that makes pages of 2 MiB.
+    #[test]
+    fn every_part_holds_the_pages_that_kernels_make() {
+        for (part, tlbs) in [
+            ("p55c", &P55C),
+            ("ppro", &PPRO),
+            ("pii", &PII),
+            ("p6", &P6),
+            ("pm", &PM),
+            ("k7", &K7),
+            ("k8", &K8),
+            ("knc", &KNC),
+        ] {
+            for (side, level) in [("data", tlbs.data.first), ("code", tlbs.code.first)] {
+                for page in [Kib4, Mib2, Mib4] {
+                    let holds = level.iter().any(|array| array.holds(page));
+                    assert!(holds, "{part}: no {side} TLB for {page:?}");
+                }
+            }
+        }
+    }
+}
