@@ -208,6 +208,7 @@ impl Caches {
 
     /// Writes bytes of one line to memory, past the caches of the sender; the others drop the line.
     /// Cycles.
+    #[inline]
     pub(super) fn write_memory(
         &mut self,
         context: &mut Context<'_>,
@@ -481,6 +482,13 @@ pub(super) fn fire_read(
 pub(super) fn fire_write_back(occurrences: &mut Occurrences, bytes: u32) {
     occurrences.fire(Signal::SystemWriteQword, u64::from(bytes / BUS_WIDTH));
     fire_system_request(occurrences, MemoryType::WriteBack);
+}
+
+/// What a processor fires that writes bytes of one quadword past its caches to memory that may be cached.
+#[inline(always)]
+pub(super) fn fire_write_part(occurrences: &mut Occurrences, memory: MemoryType) {
+    occurrences.fire(Signal::SystemWriteQword, 1);
+    fire_system_request(occurrences, memory);
 }
 
 /// One request to the system for memory that may be cached, by its type. Requests for UC and WC memory have

@@ -167,6 +167,9 @@ impl Processor {
 
     #[inline(never)]
     fn find_older_to_store(&mut self, line: u64) -> bool {
+        if line == self.missing {
+            return false;
+        }
         let Some(slot) = self.data.find(line) else {
             self.missing = line;
             return false;

@@ -1,5 +1,5 @@
 //! The short way of a miss of the data cache: the second level has the line, and nobody else takes part. Or there is
-//! no second level, and a load reads the line from the system.
+//! no second level: a load reads the line from the system, and a store that does not bring it in writes around the cache.
 //!
 //! That is what most misses are. All that is needed is looked up, once, before anything is done: a miss that is
 //! of another kind takes the general way (`data`, `second_level`) as if it had not been tried. What happens on
@@ -8,7 +8,9 @@
 use std::sync::Arc;
 
 use super::array::{Displaced, Line, LineArray};
-use super::coherence::{Incoming, Want, fire_read, fire_second_level_gone, fire_write_back};
+use super::coherence::{
+    Incoming, Sender, Want, fire_read, fire_second_level_gone, fire_write_back, fire_write_part,
+};
 use super::data::{SECOND_LEVEL_MISS_LACKS, fire_kind_of_miss, fire_miss};
 use super::geometry::Inclusion;
 use super::processor::NO_LINE;
@@ -17,6 +19,7 @@ use super::second_level_bus::{Transfer, fire_busy};
 use super::signals;
 use super::state::LineState;
 use super::{Access, Caches, Context, Kind, MemoryType, granules};
+use crate::bus::Request;
 use crate::occurrences::{Bundle, Occurrences};
 use crate::processors::PerProcessor;
 use pmu_model::Signal;
@@ -24,7 +27,8 @@ use pmu_model::Signal;
 impl Caches {
     /// A load or a store of the running processor, of an ordinary kind, to memory of type WB, of one line that the data
     /// cache does not have, but the second level does, for a store as the only processor; the victim, if there is one,
-    /// goes no further than the second level. The line is not on its way, and the instruction cache does not have it.
+    /// goes no further than the second level. Where there is no second level, any load is, and a store of one quadword.
+    /// The line is not on its way, and the instruction cache does not have it.
     /// Cycles; `None` if it is another access, and then nothing has happened.
     #[inline(always)]
     pub(crate) fn refill<const STORES: bool>(
@@ -46,8 +50,9 @@ impl Caches {
             Some(Inclusion::Exclusive) => {
                 self.refill_from::<STORES, false>(context, processor, access)
             }
-            None if STORES => None,
-            None => self.refill_from_system(context, processor, access),
+            None if !STORES => self.refill_from_system(context, processor, access),
+            None if self.geometry.write_allocate => None,
+            None => self.write_around(context, processor, access),
         }
     }
 
@@ -98,6 +103,39 @@ impl Caches {
             self.train(context, processor, line, false);
         }
         Some(latency)
+    }
+
+    /// A store where there is no second level and a miss does not bring the line in: the bytes go to the system.
+    #[inline(never)]
+    fn write_around(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        access: &Access,
+    ) -> Option<u64> {
+        let (line, last) = self.lines_of(access);
+        let own = self.processors.running_mut();
+        if line != last
+            || granules(access.physical, access.bytes) != 1
+            || own.data_fills.may_have(line)
+            || own.missing != line && own.data.search(line).is_some()
+            || own.code.has_data(line)
+        {
+            return None;
+        }
+        own.missing = line;
+        let occurrences = context.occurrences.running_mut();
+        if !occurrences.fire_bundle(WrittenAround::NUMBER) {
+            WrittenAround::fire(occurrences);
+        }
+        fire_kind_of_miss(occurrences, access.kind, true);
+        #[cfg(test)]
+        {
+            self.refills[1] += 1;
+        }
+        let sender = Sender::Processor(processor);
+        let (request, Access { physical, bytes, .. }) = (Request::WritePartial, *access);
+        Some(self.write_memory(context, sender, request, physical, bytes, false))
     }
 
     /// The same, compiled for each inclusion.
@@ -265,13 +303,28 @@ impl Read {
     }
 
     /// What each such miss fires, by [`Self::number`].
-    fn bundles(bytes: u32) -> Arc<[Bundle]> {
+    fn bundles(bytes: u32) -> Vec<Bundle> {
         let each = all_gone().flat_map(|gone| LineState::ALL.map(|state| Self { state, gone }));
         let bundle = |(number, read): (usize, Self)| {
             debug_assert_eq!(read.number(), number);
             Bundle::of(|occurrences| read.fire(occurrences, bytes))
         };
         each.enumerate().map(bundle).collect()
+    }
+}
+
+/// A store of one quadword that misses and goes to the system alone, beside the misses that the system answers.
+struct WrittenAround;
+
+impl WrittenAround {
+    /// The number of its bundle, behind those of [`Read`].
+    const NUMBER: usize = (STATES + 1) * STATES;
+
+    /// What it fires, if it is of the plain kind.
+    fn fire(occurrences: &mut Occurrences) {
+        occurrences.fire(Signal::L1dAccess, 1);
+        fire_miss(occurrences, Kind::Plain, true);
+        fire_write_part(occurrences, MemoryType::WriteBack);
     }
 }
 
@@ -369,7 +422,12 @@ impl Caches {
     pub(crate) fn prepare(&self, processors: &mut PerProcessor<Occurrences>) {
         let cycles = self.transfer_cycles;
         let bundles = match &self.geometry.second_level {
-            None => Read::bundles(self.geometry.line),
+            None => {
+                let mut bundles = Read::bundles(self.geometry.line);
+                debug_assert_eq!(bundles.len(), WrittenAround::NUMBER);
+                bundles.push(Bundle::of(WrittenAround::fire));
+                bundles.into()
+            }
             Some(second) => match second.inclusion {
                 Inclusion::Inclusive => Refilled::<true>::bundles(second.latency, cycles),
                 Inclusion::Exclusive => Refilled::<false>::bundles(second.latency, cycles),

@@ -1,7 +1,7 @@
 //! Accesses that go past the caches: to memory that is not cached or written through, streaming stores,
 //! and locked accesses that lock the bus.
 
-use super::coherence::{Answer, BUS_WIDTH, Sender, fire_system_request};
+use super::coherence::{Answer, BUS_WIDTH, Sender, fire_system_request, fire_write_part};
 use super::data::fire_miss;
 use super::geometry::LockPolicy;
 use super::state::LineState;
@@ -201,8 +201,7 @@ impl Caches {
             if memory == MemoryType::Uncacheable {
                 occurrences.fire(Signal::UncachedAccess, 1);
             }
-            fire_system_request(&mut context.occurrences[processor], memory);
-            self.fire_qwords(context, processor, 1);
+            fire_write_part(occurrences, memory);
             latency += if memory.is_cacheable() {
                 self.write_memory(context, sender, request, physical, bytes, locked)
             } else {
