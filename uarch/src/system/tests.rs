@@ -76,10 +76,16 @@ impl Slow {
             if matches!(operation, Operation::Store | Operation::Modify) {
                 self.0.tlbs.iter_mut().for_each(|tlbs| tlbs.written(physical));
             }
-            if operation != Operation::Load && self.0.caches.take_code_written(processor) {
-                self.0.occurrences[processor].fire(Signal::FlushSmc, 1);
-                self.0.processors[processor].redirected = true;
+            if operation != Operation::Load {
+                self.notice_code_written(processor);
             }
+        }
+    }
+
+    fn notice_code_written(&mut self, processor: usize) {
+        if self.0.caches.take_code_written(processor) {
+            self.0.occurrences[processor].fire(Signal::FlushSmc, 1);
+            self.0.processors[processor].redirected = true;
         }
     }
 
@@ -94,6 +100,7 @@ impl Slow {
         self.0.with_caches(processor, |caches, context| {
             caches.walk_write(context, processor, physical, 4, MemoryType::WriteBack)
         });
+        self.notice_code_written(processor);
         for other in (0..self.0.processors.count()).filter(|&other| other != processor) {
             self.0.tlbs[other].written(physical);
         }
@@ -203,7 +210,7 @@ impl Program {
             types[11] = MemoryType::WriteCombining;
             types
         };
-        let physical = match self.random.next(66) {
+        let physical = match self.random.next(72) {
             // A page table, often enough for stores that hit while it is monitored.
             64.. => TABLES / PAGE + 1,
             number => number,
@@ -239,8 +246,12 @@ impl Program {
         (self.physical(linear), second)
     }
 
+    /// An access, before which a walk may set a bit in a page table.
     fn access(&mut self, processor: usize) {
         let linear = self.address();
+        if self.random.next(30) == 0 {
+            self.update_table(processor, linear / PAGE);
+        }
         let operation = match self.random.next(20) {
             0 => Operation::Flush,
             1 => Operation::Prefetch(Hint::T0),
@@ -383,12 +394,15 @@ impl Program {
                 self.fast.change_memory(processor, paging);
                 self.slow.0.change_memory(processor, paging);
             }
-            _ => {
-                let physical = TABLES + PAGE + 4 * number as u64;
-                self.fast.update_table(processor, physical, 4);
-                self.slow.update_table(processor, physical);
-            }
+            _ => self.update_table(processor, number as u64),
         }
+    }
+
+    /// A walk sets a bit in the entry of a page, which is where code may be.
+    fn update_table(&mut self, processor: usize, page: u64) {
+        let physical = TABLES + PAGE + 4 * page;
+        self.fast.update_table(processor, physical, 4);
+        self.slow.update_table(processor, physical);
     }
 
     /// CR3 is loaded. What is written to a page table since the last time may come in few accesses, so that it
@@ -539,6 +553,27 @@ fn a_refill_for_a_store_is_told_to_the_flush_filter() {
         system.load_page_tables(0, FIRST);
         assert_eq!(load(&mut system, 0) - before, stores.into());
     }
+}
+
+/// A walk sets a bit in a line that is in the instruction cache: the pipeline restarts there, and not with whichever
+/// store comes next.
+#[test]
+fn a_walk_that_writes_code_restarts_the_pipeline() {
+    let mut system = System::new(&part::P55C, 1, std::slice::from_ref(&(0..TABLES + 2 * PAGE)));
+    let tables = Tables { pages: vec![Some((TABLES, MemoryType::WriteBack, false))] };
+    system.change_memory(0, true);
+    let code = Fetch { linear: 0x40, physical: TABLES + 0x40, second_page: None, bytes: 4 };
+    system.fetch(0, &tables, &code);
+    let restarts = |system: &mut System| {
+        let flushes = system.occurrences(0).fired()[Signal::FlushSmc.index()];
+        (flushes, system.take_restart(0))
+    };
+    assert_eq!(restarts(&mut system), (0, false));
+    system.update_table(0, TABLES + 0x44, 4);
+    assert_eq!(restarts(&mut system), (1, true));
+    let store = DataAccess { operation: Operation::Store, ..load_of(0x800, TABLES + 0x800) };
+    system.access(0, &tables, &store);
+    assert_eq!(restarts(&mut system), (1, false));
 }
 
 /// Of two pages of which one alone can be known how it is cached, the one that was accessed last is: the other is

@@ -57,6 +57,7 @@ impl System {
         self.with_caches(processor, |caches, context| {
             caches.walk_write(context, processor, physical, bytes, MemoryType::WriteBack)
         });
+        self.notice_code_written(processor);
         if self.monitored.may_have(physical) {
             // The walk enters what it has written into its own TLBs.
             self.tell_written(physical, Some(processor));
