@@ -2,7 +2,7 @@
 
 use iced_x86::Instruction;
 
-use super::{by_size, next, operands, sizes};
+use super::{Unread, by_size, next, operands, sizes};
 use crate::{
     cpu::Cpu,
     flags::{Flags, Word},
@@ -118,18 +118,17 @@ impl Binary for Xor {
     }
 }
 
-#[inline(always)]
-fn into_register<T: Word, P: Binary>(cpu: &mut Cpu, r: u8, a: T, b: T) {
-    let result = P::apply(&mut cpu.flags, a, b);
-    if P::WRITES {
-        cpu.set_reg(r, result);
+impl<P: Binary> Binary for Unread<P> {
+    const WRITES: bool = P::WRITES;
+    #[inline(always)]
+    fn apply<T: Word>(_: &mut Flags, a: T, b: T) -> T {
+        P::apply(&mut Flags::default(), a, b)
     }
 }
 
-/// The same where nobody reads the flags: the compiler does not work them out for ones that are dropped.
 #[inline(always)]
-fn into_register_unread<T: Word, P: Binary>(cpu: &mut Cpu, r: u8, a: T, b: T) {
-    let result = P::apply(&mut Flags::default(), a, b);
+fn into_register<T: Word, P: Binary>(cpu: &mut Cpu, r: u8, a: T, b: T) {
+    let result = P::apply(&mut cpu.flags, a, b);
     if P::WRITES {
         cpu.set_reg(r, result);
     }
@@ -213,28 +212,6 @@ fn mem_imm<O: Observer, T: Word, P: Binary>(
     into_memory::<O, T, P>(cpu, cx, insn, T::from_u64(insn.imm))
 }
 
-/// As [`reg_reg`], where nobody reads the flags.
-fn reg_reg_unread<O: Observer, T: Word, P: Binary>(
-    cpu: &mut Cpu,
-    _: &mut Cx<'_, O>,
-    insn: &Insn,
-) -> Exec<()> {
-    let (a, b) = (cpu.reg::<T>(insn.dst), cpu.reg::<T>(insn.src));
-    into_register_unread::<T, P>(cpu, insn.dst, a, b);
-    Ok(())
-}
-
-/// As [`reg_imm`], where nobody reads the flags.
-fn reg_imm_unread<O: Observer, T: Word, P: Binary>(
-    cpu: &mut Cpu,
-    _: &mut Cx<'_, O>,
-    insn: &Insn,
-) -> Exec<()> {
-    let a = cpu.reg::<T>(insn.dst);
-    into_register_unread::<T, P>(cpu, insn.dst, a, T::from_u64(insn.imm));
-    Ok(())
-}
-
 /// An operation on one operand.
 trait Unary {
     /// The result, with the flags set.
@@ -279,6 +256,13 @@ impl Unary for Not {
     }
 }
 
+impl<P: Unary> Unary for Unread<P> {
+    #[inline(always)]
+    fn apply<T: Word>(_: &mut Flags, a: T) -> T {
+        P::apply(&mut Flags::default(), a)
+    }
+}
+
 fn unary_reg<O: Observer, T: Word, P: Unary>(
     cpu: &mut Cpu,
     _: &mut Cx<'_, O>,
@@ -286,17 +270,6 @@ fn unary_reg<O: Observer, T: Word, P: Unary>(
 ) -> Exec<()> {
     let a = cpu.reg::<T>(insn.dst);
     let result = P::apply(&mut cpu.flags, a);
-    cpu.set_reg(insn.dst, result);
-    Ok(())
-}
-
-/// As [`unary_reg`], where nobody reads the flags.
-fn unary_reg_unread<O: Observer, T: Word, P: Unary>(
-    cpu: &mut Cpu,
-    _: &mut Cx<'_, O>,
-    insn: &Insn,
-) -> Exec<()> {
-    let result = P::apply(&mut Flags::default(), cpu.reg::<T>(insn.dst));
     cpu.set_reg(insn.dst, result);
     Ok(())
 }
@@ -357,8 +330,8 @@ pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
 
 fn binary<O: Observer, P: Binary>(insn: &Insn) -> Option<Handler<O>> {
     let handlers = match insn.form {
-        Form::RegReg if insn.flags_are_unread() => sizes!(reg_reg_unread, O, P),
-        Form::RegImm if insn.flags_are_unread() => sizes!(reg_imm_unread, O, P),
+        Form::RegReg if insn.flags_are_unread() => sizes!(reg_reg, O, Unread<P>),
+        Form::RegImm if insn.flags_are_unread() => sizes!(reg_imm, O, Unread<P>),
         Form::RegReg => sizes!(reg_reg, O, P),
         Form::RegImm => sizes!(reg_imm, O, P),
         Form::RegMem => sizes!(reg_mem, O, P),
@@ -371,7 +344,7 @@ fn binary<O: Observer, P: Binary>(insn: &Insn) -> Option<Handler<O>> {
 
 fn unary<O: Observer, P: Unary>(insn: &Insn) -> Option<Handler<O>> {
     let handlers = match insn.form {
-        Form::Reg if insn.flags_are_unread() => sizes!(unary_reg_unread, O, P),
+        Form::Reg if insn.flags_are_unread() => sizes!(unary_reg, O, Unread<P>),
         Form::Reg => sizes!(unary_reg, O, P),
         _ => sizes!(unary_mem, O, P),
     };

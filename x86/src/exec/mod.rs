@@ -29,6 +29,8 @@ mod tests;
 
 pub(crate) use hint::undefined;
 
+use std::marker::PhantomData;
+
 use iced_x86::{Instruction, OpKind};
 
 use crate::{
@@ -82,6 +84,10 @@ pub(crate) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
         .or_else(|| portio::handler(insn))
         .or_else(|| knc::handler(insn))
 }
+
+/// An operation that reads no flags, where nobody reads those that it leaves: the compiler does not work them out for
+/// ones that are dropped.
+struct Unread<P>(PhantomData<P>);
 
 /// The handler for an operand size; the array has a row for each, smallest first.
 fn by_size<O>(size: Size, handlers: [Handler<O>; 4]) -> Handler<O> {

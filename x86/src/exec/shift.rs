@@ -6,7 +6,7 @@
 
 use iced_x86::{Instruction, OpKind};
 
-use super::{by_size, next, sizes};
+use super::{Unread, by_size, next, sizes};
 use crate::{
     cpu::Cpu,
     features::DoubleShift,
@@ -140,6 +140,13 @@ impl Shift for Rcr {
     }
 }
 
+impl<P: Shift> Shift for Unread<P> {
+    #[inline(always)]
+    fn apply<T: Word>(_: &mut Flags, a: T, count: u32) -> T {
+        P::apply(&mut Flags::default(), a, count)
+    }
+}
+
 /// The bits of a count that matter.
 #[inline(always)]
 fn count_mask<T: Word>() -> u32 {
@@ -164,19 +171,6 @@ fn reg_imm<O: Observer, T: Word, P: Shift>(
     let a = cpu.reg::<T>(insn.dst);
     let count = insn.imm as u32 & count_mask::<T>();
     let result = shifted::<T, P>(&mut cpu.flags, a, count);
-    cpu.set_reg(insn.dst, result);
-    Ok(())
-}
-
-/// As [`reg_imm`], where nobody reads the flags: the compiler does not work them out for ones that are dropped.
-fn reg_imm_unread<O: Observer, T: Word, P: Shift>(
-    cpu: &mut Cpu,
-    _: &mut Cx<'_, O>,
-    insn: &Insn,
-) -> Exec<()> {
-    let a = cpu.reg::<T>(insn.dst);
-    let count = insn.imm as u32 & count_mask::<T>();
-    let result = shifted::<T, P>(&mut Flags::default(), a, count);
     cpu.set_reg(insn.dst, result);
     Ok(())
 }
@@ -371,7 +365,7 @@ pub(super) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
 
 fn shift<O: Observer, P: Shift>(insn: &Insn) -> [Handler<O>; 4] {
     match insn.form {
-        Form::RegImm if insn.flags_are_unread() => sizes!(reg_imm_unread, O, P),
+        Form::RegImm if insn.flags_are_unread() => sizes!(reg_imm, O, Unread<P>),
         Form::RegImm => sizes!(reg_imm, O, P),
         Form::RegReg => sizes!(reg_cl, O, P),
         Form::MemImm => sizes!(mem_imm, O, P),
