@@ -152,6 +152,12 @@ impl Processor {
         true
     }
 
+    /// Whether neither cache of the first level has a line.
+    #[inline(always)]
+    pub(super) fn lacks(&self, line: u64) -> bool {
+        (self.missing == line || self.data.search(line).is_none()) && !self.code.has_data(line)
+    }
+
     /// Looks for a line that a store would use, and uses it: whether the data cache has it, no other processor
     /// does, and nobody waits for it. It is Modified then.
     #[inline(always)]

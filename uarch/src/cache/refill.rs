@@ -66,10 +66,7 @@ impl Caches {
     ) -> Option<u64> {
         let (line, last) = self.lines_of(access);
         let own = self.processors.running_mut();
-        if line != last
-            || own.missing != line && own.data.search(line).is_some()
-            || own.code.has_data(line)
-        {
+        if line != last || !own.lacks(line) {
             return None;
         }
         let slot = own.data.slot_for(line)?;
@@ -118,8 +115,7 @@ impl Caches {
         if line != last
             || granules(access.physical, access.bytes) != 1
             || own.data_fills.may_have(line)
-            || own.missing != line && own.data.search(line).is_some()
-            || own.code.has_data(line)
+            || !own.lacks(line)
         {
             return None;
         }
