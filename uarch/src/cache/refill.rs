@@ -1,5 +1,6 @@
 //! The short way of a miss of the data cache: the second level has the line, and nobody else takes part. Or there is
-//! no second level: a load reads the line from the system, and a store that does not bring it in writes around the cache.
+//! no second level: a load reads the line from the system, and a store that does not bring it in writes around the
+//! cache.
 //!
 //! That is what most misses are. All that is needed is looked up, once, before anything is done: a miss that is
 //! of another kind takes the general way (`data`, `second_level`) as if it had not been tried. What happens on
@@ -27,9 +28,9 @@ use pmu_model::Signal;
 impl Caches {
     /// A load or a store of the running processor, of an ordinary kind, to memory of type WB, of one line that the data
     /// cache does not have, but the second level does, for a store as the only processor; the victim, if there is one,
-    /// goes no further than the second level. Where there is no second level, any load is, and a store of one quadword.
-    /// The line is not on its way, and the instruction cache does not have it.
-    /// Cycles; `None` if it is another access, and then nothing has happened.
+    /// goes no further than the second level. Where there is no second level, any load is one, and a store of one
+    /// quadword. The line is not on its way, and the instruction cache does not have it. Cycles; `None` if it is
+    /// another access, and then nothing has happened.
     #[inline(always)]
     pub(crate) fn refill<const STORES: bool>(
         &mut self,

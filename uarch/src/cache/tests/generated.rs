@@ -449,8 +449,9 @@ fn what_was_used_last_is_not_looked_up_and_nothing_changes() {
 }
 
 /// Misses that the second level answers, of a program that mostly does nothing else, or the system where there is none;
-/// and among them all that such a miss must not be taken for one: a line that is shared, that the instruction cache has, that is on its way or to be
-/// used once, a victim that goes further than the second level, a way whose line a probe has taken.
+/// and among them all that such a miss must not be taken for one: a line that is shared, that the instruction cache has,
+/// that is on its way or to be used once, a victim that goes further than the second level, a way whose line a probe has
+/// taken.
 #[test]
 fn misses_of_the_data_cache_alone_take_a_short_way_and_nothing_changes() {
     for (name, geometry) in PARTS {
