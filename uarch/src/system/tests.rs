@@ -398,9 +398,14 @@ impl Program {
         }
     }
 
-    /// A walk sets a bit in the entry of a page, which is where code may be.
+    /// A walk sets a bit in the entry of a page; or in what the processor has executed last, where its entries are then.
     fn update_table(&mut self, processor: usize, page: u64) {
-        let physical = TABLES + PAGE + 4 * page;
+        let executed = self.left[processor].filter(|_| self.random.next(2) == 0);
+        let code = executed.and_then(|left| {
+            let (page, memory, _) = self.tables.pages[(left / PAGE) as usize]?;
+            (memory == MemoryType::WriteBack).then_some((page + left % PAGE) & !3)
+        });
+        let physical = code.unwrap_or(TABLES + PAGE + 4 * page);
         self.fast.update_table(processor, physical, 4);
         self.slow.update_table(processor, physical);
     }

@@ -85,8 +85,8 @@ pub(crate) fn handler<O: Observer>(insn: &Insn) -> Option<Handler<O>> {
         .or_else(|| knc::handler(insn))
 }
 
-/// An operation that reads no flags, where nobody reads those that it leaves: the compiler does not work them out for
-/// ones that are dropped.
+/// An operation whose result takes nothing from the flags, where nobody reads those that it leaves
+/// ([`crate::lower::unread`]): the compiler does not work them out for ones that are dropped.
 struct Unread<P>(PhantomData<P>);
 
 /// The handler for an operand size; the array has a row for each, smallest first.
