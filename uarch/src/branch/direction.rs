@@ -80,7 +80,12 @@ impl Direction {
         taken: bool,
     ) -> bool {
         if let Self::Hybrid(hybrid) = self {
-            return hybrid.learn_if(at, path, taken, |is_right| is_right).is_some();
+            let guess = hybrid.guess(at, path, true);
+            let is_right = guess.taken() == taken;
+            if is_right {
+                hybrid.learn_on(at, path, &guess, taken);
+            }
+            return is_right;
         }
         let is_right = self.expects(at, entry, taken) == Some(true);
         if is_right {
@@ -89,7 +94,7 @@ impl Direction {
         is_right
     }
 
-    /// Whether a branch with this entry is expected to go that way; `None` by several tables ([`Hybrid::learn_if`]).
+    /// Whether a branch with this entry is expected to go that way; `None` by several tables.
     #[inline(always)]
     pub(super) fn expects(&self, at: u64, entry: &Entry, taken: bool) -> Option<bool> {
         let expected = match self {

@@ -30,7 +30,7 @@ pub(super) struct EntryMap {
     low_bit: u32,
     /// Bits below that.
     below: u64,
-    /// Runs in which no entry is, by their ends: those that are come to again and again.
+    /// Runs in which no entry is, each in its row: those that are come to again and again.
     clear: [Range<u64>; CLEAR_RUNS],
 }
 
@@ -71,7 +71,7 @@ impl EntryMap {
     /// Whether there may be an entry in a run, as [`Self::first_in`] finds it.
     #[inline(always)]
     pub(super) fn may_have_in(&mut self, run: Range<u64>) -> bool {
-        self.clear[Self::row(run.end)] != run && self.finds_in(run)
+        self.clear[Self::row(&run)] != run && self.finds_in(run)
     }
 
     /// The same where it is not known that there is none.
@@ -79,16 +79,16 @@ impl EntryMap {
     fn finds_in(&mut self, run: Range<u64>) -> bool {
         let found = self.first_in(run.clone()).is_some();
         if !found {
-            let row = Self::row(run.end);
+            let row = Self::row(&run);
             self.clear[row] = run;
         }
         found
     }
 
-    /// Where a run would be known that ends there.
+    /// Where a run would be known. Several may begin or end at the same place.
     #[inline(always)]
-    fn row(end: u64) -> usize {
-        (end ^ end >> CLEAR_RUNS.ilog2()) as usize % CLEAR_RUNS
+    fn row(run: &Range<u64>) -> usize {
+        (run.start << 1 ^ run.end ^ run.end >> CLEAR_RUNS.ilog2()) as usize % CLEAR_RUNS
     }
 
     /// The target buffer has lost its entry for an address.

@@ -25,7 +25,8 @@ pub(super) struct HybridGuess {
     loops: LoopPlace,
     /// What the table of loops says, if it is asked.
     by_loop: Option<bool>,
-    bimodal: bool,
+    /// Which bimodal counter is the branch's, and what it is.
+    bimodal: (usize, u8),
 }
 
 impl HybridGuess {
@@ -37,7 +38,7 @@ impl HybridGuess {
 
     #[inline(always)]
     fn without_path(&self) -> bool {
-        self.by_loop.unwrap_or(self.bimodal)
+        self.by_loop.unwrap_or(predicts_taken(self.bimodal.1))
     }
 }
 
@@ -56,47 +57,29 @@ impl Hybrid {
     #[inline(always)]
     pub(super) fn guess(&self, at: u64, path: &Path, has_target: bool) -> HybridGuess {
         let loops = self.loops.find(at);
+        let index = at as usize & (self.bimodal.len() - 1);
         HybridGuess {
             global: self.global.find(at, path),
             loops,
             by_loop: if has_target { loops.prediction() } else { None },
-            bimodal: predicts_taken(self.bimodal[self.bimodal_index(at)]),
+            bimodal: (index, self.bimodal[index]),
         }
-    }
-
-    /// Learns how a branch went that the target buffer has, if `learns` says so when it is told whether that is what
-    /// was expected; else changes nothing. Returns whether it was, if it has learnt.
-    #[inline(always)]
-    pub(super) fn learn_if(
-        &mut self,
-        at: u64,
-        path: &mut Path,
-        taken: bool,
-        learns: impl FnOnce(bool) -> bool,
-    ) -> Option<bool> {
-        let guess = self.guess(at, path, true);
-        let is_right = guess.taken() == taken;
-        learns(is_right).then(|| {
-            self.learn_on(at, path, &guess, taken);
-            is_right
-        })
     }
 
     /// Learns an outcome of a branch on this path, which goes on from it.
     #[inline(always)]
     pub(super) fn learn_on(&mut self, at: u64, path: &mut Path, guess: &HybridGuess, taken: bool) {
-        self.learn(at, guess, taken);
+        self.learn(guess, taken);
         if taken {
             path.conditional(at);
         }
     }
 
     #[inline(always)]
-    fn learn(&mut self, at: u64, guess: &HybridGuess, taken: bool) {
+    fn learn(&mut self, guess: &HybridGuess, taken: bool) {
         let by_path = guess.global.prediction();
         if by_path.is_none() && guess.by_loop.is_none() {
-            let index = self.bimodal_index(at);
-            self.bimodal[index] = after(self.bimodal[index], taken);
+            self.learn_bimodal(guess, taken);
         }
         let mispredicted = guess.taken() != taken;
         match by_path {
@@ -112,8 +95,9 @@ impl Hybrid {
     }
 
     #[inline(always)]
-    fn bimodal_index(&self, at: u64) -> usize {
-        at as usize & (self.bimodal.len() - 1)
+    fn learn_bimodal(&mut self, guess: &HybridGuess, taken: bool) {
+        let (index, counter) = guess.bimodal;
+        self.bimodal[index] = after(counter, taken);
     }
 }
 

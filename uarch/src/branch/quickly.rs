@@ -28,6 +28,11 @@ impl Predictor {
             return None;
         }
         let at = if self.at_last_byte { transfer.last } else { transfer.from };
+        if transfer.kind == TransferKind::Conditional
+            && matches!(self.direction, Direction::Hybrid(_))
+        {
+            return Some(self.conditional_by_tables(at, &{ *transfer }, occurrences));
+        }
         let quickly = match transfer.kind {
             TransferKind::Conditional => self.conditional_quickly(at, transfer, occurrences),
             TransferKind::Jump => self.direct_quickly(at, transfer, occurrences),
@@ -120,9 +125,7 @@ impl Predictor {
         // Where it was expected to be taken, the decoder may know better where to. One that leads to what is
         // behind it goes there either way.
         let goes_astray = entry.target == to && to != next;
-        let Some(is_right) = self.direction.expects(at, entry, taken) else {
-            return self.by_tables_quickly(at, taken, goes_astray, occurrences);
-        };
+        let is_right = self.direction.expects(at, entry, taken)?;
         if !(is_right || goes_astray) || !self.hit.fires(TransferKind::Conditional, occurrences) {
             return None;
         }
@@ -134,21 +137,47 @@ impl Predictor {
         Some(Resolution::Mispredicted)
     }
 
-    /// The same of a conditional branch with an entry that fits, by a scheme of several tables.
+    /// What becomes of a conditional branch, where a scheme of several tables says which way it is expected to go.
+    // So much of it that whoever calls it would have no register left for anything else.
     #[inline(never)]
+    fn conditional_by_tables(
+        &mut self,
+        at: u64,
+        transfer: &Transfer,
+        occurrences: &mut Occurrences,
+    ) -> Resolution {
+        let resolution = match self.by_tables_quickly(at, transfer, occurrences) {
+            Some(resolution) => resolution,
+            None => self.transfer_not_so_quickly(at, transfer, occurrences),
+        };
+        self.run_start = transfer.destination();
+        resolution
+    }
+
+    /// The short way of it, if there is one.
+    #[inline(always)]
     fn by_tables_quickly(
         &mut self,
         at: u64,
-        taken: bool,
-        goes_astray: bool,
+        transfer: &Transfer,
         occurrences: &mut Occurrences,
     ) -> Option<Resolution> {
-        let Self { direction: Direction::Hybrid(hybrid), path, hit, geometry, .. } = self else {
+        let Transfer { to, next, taken, .. } = *transfer;
+        let Self { direction: Direction::Hybrid(hybrid), path, targets, hit, geometry, .. } = self
+        else {
             return None;
         };
-        let is_right = hybrid.learn_if(at, path, taken, |is_right| {
-            (is_right || goes_astray) && hit.fires(TransferKind::Conditional, occurrences)
-        })?;
+        let Hinted::Entry(entry) = targets.hinted_entry(at) else { return None };
+        if entry.class != BranchClass::Conditional || taken && entry.target != to {
+            return None;
+        }
+        let goes_astray = entry.target == to && to != next;
+        let guess = hybrid.guess(at, path, true);
+        let is_right = guess.taken() == taken;
+        if !(is_right || goes_astray) || !hit.fires(TransferKind::Conditional, occurrences) {
+            return None;
+        }
+        hybrid.learn_on(at, path, &guess, taken);
         if is_right {
             return Some(Resolution::Predicted);
         }

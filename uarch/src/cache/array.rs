@@ -147,13 +147,12 @@ impl LineArray {
     }
 
     /// Where a line is, which is used: it becomes the last of its set to be replaced.
-    #[inline]
     pub fn find_and_touch(&mut self, number: u64) -> Option<usize> {
         self.find_recent(number).or_else(|| self.find_older_and_touch(number))
     }
 
     /// The same of a line that its set did not use last.
-    #[inline]
+    #[inline(always)]
     pub fn find_older_and_touch(&mut self, number: u64) -> Option<usize> {
         let slot = match self.hinted(number) {
             Some(slot) => slot,

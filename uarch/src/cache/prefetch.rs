@@ -2,7 +2,7 @@
 
 use super::coherence::Incoming;
 use super::fills::Asker;
-use super::geometry::{PrefetchInto, Prefetches};
+use super::geometry::{PrefetchInto, PrefetcherGeometry, Prefetches};
 use super::second_level::{Filling, Purpose};
 use super::state::LineState;
 use super::stream::Direction;
@@ -78,6 +78,7 @@ impl Caches {
     }
 
     /// Tells the hardware prefetcher of a miss of the data cache, and lets it fetch.
+    #[inline(always)]
     pub(super) fn train(
         &mut self,
         context: &mut Context<'_>,
@@ -86,7 +87,22 @@ impl Caches {
         write: bool,
     ) {
         let Some(prefetcher) = self.geometry.prefetcher else { return };
-        let Some(direction) = self.processors[processor].streams.miss(line) else { return };
+        if let Some(direction) = self.processors[processor].streams.miss(line) {
+            self.prefetch_beside(context, processor, prefetcher, line, direction, write);
+        }
+    }
+
+    /// The hardware prefetcher fetches the neighbour of a line.
+    #[inline(never)]
+    fn prefetch_beside(
+        &mut self,
+        context: &mut Context<'_>,
+        processor: usize,
+        prefetcher: PrefetcherGeometry,
+        line: u64,
+        direction: Direction,
+        write: bool,
+    ) {
         let lines_per_page = PAGE >> self.shift;
         let (target, signal) = match direction {
             Direction::Up => (line.wrapping_add(1), Signal::HwPrefetchUp),

@@ -49,10 +49,10 @@ pub(super) struct Streams {
 #[derive(Clone, Debug)]
 struct Table {
     streams: [Option<Stream>; MOST],
-    /// The low halves of the lines above and below the last of each. Most misses are no line's neighbour, which these
+    /// The low bits of the lines above and below the last of each. Most misses are no line's neighbour, which these
     /// say of all at once.
-    above: [u32; MOST],
-    below: [u32; MOST],
+    above: [u16; MOST],
+    below: [u16; MOST],
     /// The places by their use, four bits each, the one that missed last first.
     order: u64,
 }
@@ -68,12 +68,13 @@ impl Streams {
 
     /// A line has missed. Which way to prefetch, if its neighbour has missed before and the sequence has
     /// not turned round.
+    #[inline(always)]
     pub(super) fn miss(&mut self, line: u64) -> Option<Direction> {
         if self.capacity == 0 {
             return None;
         }
         let table = &mut *self.table;
-        let low = line as u32;
+        let low = line as u16;
         let places = table.above.iter().zip(&table.below);
         let may_follow =
             places.fold(false, |any, (&above, &below)| any | (above == low) | (below == low));
@@ -115,8 +116,8 @@ impl Table {
 
     /// A sequence in a place is the one that missed last; there are so many others.
     fn set(&mut self, others: usize, place: usize, stream: Stream) {
-        self.above[place] = stream.last.wrapping_add(1) as u32;
-        self.below[place] = stream.last.wrapping_sub(1) as u32;
+        self.above[place] = stream.last.wrapping_add(1) as u16;
+        self.below[place] = stream.last.wrapping_sub(1) as u16;
         self.streams[place] = Some(stream);
         if place == self.place(others) {
             // The oldest goes to the front, as most do.
@@ -181,7 +182,7 @@ mod tests {
     }
 
     /// Sequences that go up, down and turn round, several around the same lines, lines that differ in their high
-    /// halves alone, the lowest lines, and saved and loaded in between.
+    /// bits alone, the lowest lines, and saved and loaded in between.
     #[test]
     fn sequences_are_as_in_a_list() {
         let mut random = 0x853C_49E6_748F_EA9B_u64;
@@ -196,7 +197,7 @@ mod tests {
             let mut list = Vec::new();
             let mut followed = 0;
             for step in 0..50_000 {
-                let line = below(40) + 1000 * below(2) + (below(2) << 32);
+                let line = below(40) + 1000 * below(2) + (below(2) << 16);
                 let direction = streams.miss(line);
                 assert_eq!(direction, miss(&mut list, capacity, line), "{capacity}, step {step}");
                 followed += u64::from(direction.is_some());
