@@ -34,6 +34,7 @@ mod state;
 mod write_buffers;
 
 use self::multithreaded::Multithreaded;
+pub(super) use self::multithreaded::Step;
 pub(super) use self::pipeline::Cache;
 use self::pipeline::{Descriptions, Pipeline};
 use self::state::Saved;

@@ -12,7 +12,7 @@ use x86_cpu::cpu::Cpu;
 use x86_cpu::observe::{Cx, Observer};
 use x86_cpu::ram::Ram;
 
-use super::model::Modelling;
+use super::model::{Modelling, Step};
 use super::vcpu::{Siblings, Vcpu, headroom};
 use super::{Act, Recording, Running, Soft, Timing, UNLIMITED};
 use crate::engine::Board;
@@ -150,7 +150,12 @@ impl Soft {
                 return Some((Next::Waits(NextThread { id: first + thread, until }), cycle));
             }
         }
-        let Some((thread, cycle)) = core.advance(system, first) else { return waiting };
+        let (thread, cycle) = match core.advance(system, first) {
+            Some(Step::Brings(thread, cycle)) => (thread, cycle),
+            // One has halted, and may be woken before the others go on.
+            Some(Step::Issued(_)) => return self.next_by(vcpus, board, threads, until),
+            None => return waiting,
+        };
         let id = first + thread;
         if !keeps_time {
             return Some((Next::Runs(NextThread { id, until }), vcpus[id].cpu.time));

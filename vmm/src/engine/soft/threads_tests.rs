@@ -264,8 +264,17 @@ fn comes_and_goes(random: &mut Random, cpus: u32) -> Vec<u8> {
     const EVENTS: [u32; 6] = [0x03, 0x17, 0x2D, 0x2E, 0x2A, 0x16];
     let prepare = |p: &mut Program| p.write_msr(GLOBAL, 3);
     each_by_itself(cpus, true, prepare, |p| {
-        (0..8).try_for_each(|_| match random.below(3) {
-            0 => p.write_msr(SELECT + random.below(2), 0),
+        (0..8).try_for_each(|_| match random.below(9) {
+            0..3 => p.write_msr(SELECT + random.below(2), 0),
+            // Halts while an interrupt may be on its way to it.
+            3 => {
+                p.write_lapic(ICR_HIGH, random.below(cpus) << 24)?;
+                p.write_lapic(ICR, ASSERT | u32::from(IPI_VECTOR))?;
+                spin(p, 1 + random.below(200))?;
+                p.sti()?;
+                p.hlt()?;
+                p.cli()
+            }
             _ => {
                 let event = EVENTS[random.below(6) as usize];
                 core_script(p, random, cpus, event, Counted { all_threads: true, compared: true })

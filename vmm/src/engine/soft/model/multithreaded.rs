@@ -47,7 +47,7 @@ pub(in crate::engine::soft) struct Multithreaded {
 }
 
 /// What a core does next.
-enum Step {
+pub(in crate::engine::soft) enum Step {
     /// The instruction has issued that was brought for this thread.
     Issued(usize),
     /// The next instruction of this thread is to be executed, which issues in no cycle before this one.
@@ -106,13 +106,17 @@ impl Multithreaded {
         }
     }
 
-    /// [`Self::advance`], where nothing has been done since an instruction was told of.
+    /// [`Self::advance`], where nothing has been done since an instruction was told of: the thread that is to execute
+    /// its next instruction, and the cycle before which that does not issue.
     pub(in crate::engine::soft) fn advance_at_once(
         &mut self,
         system: &mut System,
         first: usize,
     ) -> Option<(usize, u64)> {
-        self.brings.take().or_else(|| self.advance(system, first))
+        self.brings.take().or_else(|| match self.advance(system, first)? {
+            Step::Brings(thread, cycle) => Some((thread, cycle)),
+            Step::Issued(_) => None,
+        })
     }
 
     /// Anything may be done.
@@ -273,18 +277,18 @@ impl Multithreaded {
         self.threads[thread].begun
     }
 
-    /// Lets all issue that is to issue before anything else has to be executed, as far as it is known who takes part.
-    /// `first` is the number of the core's first processor. The thread that is to execute its next instruction, and
-    /// the cycle before which that does not issue.
+    /// Lets all issue that is to issue before anything else has to be executed, as far as it is known who takes part:
+    /// up to an instruction that has its thread halt, which may be woken before the others go on. `first` is the number
+    /// of the core's first processor. What was done last, if anything was.
     pub(in crate::engine::soft) fn advance(
         &mut self,
         system: &mut System,
         first: usize,
-    ) -> Option<(usize, u64)> {
+    ) -> Option<Step> {
         loop {
             match self.step(system, first)? {
-                Step::Issued(_) => {}
-                Step::Brings(thread, cycle) => return Some((thread, cycle)),
+                Step::Issued(thread) if self.core.runs(thread) => {}
+                step => return Some(step),
             }
         }
     }
@@ -447,21 +451,17 @@ impl Multithreaded {
             return true;
         }
         self.brings = None;
-        loop {
-            match self.step(system, processor - self.running) {
-                // One that halts may be woken before the others go on.
-                Some(Step::Issued(thread)) if self.core.runs(thread) => {}
-                Some(Step::Brings(thread, cycle)) if thread == self.running => {
-                    let thread = self.running_mut();
-                    thread.told = thread.told.max(cycle);
-                    return false;
-                }
-                Some(Step::Brings(thread, cycle)) => {
-                    self.brings = Some((thread, cycle));
-                    return true;
-                }
-                _ => return true,
+        match self.advance(system, processor - self.running) {
+            Some(Step::Brings(thread, cycle)) if thread == self.running => {
+                let thread = self.running_mut();
+                thread.told = thread.told.max(cycle);
+                false
             }
+            Some(Step::Brings(thread, cycle)) => {
+                self.brings = Some((thread, cycle));
+                true
+            }
+            Some(Step::Issued(_)) | None => true,
         }
     }
 }
