@@ -171,6 +171,7 @@ impl Predictor {
         if entry.class != BranchClass::Conditional || taken && entry.target != to {
             return None;
         }
+        // As of a branch by any scheme.
         let goes_astray = entry.target == to && to != next;
         let guess = hybrid.guess(at, path, true);
         let is_right = guess.taken() == taken;

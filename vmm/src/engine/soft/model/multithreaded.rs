@@ -115,6 +115,7 @@ impl Multithreaded {
     ) -> Option<(usize, u64)> {
         self.brings.take().or_else(|| match self.advance(system, first)? {
             Step::Brings(thread, cycle) => Some((thread, cycle)),
+            // One has halted: who may be woken has to be looked at.
             Step::Issued(_) => None,
         })
     }
