@@ -401,10 +401,7 @@ impl Soft {
         let mut counted = limit;
         if demand.counting {
             counted = counted.min(headroom(&vcpu.pmu, &demand, time));
-            // A sibling's counter of the core overflows behind the very instruction as well.
-            for sibling in running.siblings.iter().filter(|s| s.pmu.sibling_demand().counting) {
-                counted = counted.min(headroom(&sibling.pmu, &demand, time));
-            }
+            counted = counted.min(running.siblings.headroom(&demand, time));
         }
         self.observe(running, &demand, limit, pending, Run(counted))
     }

@@ -112,7 +112,8 @@ impl<'t> Outside<'_, 't> {
     fn budget(&self, time: u64) -> Budget {
         let instructions = self.retire_limit.saturating_sub(self.counted_instructions);
         let limit = Budget { instructions, ..Budget::until(self.limit) };
-        limit.min(headroom(self.pmu, &self.demand, time))
+        let own = headroom(self.pmu, &self.demand, time);
+        limit.min(own).min(self.siblings.headroom(&self.demand, time))
     }
 
     /// The stretch since the counters were last updated.

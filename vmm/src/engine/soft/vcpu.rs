@@ -283,6 +283,14 @@ impl<'a> Siblings<'a> {
         self.iter().any(Vcpu::counts_the_core)
     }
 
+    /// [`headroom`] of their counters of the core, which overflow behind the very instruction as well.
+    pub(super) fn headroom(&self, demand: &Demand, time: u64) -> Budget {
+        let counting = self.iter().filter(|sibling| sibling.counts_the_core());
+        counting.fold(Budget::until(u64::MAX), |budget, sibling| {
+            budget.min(headroom(&sibling.pmu, demand, time))
+        })
+    }
+
     /// What the siblings' counters take from the other threads of the core.
     pub(super) fn demand(&self) -> Demand {
         let mut sum = Demand::default();
