@@ -195,9 +195,10 @@ impl Machine {
                 Part::Stirred { id, until, threads } => {
                     let ended = self.run_stirred(*id, threads, turn, left);
                     self.roster.stir(*id);
-                    if ended.is_some() || turn.until < *until {
-                        // Those before it were ahead when the end came.
-                        self.have_slept(turn.awake, *id, *until);
+                    if ended.is_some() || turn.until < *until || !turn.rest.is_empty() {
+                        // Those before it were ahead when the end came, or are if it comes yet.
+                        let executing = turn.executing.union(threads.unwrap_or_default());
+                        self.have_slept(executing, *id, *until);
                     }
                     ended
                 }

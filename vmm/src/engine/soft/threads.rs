@@ -213,8 +213,14 @@ impl Soft {
     /// last instruction has programmed its PMU waits for that no longer, or it would take the first counts of its next
     /// turn for what the programming before left behind.
     pub(crate) fn end_interleaving(&mut self, vcpus: &mut [Vcpu], threads: ProcessorSet) {
-        self.note_halting(vcpus, threads);
-        threads.iter().for_each(|id| vcpus[id].programs_still = None);
+        for id in threads.iter() {
+            vcpus[id].programs_still = None;
+            self.halting.remove(id);
+            let core = self.modelling.as_mut().and_then(|modelling| modelling.core_of(id));
+            if let Some((core, _, first)) = core.filter(|_| vcpus[id].cpu.halted) {
+                core.end_halting(id - first);
+            }
+        }
     }
 
     /// Takes notice of whether counters of a core count what all its threads do. If the instruction that processor

@@ -284,12 +284,17 @@ fn comes_and_goes(random: &mut Random, cpus: u32) -> Vec<u8> {
     .unwrap()
 }
 
+/// Processors and seeds at which this has failed, by what was told wrongly: time that a thread slept for what was left of
+/// its HLT; that of one that sleeps ahead of a turn's end; the overflow of a sibling behind a WRMSR.
+const FAILED: [(u32, u64); 3] = [(4, 6), (2, 344), (3, 129)];
+
 /// Where runs are cut changes nothing of what such a guest does.
 #[test]
 fn counters_that_come_and_go_count_the_same_however_runs_are_cut() {
-    let rounds = std::env::var("VPMU_TURNS_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(4);
+    let rounds = std::env::var("VPMU_TURNS_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(24);
     let (mut runner, mut compared) = (Runner::new(), 0);
-    for (cpus, seed) in (1..=4).flat_map(|cpus| (0..rounds).map(move |seed| (cpus, seed))) {
+    let seeds = (1..=4).flat_map(|cpus| (0..rounds).map(move |seed| (cpus, seed)));
+    for (cpus, seed) in FAILED.into_iter().chain(seeds) {
         let random = &mut Random(7000 + 1000 * u64::from(cpus) + seed);
         let bytes = comes_and_goes(random, cpus);
         let timing = [Timing::Auto, Timing::Model][random.below(2) as usize];

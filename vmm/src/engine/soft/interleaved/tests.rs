@@ -7,7 +7,7 @@ use std::cell::Cell;
 use iced_x86::code_asm::{al, dword_ptr, eax, ecx, edi, esi};
 
 use super::Exit;
-use crate::machine::Machine;
+use crate::machine::{End, Machine};
 use crate::program::{LAPIC, LAPIC_ID, Program};
 use crate::snapshot::tests::{difference, run};
 use crate::turns::tests::{
@@ -178,6 +178,10 @@ fn compare(cpus: u32, seed: u64) {
         if let Some(difference) = difference(one, other) {
             panic!("{cpus} seed {seed}: {difference}; behind {}", first_difference(&make, at));
         }
+        // A processor that has shut down has no next instruction, and another may have none that retires.
+        if ends[0] != End::Instructions {
+            return;
+        }
     }
 }
 
@@ -202,9 +206,11 @@ fn first_difference(make: &impl Fn(bool) -> Machine, last: u64) -> String {
 
 #[test]
 fn turns_that_nobody_looks_at_are_those_of_threads_that_are_looked_at() {
-    let rounds = std::env::var("VPMU_TURNS_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
+    let rounds = std::env::var("VPMU_TURNS_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(24);
     for cpus in [1, 2, 3, 4, 6, 8] {
-        for seed in 0..rounds {
+        // Seed 49 of four has a DELAY of no cycles, which nobody holds up and the core has stopped all the same.
+        let failed = if cpus == 4 { 49..50 } else { 0..0 };
+        for seed in (0..rounds).chain(failed) {
             compare(cpus, 1000 * u64::from(cpus) + seed);
         }
     }

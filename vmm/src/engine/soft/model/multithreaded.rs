@@ -42,8 +42,17 @@ pub(in crate::engine::soft) struct Multithreaded {
     in_step: bool,
     /// How many writes a thread is ahead of the bus at most.
     write_buffers: usize,
-    /// What [`Self::advance`] would find, if it is known and nothing has been done since.
-    brings: Option<(usize, u64)>,
+    /// What [`Self::advance`] has found, if nothing has been done since.
+    found: Option<Found>,
+}
+
+/// What a core does next, where an instruction was told of.
+#[derive(Clone, Copy)]
+enum Found {
+    /// [`Step::Brings`].
+    Brings(usize, u64),
+    /// An instruction has issued that has its thread halt: who takes part has to be looked at anew.
+    Halted,
 }
 
 /// What a core does next.
@@ -75,6 +84,8 @@ struct Thread {
     writes: WriteBuffers,
     /// HLT was the last that it executed.
     halted: bool,
+    /// Nothing more is told of its HLT.
+    is_over: bool,
     /// It takes no part in its core's turns, though the core has not stopped it.
     away: bool,
     /// Where it was last told of execution: instructions retired by then, and linear address of the next.
@@ -102,7 +113,7 @@ impl Multithreaded {
             horizon: u64::MAX,
             in_step: false,
             write_buffers: parameters.write_buffers,
-            brings: None,
+            found: None,
         }
     }
 
@@ -113,16 +124,24 @@ impl Multithreaded {
         system: &mut System,
         first: usize,
     ) -> Option<(usize, u64)> {
-        self.brings.take().or_else(|| match self.advance(system, first)? {
-            Step::Brings(thread, cycle) => Some((thread, cycle)),
-            // One has halted: who may be woken has to be looked at.
-            Step::Issued(_) => None,
+        let found = self.found.take().or_else(|| self.find(system, first))?;
+        match found {
+            Found::Brings(thread, cycle) => Some((thread, cycle)),
+            Found::Halted => None,
+        }
+    }
+
+    /// What [`Self::advance`] finds.
+    fn find(&mut self, system: &mut System, first: usize) -> Option<Found> {
+        Some(match self.advance(system, first)? {
+            Step::Brings(thread, cycle) => Found::Brings(thread, cycle),
+            Step::Issued(_) => Found::Halted,
         })
     }
 
     /// Anything may be done.
     pub(super) fn forget_next(&mut self) {
-        self.brings = None;
+        self.found = None;
     }
 
     fn running(&self) -> &Thread {
@@ -144,7 +163,7 @@ impl Multithreaded {
         let thread = &mut self.threads[self.running];
         if thread.suspended != (cpu.retired(), cpu.linear_rip()) {
             self.core.stop(self.running);
-            thread.halted = true;
+            (thread.halted, thread.is_over) = (true, true);
             thread.clear();
         }
     }
@@ -188,6 +207,7 @@ impl Multithreaded {
             return;
         }
         let of = &mut self.threads[thread];
+        of.is_over = false;
         match (std::mem::take(&mut of.halted), std::mem::take(&mut of.away)) {
             (true, _) => self.core.start(thread, of.told),
             (false, true) => self.core.come_back(thread, of.told),
@@ -215,23 +235,22 @@ impl Multithreaded {
     /// Has a thread take no part in them, unless an instruction of it is to issue yet. One that was to when they ended
     /// is not, if the thread has executed others since.
     pub(in crate::engine::soft) fn leave(&mut self, thread: usize, cpu: &Cpu) {
-        if self.core.holds(thread) {
-            let running = std::mem::replace(&mut self.running, thread);
-            self.resume(cpu);
-            self.running = running;
-        }
+        let running = std::mem::replace(&mut self.running, thread);
+        self.resume(cpu);
+        self.running = running;
         if self.core.runs(thread) && !self.core.holds(thread) {
             self.core.leave(thread);
             self.threads[thread].away = true;
         }
     }
 
-    /// A thread sleeps, though its HLT has not issued.
+    /// A thread sleeps, whether its HLT has issued or not: what is left of that is not told.
     pub(in crate::engine::soft) fn end_halting(&mut self, thread: usize) {
         if self.core.holds(thread) {
             self.core.stop(thread);
             self.threads[thread].halted = true;
         }
+        self.threads[thread].is_over = true;
     }
 
     /// From this cycle on, other threads may take part than do now.
@@ -315,7 +334,7 @@ impl Multithreaded {
         }
         match self.core.next_at() {
             Some((cycle, Turn::Bring(next))) if next == thread => told.max(cycle),
-            _ if self.core.runs(thread) => told,
+            _ if self.core.runs(thread) || self.threads[thread].is_over => told,
             _ => told.max(self.core.clock(thread)),
         }
     }
@@ -451,27 +470,24 @@ impl Multithreaded {
         if self.in_step {
             return true;
         }
-        self.brings = None;
-        match self.advance(system, processor - self.running) {
-            Some(Step::Brings(thread, cycle)) if thread == self.running => {
+        self.found = self.find(system, processor - self.running);
+        match self.found {
+            Some(Found::Brings(thread, cycle)) if thread == self.running => {
+                self.found = None;
                 let thread = self.running_mut();
                 thread.told = thread.told.max(cycle);
                 false
             }
-            Some(Step::Brings(thread, cycle)) => {
-                self.brings = Some((thread, cycle));
-                true
-            }
-            Some(Step::Issued(_)) | None => true,
+            _ => true,
         }
     }
 }
 
 impl State for Multithreaded {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
-        let Self { core, threads, running, horizon, in_step, write_buffers: _, brings } = self;
+        let Self { core, threads, running, horizon, in_step, write_buffers: _, found } = self;
         if V::LOADS {
-            *brings = None;
+            *found = None;
         }
         core.visit(visitor);
         threads.visit(visitor);
@@ -483,7 +499,7 @@ impl State for Multithreaded {
 
 uarch::state! {
     Thread {
-        saved: told, begun, issued, execution, elements, waited, writes, halted, away, suspended;
+        saved: told, begun, issued, execution, elements, waited, writes, halted, is_over, away, suspended;
         derived: bytes;
         then: forget_bytes;
     }
