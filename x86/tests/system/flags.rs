@@ -8,18 +8,14 @@ use std::cell::{Cell, RefCell};
 
 use iced_x86::code_asm::{eax, edx};
 use x86_cpu::{
-    block::{Code, Translations},
-    cpu::Cpu,
-    insn::Insn,
-    observe::{Access, Cx, Direction, Observer},
-    ram::Ram,
+    block::Translations,
+    observe::{Access, Cx, Observer},
     run::Exit,
     timing::Budget,
-    watch::{AccessKind, Watch, Watching},
 };
 
 use crate::machine::*;
-use crate::models::Random;
+use crate::models::{AnyModel, Model, Random};
 
 /// Nothing is mapped here.
 const UNMAPPED: u64 = 0x40_0000;
@@ -183,26 +179,24 @@ struct Fickle {
     budget: u64,
 }
 
-impl Watch for Fickle {
-    const MODELS: bool = true;
-
+impl Model for Fickle {
     fn is_attentive(&self) -> bool {
         self.counted.is_multiple_of(3)
     }
-    fn enters_quietly(&mut self, _: &Cpu, _: &impl Code, _: u64) -> bool {
+    fn enters_quietly(&mut self) -> bool {
         self.random.below(4) != 0
     }
-    fn finds(&mut self, _: u64, _: u64, _: u32, _: Direction) -> bool {
+    fn finds(&mut self) -> bool {
         self.random.below(2) != 0
     }
-    fn accessed(&mut self, _: &Cpu, _: &Ram, _: &Access, _: AccessKind) {
+    fn accessed(&mut self, _: &Access) {
         self.counted += 1;
     }
-    fn retired(&mut self, _: &Cpu, _: &Ram, _: &Insn) {
+    fn retired(&mut self) {
         self.counted += self.random.below(2);
     }
-    fn modelled(&mut self) -> &mut [u64] {
-        std::slice::from_mut(&mut self.counted)
+    fn count(&mut self) -> &mut u64 {
+        &mut self.counted
     }
     fn is_spent(&self) -> bool {
         self.counted >= self.budget
@@ -222,7 +216,7 @@ fn flags_are_there_wherever_a_model_ends_a_run() {
         let translations = kept.get_or_insert_with(Translations::new);
         let budget = 1 + random.below(8);
         let model = Fickle { random: Random(1 + random.below(1 << 40)), counted: 0, budget };
-        let observer = Watching::new(model);
+        let observer = AnyModel::watching(model);
         let mut cx = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer };
         let exit = m.cpu.run(&mut cx, translations, Budget::until(until));
         spent.set(spent.get() + u32::from(exit == Exit::Leave && cx.observer.is_spent()));
@@ -275,26 +269,21 @@ fn flags_are_there_where_the_walk_to_the_code_overwrites_code() {
 /// The same under a model that enters every block quietly.
 #[test]
 fn flags_are_there_where_a_modelled_walk_overwrites_code() {
-    struct Quiet([u64; 1]);
-    impl Watch for Quiet {
-        const MODELS: bool = true;
-
+    struct Quiet(u64);
+    impl Model for Quiet {
         fn is_attentive(&self) -> bool {
             false
         }
-        fn enters_quietly(&mut self, _: &Cpu, _: &impl Code, _: u64) -> bool {
+        fn enters_quietly(&mut self) -> bool {
             true
         }
-        fn modelled(&mut self) -> &mut [u64] {
+        fn count(&mut self) -> &mut u64 {
             &mut self.0
-        }
-        fn is_spent(&self) -> bool {
-            false
         }
     }
     let mut translations = Translations::new();
     add_behind_the_walk(machine_whose_walk_overwrites_code(), |m| {
-        let observer = Watching::new(Quiet([0]));
+        let observer = AnyModel::watching(Quiet(0));
         let mut cx = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer };
         m.cpu.run(&mut cx, &mut translations, Budget::until(100))
     });

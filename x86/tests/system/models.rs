@@ -5,7 +5,8 @@ use iced_x86::code_asm::*;
 use x86_cpu::{
     block::{Code, Translations},
     cpu::Cpu,
-    observe::{Access, Cx},
+    insn::Insn,
+    observe::{Access, Cx, Direction},
     ram::Ram,
     run::Exit,
     timing::Budget,
@@ -14,33 +15,90 @@ use x86_cpu::{
 
 use crate::machine::*;
 
+/// What a model of a test does: as [`Watch`], of which it is told less.
+pub(crate) trait Model {
+    fn entered(&mut self) {}
+    fn is_attentive(&self) -> bool {
+        true
+    }
+    fn enters_quietly(&mut self) -> bool {
+        false
+    }
+    fn finds(&mut self) -> bool {
+        false
+    }
+    fn accessed(&mut self, _access: &Access) {}
+    fn retired(&mut self) {}
+    /// What it counts.
+    fn count(&mut self) -> &mut u64;
+    fn is_spent(&self) -> bool {
+        false
+    }
+}
+
+/// Any of them. To the interpreter they are one type, for which it is compiled once.
+pub(crate) struct AnyModel(Box<dyn Model>);
+
+impl AnyModel {
+    pub(crate) fn watching(model: impl Model + 'static) -> Box<Watching<Self>> {
+        Watching::new(Self(Box::new(model)))
+    }
+}
+
+impl Watch for AnyModel {
+    const MODELS: bool = true;
+
+    fn entered(&mut self, _: &Cpu, _: &impl Code, _: &Fetch) {
+        self.0.entered();
+    }
+    fn is_attentive(&self) -> bool {
+        self.0.is_attentive()
+    }
+    fn enters_quietly(&mut self, _: &Cpu, _: &impl Code, _: u64) -> bool {
+        self.0.enters_quietly()
+    }
+    fn finds(&mut self, _: u64, _: u64, _: u32, _: Direction) -> bool {
+        self.0.finds()
+    }
+    fn accessed(&mut self, _: &Cpu, _: &Ram, access: &Access, _: AccessKind) {
+        self.0.accessed(access);
+    }
+    fn retired(&mut self, _: &Cpu, _: &Ram, _: &Insn) {
+        self.0.retired();
+    }
+    fn modelled(&mut self) -> &mut [u64] {
+        std::slice::from_mut(self.0.count())
+    }
+    fn is_spent(&self) -> bool {
+        self.0.is_spent()
+    }
+}
+
 /// A cache of four sets of two lines of 32 bytes, the more recent one first, and how often a line was
 /// not there.
 #[derive(Default)]
 struct Lines {
     sets: [[Option<u64>; 2]; 4],
-    misses: [u64; 1],
+    misses: u64,
     budget: u64,
 }
 
-impl Watch for Lines {
-    const MODELS: bool = true;
-
-    fn accessed(&mut self, _: &Cpu, _: &Ram, access: &Access, _: AccessKind) {
+impl Model for Lines {
+    fn accessed(&mut self, access: &Access) {
         let last = access.linear + u64::from(access.bytes * access.elements) - 1;
         for line in access.linear / 32..=last / 32 {
             let set = &mut self.sets[line as usize % 4];
             if set[0] != Some(line) {
-                self.misses[0] += u64::from(set[1] != Some(line));
+                self.misses += u64::from(set[1] != Some(line));
                 *set = [Some(line), set[0]];
             }
         }
     }
-    fn modelled(&mut self) -> &mut [u64] {
+    fn count(&mut self) -> &mut u64 {
         &mut self.misses
     }
     fn is_spent(&self) -> bool {
-        self.misses[0] >= self.budget
+        self.misses >= self.budget
     }
 }
 
@@ -55,13 +113,13 @@ fn run(program: &[u8], misses: u64, steps: u64) -> (bool, Place) {
     m.cpu.rip = CODE;
     m.cpu.set_gpr(RSP, KERNEL_STACK);
     let mut translations = Translations::new();
-    let observer = Watching::new(Lines { budget: misses, ..Lines::default() });
+    let observer = AnyModel::watching(Lines { budget: misses, ..Lines::default() });
     let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer };
     loop {
         let exit =
             m.cpu.run(&mut context, &mut translations, Budget { steps, ..Budget::until(u64::MAX) });
         let halted = exit == Exit::Halt;
-        let count = context.observer.watch.misses[0];
+        let count = *context.observer.watch.0.count();
         if halted || count >= misses {
             assert!(halted || steps == 1 || exit == Exit::Leave, "{exit:?}");
             let gpr = |r| m.cpu.gpr(r);
@@ -163,19 +221,17 @@ fn a_repeated_instruction_ends_between_iterations() {
 
 /// Counts the blocks that are entered.
 #[derive(Default)]
-struct Entries([u64; 1]);
+struct Entries(u64);
 
-impl Watch for Entries {
-    const MODELS: bool = true;
-
-    fn entered(&mut self, _: &Cpu, _: &impl Code, _: &Fetch) {
-        self.0[0] += 1;
+impl Model for Entries {
+    fn entered(&mut self) {
+        self.0 += 1;
     }
-    fn modelled(&mut self) -> &mut [u64] {
+    fn count(&mut self) -> &mut u64 {
         &mut self.0
     }
     fn is_spent(&self) -> bool {
-        self.0[0] >= 2
+        self.0 >= 2
     }
 }
 
@@ -196,7 +252,7 @@ fn a_fetch_ends_the_run_behind_the_first_instruction() {
     m.write(CODE, &a.assemble(CODE).unwrap());
     m.cpu.rip = CODE;
     let mut translations = Translations::new();
-    let observer = Watching::new(Entries::default());
+    let observer = AnyModel::watching(Entries::default());
     let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer };
     let exit = m.cpu.run(&mut context, &mut translations, Budget::until(u64::MAX));
     // JMP is two bytes, INT3 and NOP one each.
