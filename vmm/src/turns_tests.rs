@@ -2,6 +2,7 @@
 //! generated guests whose processors wait for, send and take interrupts of all kinds.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{CodeLabel, al, dword_ptr, dx, eax, ebp, ecx, edi, edx, esi};
@@ -306,6 +307,13 @@ pub(crate) fn core_script(
     Ok(())
 }
 
+/// The seeds of generated guests from `first` on: so many, or as many as VPMU_GUESTS says.
+pub(crate) fn seeds(first: u64, usual: u64) -> Range<u64> {
+    let asked =
+        std::env::var("VPMU_GUESTS").ok().map(|n| n.parse().expect("VPMU_GUESTS: a number"));
+    first..first + asked.unwrap_or(usual)
+}
+
 pub(crate) fn machine(cpu: &str, cpus: u32, bytes: &[u8]) -> Machine {
     let image = boot::Image { name: "generated".into(), bytes: bytes.into() };
     let payload = Payload::Flat { image, address: crate::program::LOAD_ADDRESS.into() };
@@ -410,7 +418,7 @@ struct Seen {
 }
 
 /// Runs generated guests on both machines, slice by slice.
-fn compare(cpu: &str, cpus: u32, seeds: std::ops::Range<u64>, seen: &mut Seen) {
+fn compare(cpu: &str, cpus: u32, seeds: Range<u64>, seen: &mut Seen) {
     for seed in seeds {
         let random = &mut Random(seed);
         let bytes = guest(random, cpus, cpu == "knc").unwrap();
@@ -455,7 +463,7 @@ fn compare(cpu: &str, cpus: u32, seeds: std::ops::Range<u64>, seen: &mut Seen) {
 fn a_core_runs_as_one_however_it_is_cut() {
     let mut interleaved = 0;
     for cpus in 1..=4 {
-        for seed in 200..210 {
+        for seed in seeds(200, 10) {
             let random = &mut Random(seed);
             let bytes = core_guest(random, cpus).unwrap();
             let [mut whole, mut cut] = [0; 2].map(|_| machine("knc", cpus, &bytes));
@@ -490,8 +498,8 @@ fn a_core_runs_as_one_however_it_is_cut() {
 fn generated_guests_run_as_if_all_were_asked() {
     let mut seen = Seen::default();
     for cpus in [1, 2, 3, 5, 8] {
-        compare("p6", cpus, 0..12, &mut seen);
-        compare("knc", cpus, 100..112, &mut seen);
+        compare("p6", cpus, seeds(0, 12), &mut seen);
+        compare("knc", cpus, seeds(100, 12), &mut seen);
     }
     assert!(seen.slices > 8000 && seen.asleep > 800, "{} {}", seen.slices, seen.asleep);
     assert!(VECTORS.iter().all(|vector| seen.interrupts[vector] > 500), "{seen:?}");

@@ -19,7 +19,7 @@ use crate::program::{DATA, Program};
 use crate::stop::Stop;
 use crate::turns::tests::{
     ASSERT, ICR, ICR_HIGH, INITIAL, IPI_VECTOR, Made, Random, core_guest, each_by_itself, guest,
-    machine, spin,
+    machine, seeds, spin,
 };
 
 /// Until so many instructions have retired.
@@ -147,7 +147,7 @@ fn compare(name: &str, make: impl Fn() -> Machine, last: u64, random: &mut Rando
 fn processors_that_wake_each_other() {
     for cpu in ["p6", "k8"] {
         for cpus in [1, 2, 4] {
-            for seed in 300..312 {
+            for seed in seeds(300, 12) {
                 let random = &mut Random(seed);
                 let bytes = guest(random, cpus, false).unwrap();
                 let last = 2000 + u64::from(random.below(20_000));
@@ -161,7 +161,7 @@ fn processors_that_wake_each_other() {
 #[test]
 fn threads_of_a_core() {
     for cpus in 1..=4 {
-        for seed in 400..408 {
+        for seed in seeds(400, 8) {
             let random = &mut Random(seed);
             let bytes = core_guest(random, cpus).unwrap();
             let last = 500 + u64::from(random.below(8000));
@@ -406,7 +406,7 @@ fn counted_guest(
 fn processors_whose_models_are_told() {
     for part in Personality::ALL.iter().filter(|part| part.name != "knc") {
         for cpus in [1, 2, 4] {
-            for seed in 500..512 {
+            for seed in seeds(500, 12) {
                 let random = &mut Random(seed);
                 let bytes = counted_guest(random, cpus, part).unwrap();
                 let last = 2000 + u64::from(random.below(20_000));

@@ -12,7 +12,7 @@ use crate::program::{DATA, Image, Program, TRAMPOLINE, TRAMPOLINE_BYTES};
 use crate::stop::Stop;
 use crate::turns::tests::{
     ASSERT, Counted, ICR, ICR_HIGH, IPI_VECTOR, Made, Random, core_script, each_by_itself, machine,
-    spin,
+    seeds, spin,
 };
 
 /// Knights Corner's registers (Intel 327357-001, 1.4.3): global enable, counter 0 and the selects of both counters.
@@ -291,10 +291,9 @@ const FAILED: [(u32, u64); 3] = [(4, 6), (2, 344), (3, 129)];
 /// Where runs are cut changes nothing of what such a guest does.
 #[test]
 fn counters_that_come_and_go_count_the_same_however_runs_are_cut() {
-    let rounds = std::env::var("VPMU_TURNS_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(24);
     let (mut runner, mut compared) = (Runner::new(), 0);
-    let seeds = (1..=4).flat_map(|cpus| (0..rounds).map(move |seed| (cpus, seed)));
-    for (cpus, seed) in FAILED.into_iter().chain(seeds) {
+    let guests = (1..=4).flat_map(|cpus| seeds(0, 24).map(move |seed| (cpus, seed)));
+    for (cpus, seed) in FAILED.into_iter().chain(guests) {
         let random = &mut Random(7000 + 1000 * u64::from(cpus) + seed);
         let bytes = comes_and_goes(random, cpus);
         let timing = [Timing::Auto, Timing::Model][random.below(2) as usize];
@@ -323,5 +322,5 @@ fn counters_that_come_and_go_count_the_same_however_runs_are_cut() {
             compared += 1;
         }
     }
-    assert!(compared > 4 * rounds * 4, "{compared}");
+    assert!(compared > 16 * seeds(0, 24).end, "{compared}");
 }

@@ -11,7 +11,7 @@ use crate::machine::{End, Machine};
 use crate::program::{LAPIC, LAPIC_ID, Program};
 use crate::snapshot::tests::{difference, run};
 use crate::turns::tests::{
-    ASSERT, Counted, ICR, ICR_HIGH, Made, Random, core_script, each_by_itself, machine, spin,
+    ASSERT, Counted, ICR, ICR_HIGH, Made, Random, core_script, each_by_itself, machine, seeds, spin,
 };
 
 /// INIT and start-up at page 8, in the interrupt command register.
@@ -206,11 +206,10 @@ fn first_difference(make: &impl Fn(bool) -> Machine, last: u64) -> String {
 
 #[test]
 fn turns_that_nobody_looks_at_are_those_of_threads_that_are_looked_at() {
-    let rounds = std::env::var("VPMU_TURNS_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(24);
     for cpus in [1, 2, 3, 4, 6, 8] {
         // Seed 49 of four has a DELAY of no cycles, which nobody holds up and the core has stopped all the same.
         let failed = if cpus == 4 { 49..50 } else { 0..0 };
-        for seed in (0..rounds).chain(failed) {
+        for seed in seeds(0, 24).chain(failed) {
             compare(cpus, 1000 * u64::from(cpus) + seed);
         }
     }
