@@ -112,8 +112,11 @@ impl<'t> Outside<'_, 't> {
     fn budget(&self, time: u64) -> Budget {
         let instructions = self.retire_limit.saturating_sub(self.counted_instructions);
         let limit = Budget { instructions, ..Budget::until(self.limit) };
-        let own = headroom(self.pmu, &self.demand, time);
-        limit.min(own).min(self.siblings.headroom(&self.demand, time))
+        let budget = limit.min(headroom(self.pmu, &self.demand, time));
+        match self.shared {
+            true => budget.min(self.siblings.headroom(&self.demand, time)),
+            false => budget,
+        }
     }
 
     /// The stretch since the counters were last updated.

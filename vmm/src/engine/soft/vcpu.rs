@@ -285,10 +285,11 @@ impl<'a> Siblings<'a> {
 
     /// [`headroom`] of their counters of the core, which overflow behind the very instruction as well.
     pub(super) fn headroom(&self, demand: &Demand, time: u64) -> Budget {
-        let counting = self.iter().filter(|sibling| sibling.counts_the_core());
-        counting.fold(Budget::until(u64::MAX), |budget, sibling| {
-            budget.min(headroom(&sibling.pmu, demand, time))
-        })
+        let mut budget = Budget::until(u64::MAX);
+        for sibling in self.iter().filter(|sibling| sibling.counts_the_core()) {
+            budget = budget.min(headroom(&sibling.pmu, demand, time));
+        }
+        budget
     }
 
     /// What the siblings' counters take from the other threads of the core.
