@@ -17,6 +17,8 @@ const FIRSTS: u64 = 0x1111_1111_1111_1111;
 
 /// Most lines of an array that has hints.
 const MOST_HINTED: usize = 2048;
+/// Most of the sets that are listed which have got lines.
+const MOST_FILLED: usize = 512;
 
 /// A line and what an array knows of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +46,7 @@ pub enum Displaced {
 ///
 /// A place in it is a number, the *slot*: set times ways plus way. The way of its set that was used last
 /// is looked at first, and using it again changes nothing. An array that nothing has been put into has no
-/// memory, as those of the many processors that do nothing.
+/// memory, as those of the many processors that do nothing; or, if it has been before, memory that is empty.
 #[derive(Clone, Debug)]
 pub struct LineArray {
     /// Sets after each other; none before the first line.
@@ -56,6 +58,11 @@ pub struct LineArray {
     hints: Box<[u16]>,
     /// Ways without a line.
     free: usize,
+    /// Something has been put in: what it holds is saved.
+    is_used: bool,
+    /// The sets that a way without a line of has got one, again each time; `None` if there were many. All others are as
+    /// in new memory.
+    filled: Option<Vec<u32>>,
     set_mask: u64,
     ways_log2: u32,
     replacement: Replacement,
@@ -78,6 +85,8 @@ impl LineArray {
             orders: Box::default(),
             hints: Box::default(),
             free: 0,
+            is_used: false,
+            filled: Some(Vec::new()),
             set_mask: sets as u64 - 1,
             ways_log2: ways.trailing_zeros(),
             replacement: geometry.replacement,
@@ -89,15 +98,53 @@ impl LineArray {
     #[cold]
     fn unfold(&mut self) {
         let (sets, ways) = (self.set_mask as usize + 1, 1 << self.ways_log2);
-        let order = match self.replacement {
-            Replacement::Lru => (0..ways).fold(0, |order, way| order | way << (4 * way)),
-            Replacement::TreePseudoLru => 0,
-        };
-        self.entries = vec![EMPTY; sets << self.ways_log2].into();
-        self.orders = vec![order; sets].into();
+        self.entries = vec![EMPTY; sets * ways].into();
+        self.orders = vec![self.new_order(); sets].into();
         let has_hints = self.ways_log2 > 2 && self.entries.len() <= MOST_HINTED;
         self.hints = vec![0; if has_hints { 2 * self.entries.len() } else { 0 }].into();
         self.free = self.entries.len();
+    }
+
+    /// The order of a set in new memory.
+    fn new_order(&self) -> u64 {
+        match self.replacement {
+            Replacement::Lru => {
+                (0..1 << self.ways_log2).fold(0, |order, way| order | way << (4 * way))
+            }
+            Replacement::TreePseudoLru => 0,
+        }
+    }
+
+    /// Nothing has been put in any more. What memory it has is as new: where a hint leads is looked at anyway.
+    fn renew(&mut self) {
+        let order = self.new_order();
+        match &mut self.filled {
+            Some(filled) => {
+                for set in filled.drain(..) {
+                    let first = (set as usize) << self.ways_log2;
+                    self.entries[first..first + (1 << self.ways_log2)].fill(EMPTY);
+                    self.orders[set as usize] = order;
+                }
+            }
+            None => {
+                self.entries.fill(EMPTY);
+                self.orders.fill(order);
+                self.filled = Some(Vec::new());
+            }
+        }
+        (self.free, self.is_used) = (self.entries.len(), false);
+    }
+
+    /// A way of a set without a line gets one.
+    #[cold]
+    #[inline(never)]
+    fn note_filled(&mut self, set: usize) {
+        self.is_used = true;
+        self.free -= 1;
+        self.filled = self.filled.take().filter(|filled| filled.len() < MOST_FILLED);
+        if let Some(filled) = &mut self.filled {
+            filled.push(set as u32);
+        }
     }
 
     #[inline]
@@ -299,11 +346,10 @@ impl LineArray {
     #[inline(always)]
     pub fn fill_slot(&mut self, slot: usize, line: Line) {
         let mark = if line.marked { MARK } else { 0 };
-        let entry = &mut self.entries[slot];
-        if !has_line(*entry) {
-            self.free -= 1;
+        if !has_line(self.entries[slot]) {
+            self.note_filled(slot >> self.ways_log2);
         }
-        *entry = (line.number + 1) << LINE_SHIFT | mark | line.state as u64;
+        self.entries[slot] = (line.number + 1) << LINE_SHIFT | mark | line.state as u64;
         self.hint(line.number, slot);
         self.touch(slot);
     }
@@ -465,18 +511,24 @@ pub(super) const NO_NUMBER: u64 = 1 << 48;
 impl State for LineArray {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
         visitor.name("LineArray");
-        let mut is_unfolded = !self.entries.is_empty();
-        is_unfolded.visit(visitor);
-        if is_unfolded && self.entries.is_empty() {
+        let mut is_used = self.is_used;
+        is_used.visit(visitor);
+        if V::LOADS {
+            self.renew();
+        }
+        if !is_used {
+            return;
+        }
+        if self.entries.is_empty() {
             self.unfold();
-        } else if !is_unfolded {
-            (self.entries, self.orders, self.hints) = Default::default();
         }
         let Self {
             entries,
             orders,
             hints: _,
             free: _,
+            is_used: _,
+            filled: _,
             set_mask: _,
             ways_log2: _,
             replacement: _,
@@ -493,6 +545,7 @@ impl State for LineArray {
         });
         if V::LOADS {
             self.free = self.entries.iter().filter(|&&entry| !has_line(entry)).count();
+            (self.is_used, self.filled) = (true, None);
         }
     }
 }

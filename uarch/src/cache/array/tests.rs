@@ -234,3 +234,76 @@ fn lines_are_where_a_list_has_them() {
         assert_eq!(lines, held);
     }
 }
+
+/// A number that is made from the one before.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+/// Does one of the things to two arrays that can be done to one: both do the same.
+fn act(one: &mut LineArray, other: &mut LineArray, state: &mut u64) {
+    let (what, number) = (random(state) % 16, random(state) % 4096);
+    match what {
+        0..9 if one.find(number).is_none() => {
+            assert_eq!(fill(one, number), fill(other, number));
+        }
+        0..12 => assert_eq!(one.find_and_touch(number), other.find_and_touch(number)),
+        12 if random(state).is_multiple_of(200) => {
+            one.clear();
+            other.clear();
+        }
+        _ => {
+            assert_eq!(one.find(number), other.find(number));
+            let Some(slot) = one.find(number) else { return };
+            for array in [one, other] {
+                match what {
+                    12 => array.remove(slot),
+                    13 => array.take(slot),
+                    _ => array.set_state(slot, LineState::Modified),
+                }
+            }
+        }
+    }
+}
+
+fn saved(array: &mut LineArray) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    crate::state::save(array, &mut bytes);
+    bytes
+}
+
+/// An array that keeps its memory when it is loaded with what has none is as a new one from then on, however much was
+/// in it, and whatever was loaded before.
+#[test]
+fn memory_that_is_kept_is_as_new() {
+    let (mut state, mut emptied, mut filled) = (1, 0, 0);
+    for (sets, ways) in [(1024, 2), (64, 8), (256, 16), (16, 1)] {
+        for replacement in [Replacement::Lru, Replacement::TreePseudoLru] {
+            let new = saved(&mut array(sets, ways, replacement));
+            let mut kept = array(sets, ways, replacement);
+            let mut images = vec![new.clone()];
+            for _ in 0..60 {
+                // Mostly nothing.
+                let n = random(&mut state) as usize % (3 * images.len());
+                let image = images.get(n).unwrap_or(&new);
+                crate::state::load(&mut kept, image).unwrap();
+                let mut fresh = array(sets, ways, replacement);
+                crate::state::load(&mut fresh, image).unwrap();
+                emptied += u32::from(*image == new && !kept.entries.is_empty());
+                for _ in 0..random(&mut state) % [20, 3000][random(&mut state) as usize % 2] {
+                    act(&mut kept, &mut fresh, &mut state);
+                }
+                filled += u32::from(kept.filled.is_none());
+                let image = saved(&mut kept);
+                assert_eq!(image, saved(&mut fresh));
+                assert!(kept.lines().eq(fresh.lines()));
+                assert!(fresh.entries.is_empty() || kept.free == fresh.free);
+                if random(&mut state).is_multiple_of(8) {
+                    images.push(image);
+                }
+            }
+        }
+    }
+    assert!(emptied > 200 && filled > 50, "{emptied} {filled}");
+}
