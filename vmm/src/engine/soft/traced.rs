@@ -30,8 +30,15 @@ impl Outside<'_, '_> {
     }
 
     /// Traces the overflows of the processor's own counters, of which `pmis` assert interrupts.
-    #[inline]
+    #[inline(always)]
     pub(super) fn trace_overflows(&mut self, pmis: Pmis) {
+        if self.board.tracer.is_some() {
+            self.report_overflows(pmis);
+        }
+    }
+
+    #[cold]
+    fn report_overflows(&mut self, pmis: Pmis) {
         if let Some(tracer) = &mut self.board.tracer {
             for act in Act::overflows(self.pmu, pmis) {
                 tracer.report(self.id, self.place, act);
