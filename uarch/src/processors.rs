@@ -13,8 +13,10 @@ pub struct PerProcessor<T> {
     /// Which one is in place.
     number: usize,
     running: T,
-    /// The others: number `n` at `n - 1`, but number 0 where the one in place would be.
+    /// The others, in no particular order.
     others: Vec<T>,
+    /// By number: where among the others it is, but for the one in place.
+    places: Vec<usize>,
 }
 
 impl<T> PerProcessor<T> {
@@ -39,8 +41,9 @@ impl<T> PerProcessor<T> {
         assert!(threads.is_power_of_two(), "{threads} threads a core");
         let mut all = (0..processors.div_ceil(threads)).map(make);
         let running = all.next().expect("a machine has a processor");
-        let shift = threads.trailing_zeros();
-        Self { shift, number: 0, running, others: all.collect() }
+        let others: Vec<T> = all.collect();
+        let places = (0..=others.len()).map(|number| number.saturating_sub(1)).collect();
+        Self { shift: threads.trailing_zeros(), number: 0, running, others, places }
     }
 
     /// From now on, this processor runs.
@@ -53,12 +56,9 @@ impl<T> PerProcessor<T> {
         if number == self.number {
             return;
         }
-        if self.number != 0 {
-            std::mem::swap(&mut self.running, &mut self.others[self.number - 1]);
-        }
-        if number != 0 {
-            std::mem::swap(&mut self.running, &mut self.others[number - 1]);
-        }
+        let place = self.places[number];
+        std::mem::swap(&mut self.running, &mut self.others[place]);
+        self.places[self.number] = place;
         self.number = number;
     }
 
@@ -116,11 +116,6 @@ impl<T> PerProcessor<T> {
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         std::iter::once(&mut self.running).chain(&mut self.others)
     }
-
-    /// Where in `others` the one of a number is which is not in place.
-    fn place(&self, number: usize) -> usize {
-        if number == 0 { self.number - 1 } else { number - 1 }
-    }
 }
 
 impl<T> Index<usize> for PerProcessor<T> {
@@ -129,7 +124,10 @@ impl<T> Index<usize> for PerProcessor<T> {
     #[inline(always)]
     fn index(&self, processor: usize) -> &T {
         let number = self.number_of(processor);
-        if number == self.number { &self.running } else { &self.others[self.place(number)] }
+        match number == self.number {
+            true => &self.running,
+            false => &self.others[self.places[number]],
+        }
     }
 }
 
@@ -140,8 +138,7 @@ impl<T> IndexMut<usize> for PerProcessor<T> {
         if number == self.number {
             return &mut self.running;
         }
-        let place = self.place(number);
-        &mut self.others[place]
+        &mut self.others[self.places[number]]
     }
 }
 
@@ -216,11 +213,13 @@ impl<T> PerProcessor<T> {
         let mut number = self.number;
         visitor.index(&mut number, self.count());
         self.choose(self.first_of(number));
-        let Self { shift: _, number: _, running, others } = self;
+        let Self { shift: _, number, running, others, places } = self;
         visit(running, visitor);
-        // Where each of them is follows from which one is in place.
-        for other in others {
-            visit(other, visitor);
+        // By number, wherever they are.
+        for (of, &place) in places.iter().enumerate() {
+            if of != *number {
+                visit(&mut others[place], visitor);
+            }
         }
     }
 }
