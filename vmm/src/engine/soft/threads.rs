@@ -212,6 +212,7 @@ impl Soft {
     /// These threads of a core do not take turns any longer: nothing tells any more of what they have executed. One whose
     /// last instruction has programmed its PMU waits for that no longer, or it would take the first counts of its next
     /// turn for what the programming before left behind.
+    /// One that has executed HLT sleeps from where its time was told, whatever is left of that.
     pub(crate) fn end_interleaving(&mut self, vcpus: &mut [Vcpu], threads: ProcessorSet) {
         for id in threads.iter() {
             vcpus[id].programs_still = None;
