@@ -17,7 +17,7 @@ const FIRSTS: u64 = 0x1111_1111_1111_1111;
 
 /// Most lines of an array that has hints.
 const MOST_HINTED: usize = 2048;
-/// Most of the sets that are listed which have got lines.
+/// Most of the sets that are listed which have got lines: with more, all memory is made as new at once.
 const MOST_FILLED: usize = 512;
 
 /// A line and what an array knows of it.
@@ -507,7 +507,7 @@ fn way_of(a: u64, b: u64, c: u64, d: u64, number: u64) -> Option<usize> {
 /// A number that no line has: no part has as many bytes of physical addresses.
 pub(super) const NO_NUMBER: u64 = 1 << 48;
 
-/// The lines and the orders of their sets, if it has memory for them.
+/// The lines and the orders of their sets, if anything has been put in.
 impl State for LineArray {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
         visitor.name("LineArray");

@@ -43,19 +43,11 @@ pub(in crate::engine::soft) struct Multithreaded {
     /// How many writes a thread is ahead of the bus at most.
     write_buffers: usize,
     /// What [`Self::advance`] has found, if nothing has been done since.
-    found: Option<Found>,
-}
-
-/// What a core does next, where an instruction was told of.
-#[derive(Clone, Copy)]
-enum Found {
-    /// [`Step::Brings`].
-    Brings(usize, u64),
-    /// An instruction has issued that has its thread halt: who takes part has to be looked at anew.
-    Halted,
+    found: Option<Step>,
 }
 
 /// What a core does next.
+#[derive(Clone, Copy)]
 pub(in crate::engine::soft) enum Step {
     /// The instruction has issued that was brought for this thread.
     Issued(usize),
@@ -84,7 +76,7 @@ struct Thread {
     writes: WriteBuffers,
     /// HLT was the last that it executed.
     halted: bool,
-    /// Nothing more is told of its HLT.
+    /// Nothing more is told of what it executed last, of which something was left.
     is_over: bool,
     /// It takes no part in its core's turns, though the core has not stopped it.
     away: bool,
@@ -124,19 +116,11 @@ impl Multithreaded {
         system: &mut System,
         first: usize,
     ) -> Option<(usize, u64)> {
-        let found = self.found.take().or_else(|| self.find(system, first))?;
-        match found {
-            Found::Brings(thread, cycle) => Some((thread, cycle)),
-            Found::Halted => None,
+        match self.found.take().or_else(|| self.advance(system, first))? {
+            Step::Brings(thread, cycle) => Some((thread, cycle)),
+            // One has halted: who takes part has to be looked at anew.
+            Step::Issued(_) => None,
         }
-    }
-
-    /// What [`Self::advance`] finds.
-    fn find(&mut self, system: &mut System, first: usize) -> Option<Found> {
-        Some(match self.advance(system, first)? {
-            Step::Brings(thread, cycle) => Found::Brings(thread, cycle),
-            Step::Issued(_) => Found::Halted,
-        })
     }
 
     /// Anything may be done.
@@ -470,9 +454,9 @@ impl Multithreaded {
         if self.in_step {
             return true;
         }
-        self.found = self.find(system, processor - self.running);
+        self.found = self.advance(system, processor - self.running);
         match self.found {
-            Some(Found::Brings(thread, cycle)) if thread == self.running => {
+            Some(Step::Brings(thread, cycle)) if thread == self.running => {
                 self.found = None;
                 let thread = self.running_mut();
                 thread.told = thread.told.max(cycle);
