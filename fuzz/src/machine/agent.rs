@@ -8,10 +8,12 @@
 //! 23_0000h  how interrupts are answered; stack at CPL 3
 //! ```
 
+use std::collections::HashMap;
+
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
-    AsmMemoryOperand, CodeLabel, al, ax, byte_ptr, cr4, cs, cx, dword_ptr, dx, eax, ebp, ebx, ecx,
-    edi, edx, esi, esp,
+    AsmMemoryOperand, CodeLabel, al, ax, byte_ptr, cr4, cx, dword_ptr, dx, eax, ebp, ebx, ecx, edi,
+    edx, esi, esp,
 };
 use vpmu::devices::debug_exit::{DEBUG_EXIT, MARKER, POST_CODE};
 use vpmu::program::{
@@ -48,9 +50,9 @@ pub(super) const ANSWER_EOI: u32 = 1;
 pub(super) const ANSWER_LVTPC: u32 = 2;
 pub(super) const ANSWER_WRITE: u32 = 4;
 
-/// What a result begins with: it was done, with EAX and EDX behind; an exception, with its vector and EIP.
-pub(super) const DONE: u32 = 1;
-pub(super) const EXCEPTION: u32 = 2;
+/// What the result of an exception begins with: its vector and EIP are behind. Where one of an operation that was done
+/// has EAX and EDX, there is zero.
+const EXCEPTION: u32 = 2;
 
 const EOI: u32 = 0xB0;
 const ICR: u32 = 0x300;
@@ -64,7 +66,12 @@ const PAGE: u32 = 8;
 /// The vector by which code at CPL 3 comes back, and the one that operations raise.
 const RETURN: u8 = 0x80;
 pub(super) const RAISED: u8 = 0x81;
-/// Symbols: where exceptions and interrupts arrive, and the instruction behind that; what handlers of interrupts do
+/// Symbols: what leads to an operation at CPL 3, and the end of a script.
+const TO_USER: &str = "to CPL 3";
+const END: &str = "end";
+/// Behind the name of an operation: it is executed there at CPL 3.
+const AT_CPL3: &str = " at CPL 3";
+/// Where exceptions and interrupts arrive, and the instruction behind that; what handlers of interrupts do
 /// with registers.
 pub(super) const GATE: &str = "gate";
 pub(super) const BEHIND_GATE: &str = "behind a gate";
@@ -75,12 +82,53 @@ pub(super) const HANDLER_WRITES: &str = "wrmsr of the handler";
 /// EFLAGS.IF.
 const IF: u32 = 1 << 9;
 
-/// The agent of a machine with so many processors, 1 or 2. What its records name are its symbols.
-pub(super) fn assemble(cpus: u8) -> Result<Image, IcedError> {
+type Made = Result<(), IcedError>;
+
+/// The guest, and where it has its operations.
+pub(super) struct Agent {
+    /// What its records name are its symbols.
+    pub(super) image: Image,
+    /// By name: where an operation is executed at CPL 0, and at CPL 3.
+    operations: HashMap<String, [u32; 2]>,
+    /// What leads to an operation at CPL 3, and the end of a script.
+    pub(super) to_user: u32,
+    pub(super) end: u32,
+}
+
+impl Agent {
+    /// That of a machine with so many processors, 1 or 2.
+    ///
+    /// # Errors
+    /// It cannot be assembled.
+    pub(super) fn new(cpus: u8) -> Result<Self, String> {
+        let image = assemble(cpus).map_err(|error| error.to_string())?;
+        let at = |symbol: &str| {
+            image.symbol(symbol).map(|at| at as u32).ok_or_else(|| format!("there is no {symbol}"))
+        };
+        let names = image.symbols.iter().filter_map(|(symbol, _)| symbol.strip_suffix(AT_CPL3));
+        let operation = |name: &str| Ok((name.to_owned(), [at(name)?, at(&at_cpl3(name))?]));
+        let operations = names.map(operation).collect::<Result<_, String>>()?;
+        let (to_user, end) = (at(TO_USER)?, at(END)?);
+        Ok(Self { image, operations, to_user, end })
+    }
+
+    /// Where the operation of this name is executed, at CPL 0 and at CPL 3.
+    pub(super) fn places(&self, operation: &str) -> Result<[u32; 2], String> {
+        let places = self.operations.get(operation).copied();
+        places.ok_or_else(|| format!("the agent has no {operation}"))
+    }
+}
+
+/// The symbol of an operation where it is executed at CPL 3; at CPL 0 it is its name.
+fn at_cpl3(operation: &str) -> String {
+    format!("{operation}{AT_CPL3}")
+}
+
+/// The guest's program.
+fn assemble(cpus: u8) -> Result<Image, IcedError> {
     let mut program = Program::new()?;
     let p = &mut program;
-    let mut agent = Agent { next: p.create_label(), done: p.create_label() };
-    let mut begin = p.create_label();
+    let (mut begin, mut next) = (p.create_label(), p.create_label());
     p.mov(ebp, AREA)?;
     if cpus > 1 {
         start_other(p, begin)?;
@@ -94,15 +142,19 @@ pub(super) fn assemble(cpus: u8) -> Result<Image, IcedError> {
     p.mov(dword_ptr(OPEN), 1)?;
     p.place(&mut begin)?;
     p.mov(esi, ebp)?;
-    agent.loops(p)?;
-    agent.operations(p)?;
-    agent.exceptions(p)?;
+    to_this(p)?;
+    p.place(&mut next)?;
+    to_next(p)?;
+    operations(p)?;
+    at_user(p, next)?;
+    end(p)?;
+    exceptions(p, next)?;
     interrupts(p)?;
     program.finish()
 }
 
 /// Has processor 1 come to where it waits, and `begin` there when the door is open.
-fn start_other(p: &mut Program, begin: CodeLabel) -> Result<(), IcedError> {
+fn start_other(p: &mut Program, begin: CodeLabel) -> Made {
     let (mut started, mut over, mut wait) = (p.create_label(), p.create_label(), p.create_label());
     for at in (0..TRAMPOLINE_BYTES).step_by(4) {
         p.mov(eax, dword_ptr(TRAMPOLINE + at))?;
@@ -146,208 +198,219 @@ pub(super) fn ends() -> Vec<(u64, Vec<u8>)> {
     pages.chain([(4, vectors), (HANDLER.into(), HALT.into())]).collect()
 }
 
-/// Where operations come to.
-struct Agent {
-    /// To the next record.
-    next: CodeLabel,
-    /// EAX and EDX are the result.
-    done: CodeLabel,
+/// What an operation leaves that is to be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaves {
+    /// What it does to the processor, its PMU and devices.
+    Nothing,
+    /// EAX and EDX as well.
+    Registers,
 }
 
-impl Agent {
-    /// From record to record: ESI is that of this operation, EBP where its processor's area begins.
-    fn loops(&mut self, p: &mut Program) -> Result<(), IcedError> {
-        let mut first = p.create_label();
-        p.jmp(first)?;
-        p.place(&mut self.done)?;
-        p.mov(dword_ptr(esi + RESULTS), DONE)?;
-        p.mov(dword_ptr(esi + RESULTS + 4), eax)?;
-        p.mov(dword_ptr(esi + RESULTS + 8), edx)?;
-        p.mov(ax, cs)?;
-        p.test(al, 3)?;
-        p.jz(self.next)?;
-        p.int(i32::from(RETURN))?;
-        p.place(&mut self.next)?;
-        p.add(esi, RECORD as i32)?;
-        p.place(&mut first)?;
-        p.mov(ecx, dword_ptr(esi + 4))?;
-        p.mov(eax, dword_ptr(esi + 8))?;
-        p.mov(edx, dword_ptr(esi + 12))?;
-        p.jmp(dword_ptr(esi))
-    }
-
-    /// An operation of this name.
-    fn operation(
-        &mut self,
-        p: &mut Program,
-        name: &str,
-        body: impl FnOnce(&mut Program) -> Result<(), IcedError>,
-    ) -> Result<(), IcedError> {
-        p.mark(name)?;
+/// An operation of this name, once for each level. It goes to the next record from where it is: scripts are executed
+/// thousands of times a second, and mostly what is around the operations.
+fn operation(
+    p: &mut Program,
+    name: &str,
+    leaves: Leaves,
+    body: impl Fn(&mut Program) -> Made,
+) -> Made {
+    for (cpl, symbol) in [(0, name.to_owned()), (3, at_cpl3(name))] {
+        p.mark(&symbol)?;
         body(p)?;
-        p.jmp(self.done)
-    }
-
-    fn operations(&mut self, p: &mut Program) -> Result<(), IcedError> {
-        self.operation(p, "rdmsr", |p| p.rdmsr())?;
-        self.operation(p, "wrmsr", |p| p.wrmsr())?;
-        self.operation(p, "rdpmc", |p| p.rdpmc())?;
-        // VEX.L0.F2.0F AE /6 with EAX.
-        self.operation(p, "spflt", |p| p.db(&[0xC5, 0xFB, 0xAE, 0xF0]))?;
-        self.operation(p, "load", |p| p.mov(eax, dword_ptr(ecx)))?;
-        self.operation(p, "store", |p| p.mov(dword_ptr(ecx), eax))?;
-        self.operation(p, "cli", |p| p.cli())?;
-        self.operation(p, "sti", |p| p.sti())?;
-        self.operation(p, "hlt", |p| p.hlt())?;
-        self.operation(p, "nop", |p| p.nop())?;
-        self.operation(p, "ud2", |p| p.ud2())?;
-        self.operation(p, "int3", |p| p.int3())?;
-        self.operation(p, "int", |p| p.int(i32::from(RAISED)))?;
-        self.operation(p, "divide", |p| {
-            p.xor(ecx, ecx)?;
-            p.div(ecx)
-        })?;
-        self.operation(p, "loop", |p| {
-            let again = p.here()?;
-            p.dec(ecx)?;
-            p.jnz(again)
-        })?;
-        self.operation(p, "rep movsb", |p| {
-            p.push(esi)?;
-            p.lea(esi, dword_ptr(ebp + VARIABLES + 0x1000))?;
-            p.lea(edi, dword_ptr(ebp + VARIABLES + 0x2000))?;
-            p.rep().movsb()?;
-            p.pop(esi)
-        })?;
-        self.operation(p, "imul", |p| {
-            let again = p.here()?;
-            p.imul_2(eax, edx)?;
-            p.dec(ecx)?;
-            p.jnz(again)
-        })?;
-        self.operation(p, "cr4", |p| {
-            p.mov(ecx, cr4)?;
-            p.and(ecx, !(1 << 8))?;
-            p.or(ecx, eax)?;
-            p.mov(cr4, ecx)
-        })?;
-        self.operation(p, "answer", |p| {
-            p.mov(dword_ptr(ebp + ANSWER), ecx)?;
-            p.mov(dword_ptr(ebp + ANSWER_ENTRY), eax)
-        })?;
-        self.operation(p, "answer by write", |p| {
-            p.mov(dword_ptr(ebp + ANSWER_MSR), ecx)?;
-            p.mov(dword_ptr(ebp + ANSWER_MSR + 4), eax)?;
-            p.mov(dword_ptr(ebp + ANSWER_MSR + 8), edx)?;
-            p.or(dword_ptr(ebp + ANSWER), ANSWER_WRITE as i32)
-        })?;
-        self.ports(p)?;
-        self.at_user(p)?;
-        self.end(p)
-    }
-
-    /// IN and OUT of each width; the port is in CX.
-    fn ports(&mut self, p: &mut Program) -> Result<(), IcedError> {
-        self.operation(p, "in 1", |p| {
-            p.mov(dx, cx)?;
-            p.in_(al, dx)
-        })?;
-        self.operation(p, "in 2", |p| {
-            p.mov(dx, cx)?;
-            p.in_(ax, dx)
-        })?;
-        self.operation(p, "in 4", |p| {
-            p.mov(dx, cx)?;
-            p.in_(eax, dx)
-        })?;
-        self.operation(p, "out 1", |p| {
-            p.mov(dx, cx)?;
-            p.out(dx, al)
-        })?;
-        self.operation(p, "out 2", |p| {
-            p.mov(dx, cx)?;
-            p.out(dx, ax)
-        })?;
-        self.operation(p, "out 4", |p| {
-            p.mov(dx, cx)?;
-            p.out(dx, eax)
-        })
-    }
-
-    /// The operation that the record names besides, at CPL 3; and back.
-    fn at_user(&mut self, p: &mut Program) -> Result<(), IcedError> {
-        let (code, stack) = segments(3);
-        p.mark("at CPL 3")?;
-        p.lea(edi, dword_ptr(ebp + USER_STACK))?;
-        p.push(i32::from(stack))?;
-        p.push(edi)?;
-        p.pushfd()?;
-        p.push(i32::from(code))?;
-        p.push(dword_ptr(esi + 16))?;
-        p.iretd()?;
-
-        let back = p.mark(GATE)?;
-        p.gate(RETURN, back, 3);
-        self.go_on(p, dword_ptr(esp + 8))
-    }
-
-    /// To the next record with an empty stack, with interrupts enabled as in the flags there.
-    fn go_on(&mut self, p: &mut Program, flags: AsmMemoryOperand) -> Result<(), IcedError> {
-        p.mov(eax, flags)?;
-        p.and(eax, IF as i32)?;
-        p.mov(esp, dword_ptr(ebp + STACK))?;
-        p.push(eax)?;
-        p.popfd()?;
-        p.jmp(self.next)
-    }
-
-    fn end(&mut self, p: &mut Program) -> Result<(), IcedError> {
-        let mut other = p.create_label();
-        p.mark("end")?;
-        p.cmp(ebp, AREA as i32)?;
-        p.jne(other)?;
-        p.xor(eax, eax)?;
-        p.mov(edx, u32::from(DEBUG_EXIT))?;
-        p.out(dx, eax)?;
-        p.place(&mut other)?;
-        p.cli()?;
-        let halted = p.here()?;
-        p.hlt()?;
-        p.jmp(halted)
-    }
-
-    /// Exceptions are results of the operation, wherever it was.
-    fn exceptions(&mut self, p: &mut Program) -> Result<(), IcedError> {
-        /// Those with an error code.
-        const WITH_CODE: [u8; 7] = [8, 10, 11, 12, 13, 14, 17];
-        let mut exception = p.create_label();
-        for vector in (0..32).filter(|&vector| vector != 2) {
-            let stub = p.mark(GATE)?;
-            p.gate(vector, stub, 3);
-            if WITH_CODE.contains(&vector) {
-                p.add(esp, 4)?;
-            } else {
-                p.nop()?;
-            }
-            p.mark(BEHIND_GATE)?;
-            if matches!(vector, 6 | 13) {
-                p.mark(BEHIND_REFUSAL)?;
-            }
-            p.push(i32::from(vector))?;
-            p.jmp(exception)?;
+        if leaves == Leaves::Registers {
+            p.mov(dword_ptr(esi + RESULTS + 4), eax)?;
+            p.mov(dword_ptr(esi + RESULTS + 8), edx)?;
         }
-        p.place(&mut exception)?;
-        p.pop(eax)?;
-        p.pop(edx)?;
-        p.mov(dword_ptr(esi + RESULTS), EXCEPTION)?;
-        p.mov(dword_ptr(esi + RESULTS + 4), eax)?;
-        p.mov(dword_ptr(esi + RESULTS + 8), edx)?;
-        self.go_on(p, dword_ptr(esp + 4))
+        match cpl {
+            0 => to_next(p)?,
+            _ => p.int(i32::from(RETURN))?,
+        }
     }
+    Ok(())
+}
+
+/// From record to record: ESI is that of this operation, EBP where its processor's area begins.
+fn to_next(p: &mut Program) -> Made {
+    p.add(esi, RECORD as i32)?;
+    to_this(p)
+}
+
+/// To the operation of this record.
+fn to_this(p: &mut Program) -> Made {
+    p.mov(ecx, dword_ptr(esi + 4))?;
+    p.mov(eax, dword_ptr(esi + 8))?;
+    p.mov(edx, dword_ptr(esi + 12))?;
+    p.jmp(dword_ptr(esi))
+}
+
+/// An operation that only does something.
+fn does(p: &mut Program, name: &str, body: impl Fn(&mut Program) -> Made) -> Made {
+    operation(p, name, Leaves::Nothing, body)
+}
+
+/// One that finds something out.
+fn finds(p: &mut Program, name: &str, body: impl Fn(&mut Program) -> Made) -> Made {
+    operation(p, name, Leaves::Registers, body)
+}
+
+fn operations(p: &mut Program) -> Made {
+    finds(p, "rdmsr", |p| p.rdmsr())?;
+    does(p, "wrmsr", |p| p.wrmsr())?;
+    finds(p, "rdpmc", |p| p.rdpmc())?;
+    // VEX.L0.F2.0F AE /6 with EAX.
+    does(p, "spflt", |p| p.db(&[0xC5, 0xFB, 0xAE, 0xF0]))?;
+    finds(p, "load", |p| p.mov(eax, dword_ptr(ecx)))?;
+    does(p, "store", |p| p.mov(dword_ptr(ecx), eax))?;
+    does(p, "cli", |p| p.cli())?;
+    does(p, "sti", |p| p.sti())?;
+    does(p, "hlt", |p| p.hlt())?;
+    does(p, "nop", |p| p.nop())?;
+    does(p, "ud2", |p| p.ud2())?;
+    does(p, "int3", |p| p.int3())?;
+    does(p, "int", |p| p.int(i32::from(RAISED)))?;
+    does(p, "divide", |p| {
+        p.xor(ecx, ecx)?;
+        p.div(ecx)
+    })?;
+    does(p, "loop", |p| {
+        let again = p.here()?;
+        p.dec(ecx)?;
+        p.jnz(again)
+    })?;
+    does(p, "rep movsb", |p| {
+        p.push(esi)?;
+        p.lea(esi, dword_ptr(ebp + VARIABLES + 0x1000))?;
+        p.lea(edi, dword_ptr(ebp + VARIABLES + 0x2000))?;
+        p.rep().movsb()?;
+        p.pop(esi)
+    })?;
+    finds(p, "imul", |p| {
+        let again = p.here()?;
+        p.imul_2(eax, edx)?;
+        p.dec(ecx)?;
+        p.jnz(again)
+    })?;
+    does(p, "cr4", |p| {
+        p.mov(ecx, cr4)?;
+        p.and(ecx, !(1 << 8))?;
+        p.or(ecx, eax)?;
+        p.mov(cr4, ecx)
+    })?;
+    does(p, "answer", |p| {
+        p.mov(dword_ptr(ebp + ANSWER), ecx)?;
+        p.mov(dword_ptr(ebp + ANSWER_ENTRY), eax)
+    })?;
+    does(p, "answer by write", |p| {
+        p.mov(dword_ptr(ebp + ANSWER_MSR), ecx)?;
+        p.mov(dword_ptr(ebp + ANSWER_MSR + 4), eax)?;
+        p.mov(dword_ptr(ebp + ANSWER_MSR + 8), edx)?;
+        p.or(dword_ptr(ebp + ANSWER), ANSWER_WRITE as i32)
+    })?;
+    ports(p)
+}
+
+/// IN and OUT of each width; the port is in CX.
+fn ports(p: &mut Program) -> Made {
+    finds(p, "in 1", |p| {
+        p.mov(dx, cx)?;
+        p.in_(al, dx)
+    })?;
+    finds(p, "in 2", |p| {
+        p.mov(dx, cx)?;
+        p.in_(ax, dx)
+    })?;
+    finds(p, "in 4", |p| {
+        p.mov(dx, cx)?;
+        p.in_(eax, dx)
+    })?;
+    does(p, "out 1", |p| {
+        p.mov(dx, cx)?;
+        p.out(dx, al)
+    })?;
+    does(p, "out 2", |p| {
+        p.mov(dx, cx)?;
+        p.out(dx, ax)
+    })?;
+    does(p, "out 4", |p| {
+        p.mov(dx, cx)?;
+        p.out(dx, eax)
+    })
+}
+
+fn end(p: &mut Program) -> Made {
+    let mut other = p.create_label();
+    p.mark(END)?;
+    p.cmp(ebp, AREA as i32)?;
+    p.jne(other)?;
+    p.xor(eax, eax)?;
+    p.mov(edx, u32::from(DEBUG_EXIT))?;
+    p.out(dx, eax)?;
+    p.place(&mut other)?;
+    p.cli()?;
+    let halted = p.here()?;
+    p.hlt()?;
+    p.jmp(halted)
+}
+
+/// The operation that the record names besides, at CPL 3; and back.
+fn at_user(p: &mut Program, next: CodeLabel) -> Made {
+    let (code, stack) = segments(3);
+    p.mark(TO_USER)?;
+    p.lea(edi, dword_ptr(ebp + USER_STACK))?;
+    p.push(i32::from(stack))?;
+    p.push(edi)?;
+    p.pushfd()?;
+    p.push(i32::from(code))?;
+    p.push(dword_ptr(esi + 16))?;
+    p.iretd()?;
+
+    let back = p.mark(GATE)?;
+    p.gate(RETURN, back, 3);
+    go_on(p, next, dword_ptr(esp + 8))
+}
+
+/// To the next record with an empty stack, with interrupts enabled as in the flags there.
+fn go_on(p: &mut Program, next: CodeLabel, flags: AsmMemoryOperand) -> Made {
+    p.mov(eax, flags)?;
+    p.and(eax, IF as i32)?;
+    p.mov(esp, dword_ptr(ebp + STACK))?;
+    p.push(eax)?;
+    p.popfd()?;
+    p.jmp(next)
+}
+
+/// Exceptions are results of the operation, wherever it was.
+fn exceptions(p: &mut Program, next: CodeLabel) -> Made {
+    /// Those with an error code.
+    const WITH_CODE: [u8; 7] = [8, 10, 11, 12, 13, 14, 17];
+    let mut exception = p.create_label();
+    for vector in (0..32).filter(|&vector| vector != 2) {
+        let stub = p.mark(GATE)?;
+        p.gate(vector, stub, 3);
+        if WITH_CODE.contains(&vector) {
+            p.add(esp, 4)?;
+        } else {
+            p.nop()?;
+        }
+        p.mark(BEHIND_GATE)?;
+        if matches!(vector, 6 | 13) {
+            p.mark(BEHIND_REFUSAL)?;
+        }
+        p.push(i32::from(vector))?;
+        p.jmp(exception)?;
+    }
+    p.place(&mut exception)?;
+    p.pop(eax)?;
+    p.pop(edx)?;
+    p.mov(dword_ptr(esi + RESULTS), EXCEPTION)?;
+    p.mov(dword_ptr(esi + RESULTS + 4), eax)?;
+    p.mov(dword_ptr(esi + RESULTS + 8), edx)?;
+    go_on(p, next, dword_ptr(esp + 4))
 }
 
 /// Every interrupt is written down with the counter, and answered.
-fn interrupts(p: &mut Program) -> Result<(), IcedError> {
+fn interrupts(p: &mut Program) -> Made {
     let mut interrupt = p.create_label();
     for vector in (2..=255).filter(|&vector| (vector == 2 || vector >= 32) && vector != RETURN) {
         let stub = p.mark(GATE)?;

@@ -19,9 +19,9 @@ use vpmu::engine::soft::Timing;
 use vpmu::machine::{End, Machine};
 use vpmu::program::{LAPIC, PROCESSORS, STACKS, STACKS_SIZE};
 
-use super::agent::{AREA, AREA_SIZE};
+use super::agent::{AREA, AREA_SIZE, Agent};
 use super::operations::{Input, Kind, Operation};
-use super::{DOORS, Door, INSTRUCTIONS, Image, Key, at_door, begin};
+use super::{DOORS, Door, INSTRUCTIONS, Key, at_door, begin};
 use crate::reference::registers::{self, Part};
 
 /// How long a script may take on KVM. Those that end take a few milliseconds.
@@ -112,9 +112,9 @@ fn exactly(part: Part, value: u64, bit: u32, codes: u64) -> u64 {
     }
 }
 
-fn on_both(doors: &mut BTreeMap<Key, (Door, Image)>, input: &Input) -> Result<bool, String> {
-    let (door, image) = at_door(doors, input)?;
-    begin(door, image, input)?;
+fn on_both(doors: &mut BTreeMap<Key, (Door, Agent)>, input: &Input) -> Result<bool, String> {
+    let (door, agent) = at_door(doors, input)?;
+    begin(door, agent, input)?;
     let snapshot = door.machine().snapshot();
     let end = door.run(INSTRUCTIONS)?;
     if !matches!(end, End::Exit(_)) {

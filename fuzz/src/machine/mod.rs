@@ -15,10 +15,9 @@ use std::fmt::Write as _;
 
 use vpmu::config::Config;
 use vpmu::machine::End;
-use vpmu::program::Image;
 use vpmu::snapshot::Snapshot;
 
-use self::agent::{AREA, AREA_SIZE, RECORD};
+use self::agent::{AREA, AREA_SIZE, Agent, RECORD};
 use self::operations::{Input, Operation, Way};
 use self::witness::Witness;
 use crate::door::Door;
@@ -34,7 +33,7 @@ type Key = (&'static str, u8, &'static str);
 
 thread_local! {
     /// The machines that have been needed.
-    static DOORS: RefCell<BTreeMap<Key, (Door, Image)>> = RefCell::default();
+    static DOORS: RefCell<BTreeMap<Key, (Door, Agent)>> = RefCell::default();
 }
 
 /// Plays an input: how many operations it has.
@@ -57,25 +56,25 @@ pub fn play(bytes: &[u8]) -> Result<usize, String> {
 pub fn play_once(bytes: &[u8]) -> Result<usize, String> {
     let input = Input::new(bytes);
     DOORS.with_borrow_mut(|doors| {
-        let (door, image) = at_door(doors, &input)?;
-        begin(door, image, &input)?;
+        let (door, agent) = at_door(doors, &input)?;
+        begin(door, agent, &input)?;
         door.run(INSTRUCTIONS)?;
         Ok(input.operations.len())
     })
 }
 
-fn play_both_ways(doors: &mut BTreeMap<Key, (Door, Image)>, input: &Input) -> Result<(), String> {
-    let (door, image) = at_door(doors, input)?;
-    let Some(difference) = difference(door, image, input, INSTRUCTIONS)? else { return Ok(()) };
+fn play_both_ways(doors: &mut BTreeMap<Key, (Door, Agent)>, input: &Input) -> Result<(), String> {
+    let (door, agent) = at_door(doors, input)?;
+    let Some(difference) = difference(door, agent, input, INSTRUCTIONS)? else { return Ok(()) };
     let (mut same, mut differs) = (0, INSTRUCTIONS);
     while differs - same > 1 {
         let middle = same.midpoint(differs);
-        match difference_at(door, image, input, middle) {
+        match difference_at(door, agent, input, middle) {
             true => differs = middle,
             false => same = middle,
         }
     }
-    begin(door, image, input)?;
+    begin(door, agent, input)?;
     door.run(differs - 1)?;
     let place = door.machine().vcpus()[0].cpu.place().rip;
     let way = input.way;
@@ -85,24 +84,24 @@ fn play_both_ways(doors: &mut BTreeMap<Key, (Door, Image)>, input: &Input) -> Re
 }
 
 /// Whether the ways differ behind so many instructions, however.
-fn difference_at(door: &mut Door, image: &Image, input: &Input, last: u64) -> bool {
-    !matches!(difference(door, image, input, last), Ok(None))
+fn difference_at(door: &mut Door, agent: &Agent, input: &Input, last: u64) -> bool {
+    !matches!(difference(door, agent, input, last), Ok(None))
 }
 
 /// Where the ways of execution differ behind so many instructions, if they do.
 fn difference(
     door: &mut Door,
-    image: &Image,
+    agent: &Agent,
     input: &Input,
     last: u64,
 ) -> Result<Option<String>, String> {
-    begin(door, image, input)?;
+    begin(door, agent, input)?;
     let end = door.run(last)?;
     let first = Outcome::of(door, end);
 
-    begin(door, image, input)?;
+    begin(door, agent, input)?;
     let end = match input.way {
-        Way::Stepped => step(door, image, input, last)?,
+        Way::Stepped => step(door, agent, input, last)?,
         Way::Pieces(length) => in_pieces(door, length, last)?,
     };
     let other = Outcome::of(door, end);
@@ -142,8 +141,8 @@ impl Outcome {
 }
 
 /// One instruction at a time, while the witness looks.
-fn step(door: &mut Door, image: &Image, input: &Input, last: u64) -> Result<End, String> {
-    let mut witness = (input.cpus == 1).then(|| Witness::new(input.part, image));
+fn step(door: &mut Door, agent: &Agent, input: &Input, last: u64) -> Result<End, String> {
+    let mut witness = (input.cpus == 1).then(|| Witness::new(input.part, agent));
     loop {
         let before = door.retired();
         if let Some(witness) = &mut witness {
@@ -177,11 +176,11 @@ fn in_pieces(door: &mut Door, length: u64, last: u64) -> Result<End, String> {
 }
 
 /// Back at the door, with the scripts in memory.
-fn begin(door: &mut Door, image: &Image, input: &Input) -> Result<(), String> {
+fn begin(door: &mut Door, agent: &Agent, input: &Input) -> Result<(), String> {
     let script = |cpu: u8| {
         let operations =
             input.operations.iter().filter(|operation| operation.cpu == usize::from(cpu));
-        records(image, operations)
+        records(agent, operations)
     };
     door.begin(AREA.into(), &script(0)?)?;
     (1..input.cpus)
@@ -190,42 +189,41 @@ fn begin(door: &mut Door, image: &Image, input: &Input) -> Result<(), String> {
 
 /// The records of a script: where to, ECX, EAX and EDX, and what at CPL 3.
 fn records<'a>(
-    image: &Image,
+    agent: &Agent,
     operations: impl Iterator<Item = &'a Operation>,
 ) -> Result<Vec<u8>, String> {
-    let place = |name: &str| {
-        image.symbol(name).map(|at| at as u32).ok_or_else(|| format!("the agent has no {name}"))
-    };
-    let user = place("at CPL 3")?;
-    let mut records = Vec::new();
+    let mut records =
+        Vec::with_capacity((operations.size_hint().1.unwrap_or(0) + 1) * RECORD as usize);
     let mut record = |words: [u32; 5]| {
-        let begin = records.len();
-        records.extend(words.into_iter().flat_map(u32::to_le_bytes));
-        records.resize(begin + RECORD as usize, 0);
+        let mut record = [0; RECORD as usize];
+        for (place, word) in record.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        records.extend_from_slice(&record);
     };
     for operation in operations {
-        let body = place(operation.name())?;
-        let first = if operation.user { user } else { body };
+        let [first, at_user] = agent.places(operation.name())?;
+        let first = if operation.user { agent.to_user } else { first };
         let value = operation.value;
-        record([first, operation.ecx, value as u32, (value >> 32) as u32, body]);
+        record([first, operation.ecx, value as u32, (value >> 32) as u32, at_user]);
     }
-    record([place("end")?, 0, 0, 0, 0]);
+    record([agent.end, 0, 0, 0, 0]);
     Ok(records)
 }
 
 /// The machine that an input needs.
 fn at_door<'a>(
-    doors: &'a mut BTreeMap<Key, (Door, Image)>,
+    doors: &'a mut BTreeMap<Key, (Door, Agent)>,
     input: &Input,
-) -> Result<&'a mut (Door, Image), String> {
+) -> Result<&'a mut (Door, Agent), String> {
     let (name, timing) = (input.part.name(), input.timing);
     match doors.entry((name, input.cpus, timing.name())) {
         Entry::Occupied(there) => Ok(there.into_mut()),
         Entry::Vacant(place) => {
-            let image = agent::assemble(input.cpus).map_err(|error| error.to_string())?;
+            let agent = Agent::new(input.cpus)?;
             let adapt = |config: Config| Config { cpus: input.cpus, timing, ..config };
-            let door = Door::new(name, &image, adapt, &agent::ends(), LONGEST)?;
-            Ok(place.insert((door, image)))
+            let door = Door::new(name, &agent.image, adapt, &agent::ends(), LONGEST)?;
+            Ok(place.insert((door, agent)))
         }
     }
 }

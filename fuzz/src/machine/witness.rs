@@ -3,9 +3,8 @@
 
 use pmu_model::MsrAccess;
 use vpmu::machine::Machine;
-use vpmu::program::Image;
 
-use super::agent::{BEHIND_GATE, BEHIND_REFUSAL, GATE, HANDLER_READS, HANDLER_WRITES};
+use super::agent::{Agent, BEHIND_GATE, BEHIND_REFUSAL, GATE, HANDLER_READS, HANDLER_WRITES};
 use crate::fact::Fact;
 use crate::reference::counting::For;
 use crate::reference::registers::{Kind, Part};
@@ -49,9 +48,15 @@ pub(super) struct Witness {
 
 impl Witness {
     /// At the door, where nothing is programmed yet.
-    pub(super) fn new(part: Part, image: &Image) -> Self {
-        let places = ["rdmsr", "wrmsr", "rdpmc", "spflt", HANDLER_WRITES, HANDLER_READS];
-        let place = |name| image.symbol(name).map(|at| (at, name));
+    pub(super) fn new(part: Part, agent: &Agent) -> Self {
+        let image = &agent.image;
+        let of_handler = [HANDLER_WRITES, HANDLER_READS];
+        let of_handler =
+            of_handler.into_iter().filter_map(|name| image.symbol(name).map(|at| (at, name)));
+        let operations = ["rdmsr", "wrmsr", "rdpmc", "spflt"];
+        let places =
+            |name| agent.places(name).into_iter().flatten().map(move |at| (at.into(), name));
+        let operations = operations.into_iter().flat_map(places);
         let of = |wanted: &str| {
             let named = image.symbols.iter().filter(|(name, _)| name == wanted);
             named.map(|&(_, at)| at).collect()
@@ -61,7 +66,7 @@ impl Witness {
             reference: Reference::new(part),
             known: [true; 4],
             status_known: true,
-            places: places.into_iter().filter_map(place).collect(),
+            places: operations.chain(of_handler).collect(),
             gates: of(GATE),
             behind_gates: of(BEHIND_GATE),
             behind_refusals: of(BEHIND_REFUSAL),
