@@ -113,6 +113,17 @@ fn a_line_keeps_its_state_and_its_mark() {
     assert_eq!(array.state_of(number), LineState::Invalid);
 }
 
+/// Numbers, each made from the one before.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
 /// A set as the manuals have it: ways with lines, and in which order they were used, the last first. An `Err` is a free
 /// way, and says whether a probe has taken what was there.
 struct Set {
@@ -149,13 +160,8 @@ impl Set {
 /// finds the wrong one; and sets that are full by turns and not.
 #[test]
 fn lines_are_where_a_list_has_them() {
-    let mut random = 0x2545_F491_4F6C_DD1D_u64;
-    let mut below = |n: u64| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random % n
-    };
+    let mut random = Random(1);
+    let mut below = |n| random.below(n);
     for (sets, ways) in [(1, 1), (4, 1), (2, 2), (8, 2), (4, 4), (1, 8), (4, 8), (2, 16), (1, 16)] {
         let mut array = array(sets, ways, Replacement::Lru);
         let blank =
@@ -235,21 +241,15 @@ fn lines_are_where_a_list_has_them() {
     }
 }
 
-/// A number that is made from the one before.
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *state >> 33
-}
-
 /// Does one of the things to two arrays that can be done to one: both do the same.
-fn act(one: &mut LineArray, other: &mut LineArray, state: &mut u64) {
-    let (what, number) = (random(state) % 16, random(state) % 4096);
+fn act(one: &mut LineArray, other: &mut LineArray, random: &mut Random) {
+    let (what, number) = (random.below(16), random.below(4096));
     match what {
         0..9 if one.find(number).is_none() => {
             assert_eq!(fill(one, number), fill(other, number));
         }
         0..12 => assert_eq!(one.find_and_touch(number), other.find_and_touch(number)),
-        12 if random(state).is_multiple_of(200) => {
+        12 if random.below(200) == 0 => {
             one.clear();
             other.clear();
         }
@@ -277,7 +277,8 @@ fn saved(array: &mut LineArray) -> Vec<u8> {
 /// in it, and whatever was loaded before.
 #[test]
 fn memory_that_is_kept_is_as_new() {
-    let (mut state, mut emptied, mut filled) = (1, 0, 0);
+    let mut random = Random(1);
+    let (mut emptied, mut filled) = (0, 0);
     for (sets, ways) in [(1024, 2), (64, 8), (256, 16), (16, 1)] {
         for replacement in [Replacement::Lru, Replacement::TreePseudoLru] {
             let new = saved(&mut array(sets, ways, replacement));
@@ -285,21 +286,22 @@ fn memory_that_is_kept_is_as_new() {
             let mut images = vec![new.clone()];
             for _ in 0..60 {
                 // Mostly nothing.
-                let n = random(&mut state) as usize % (3 * images.len());
+                let n = random.below(3 * images.len() as u64) as usize;
                 let image = images.get(n).unwrap_or(&new);
                 crate::state::load(&mut kept, image).unwrap();
                 let mut fresh = array(sets, ways, replacement);
                 crate::state::load(&mut fresh, image).unwrap();
                 emptied += u32::from(*image == new && !kept.entries.is_empty());
-                for _ in 0..random(&mut state) % [20, 3000][random(&mut state) as usize % 2] {
-                    act(&mut kept, &mut fresh, &mut state);
+                let most = [20, 3000][random.below(2) as usize];
+                for _ in 0..random.below(most) {
+                    act(&mut kept, &mut fresh, &mut random);
                 }
                 filled += u32::from(kept.filled.is_none());
                 let image = saved(&mut kept);
                 assert_eq!(image, saved(&mut fresh));
                 assert!(kept.lines().eq(fresh.lines()));
                 assert!(fresh.entries.is_empty() || kept.free == fresh.free);
-                if random(&mut state).is_multiple_of(8) {
+                if random.below(8) == 0 {
                     images.push(image);
                 }
             }
