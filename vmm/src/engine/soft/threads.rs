@@ -188,11 +188,14 @@ impl Soft {
         if self.halting.is_empty() || self.interleaves() {
             return;
         }
-        for id in std::mem::take(&mut self.halting).iter() {
-            let core = self.modelling.as_mut().and_then(|modelling| modelling.core_of(id));
-            if let Some((core, _, first)) = core {
-                core.end_halting(id - first);
-            }
+        std::mem::take(&mut self.halting).iter().for_each(|id| self.sleeps_without(id));
+    }
+
+    /// A processor has executed HLT, and nothing tells any more of what is left of that.
+    fn sleeps_without(&mut self, id: usize) {
+        let core = self.modelling.as_mut().and_then(|modelling| modelling.core_of(id));
+        if let Some((core, _, first)) = core {
+            core.end_halting(id - first);
         }
     }
 
@@ -217,9 +220,8 @@ impl Soft {
         for id in threads.iter() {
             vcpus[id].programs_still = None;
             self.halting.remove(id);
-            let core = self.modelling.as_mut().and_then(|modelling| modelling.core_of(id));
-            if let Some((core, _, first)) = core.filter(|_| vcpus[id].cpu.halted) {
-                core.end_halting(id - first);
+            if vcpus[id].cpu.halted {
+                self.sleeps_without(id);
             }
         }
     }
