@@ -2,6 +2,7 @@
 
 use crate::{
     alignment::AlignmentRule,
+    block::Mode,
     bus::Place,
     control_registers::cr0,
     descriptor::{DescriptorTable, Segment},
@@ -10,6 +11,7 @@ use crate::{
     flags::{self, Flags, Word},
     history::History,
     insn::{BLOCK_BASE, GPRS, HIGH_BYTE, gpr, seg},
+    lower::Lowering,
     msr::CoreMsrs,
     observe::{Cx, FpKind, Observer},
     simd::Simd,
@@ -98,6 +100,8 @@ pub struct Cpu {
     /// What execution takes in cycles. A run sets it to the costs of its translations; an owner with
     /// caches of different costs sets it before it delivers an interrupt.
     pub cycle_costs: CycleCosts,
+    /// What blocks are lowered for where code is not of 64 bits: it follows from the segment registers.
+    pub(crate) mode_outside_64_bit: Mode,
     /// Software TLBs for supervisor and user accesses.
     pub(crate) tlb: Tlb,
     /// Which of them explicit accesses use: 0 supervisor, 1 user.
@@ -213,6 +217,7 @@ impl Cpu {
             retire_until: 0,
             spare_steps: 0,
             cycle_costs: CycleCosts::FLAT,
+            mode_outside_64_bit: Mode::BITS_64,
             tlb: Tlb::new(),
             mmu: 0,
             leave: Leave::default(),
@@ -513,8 +518,9 @@ impl Cpu {
         self.refresh_mmu();
     }
 
-    /// Brings the operand bases up to date with the segment registers.
+    /// Brings the operand bases and the mode up to date with the segment registers.
     pub(crate) fn refresh_segments(&mut self) {
+        self.mode_outside_64_bit = Lowering::mode_outside_64_bit(&self.segments);
         for n in 0..6 {
             self.seg_base[n] = self.segments[n].base;
         }

@@ -182,6 +182,7 @@ impl Cpu {
             paused: _,
             slot: _,
             // Derived.
+            mode_outside_64_bit: _,
             mmu: _,
             watch: _,
         } = self;

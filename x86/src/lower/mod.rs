@@ -18,6 +18,7 @@ use crate::{
     block::{Ending, Mode},
     class::{BlockClasses, Class},
     cpu::Cpu,
+    descriptor::Segment,
     effects,
     exec::{self, string::is_repeated},
     features::Features,
@@ -79,7 +80,7 @@ impl Lowering {
         Self {
             code: cpu.code_size(),
             stack_big: cpu.stack_mask() == 0xffff_ffff,
-            flat: Self::flat(cpu),
+            flat: Self::flat(&cpu.segments),
             features: cpu.features,
             index: 0,
             before: 0,
@@ -89,10 +90,10 @@ impl Lowering {
 
     /// Which of ES, CS, SS and DS have nothing to check.
     #[inline(always)]
-    fn flat(cpu: &Cpu) -> [bool; 4] {
+    fn flat(segments: &[Segment; 6]) -> [bool; 4] {
         let mut flat = [false; 4];
         for n in [seg::ES, seg::SS, seg::DS] {
-            flat[usize::from(n)] = cpu.segment(n).is_flat_data();
+            flat[usize::from(n)] = segments[usize::from(n)].is_flat_data();
         }
         flat
     }
@@ -100,13 +101,20 @@ impl Lowering {
     /// The mode that `cpu` is in, as a key.
     #[inline(always)]
     pub(crate) fn mode_of(cpu: &Cpu) -> Mode {
-        if cpu.in_64bit() { Mode::BITS_64 } else { Self::mode_outside_64_bit(cpu) }
+        if cpu.in_64bit() { Mode::BITS_64 } else { Self::known_outside_64_bit(cpu) }
     }
 
     // Not in the loop over blocks, of which the compiler then keeps less in registers.
     #[inline(never)]
-    fn mode_outside_64_bit(cpu: &Cpu) -> Mode {
-        Self::key(cpu.code_size(), cpu.stack_mask() == 0xffff_ffff, Self::flat(cpu))
+    fn known_outside_64_bit(cpu: &Cpu) -> Mode {
+        cpu.mode_outside_64_bit
+    }
+
+    /// The mode outside 64-bit mode with these segments.
+    pub(crate) fn mode_outside_64_bit(segments: &[Segment; 6]) -> Mode {
+        let is_big = |n: u8| segments[usize::from(n)].attributes & Segment::BIG != 0;
+        let code = if is_big(seg::CS) { CodeSize::Bits32 } else { CodeSize::Bits16 };
+        Self::key(code, is_big(seg::SS), Self::flat(segments))
     }
 
     /// The same as a key.
