@@ -41,6 +41,7 @@ impl SignalSet {
     }
 
     /// Whether no signal is in the set.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|&word| word == 0)
     }
@@ -213,6 +214,7 @@ impl SignalCounts {
     }
 
     /// Whether nothing occurred.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.present.is_empty()
     }

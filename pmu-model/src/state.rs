@@ -6,7 +6,6 @@ use crate::pmu::{Pmu, SIBLINGS};
 use crate::register::Registers;
 use crate::select::Select;
 use crate::stats::{CounterStats, UncountedSet};
-use crate::subscription::Subscriptions;
 
 /// The version that [`PmuStateV1`] is.
 const VERSION: u32 = 1;
@@ -123,27 +122,35 @@ impl Pmu {
         if state.edge_levels.iter().any(|levels| levels >> personality.counters != 0) {
             return Err(StateError::EdgeLevel);
         }
-        let selects = Select::decode_all(personality, &state.registers);
-        let mut subscriptions = Subscriptions::NONE;
-        subscriptions.recompile(personality, &self.live, &selects, self.asks);
-        *self = Pmu {
-            personality,
-            live: self.live,
-            registers: state.registers,
+        let now = Select::decode_all(personality, &state.registers);
+        let Self {
+            personality: _,
+            live,
+            registers,
             selects,
-            edge_levels: state.edge_levels,
-            stats: state.stats,
-            uncounted: state.uncounted,
+            edge_levels,
+            stats,
+            uncounted,
             subscriptions,
-            asks: self.asks,
-            programmings: self.programmings.wrapping_add(1),
-            clocks: 0,
-            ran_at: 0,
-            increments: [0; MAX_COUNTERS],
-            overflowed: 0,
-            begun_anew: 0,
-            held_back: 0,
-        };
+            asks,
+            programmings,
+            clocks,
+            ran_at,
+            increments,
+            overflowed,
+            begun_anew,
+            held_back,
+        } = self;
+        // They follow from the selects, and are large.
+        if *selects != now {
+            subscriptions.recompile(personality, live, &now, *asks);
+            *selects = now;
+        }
+        (*registers, *edge_levels, *stats) = (state.registers, state.edge_levels, state.stats);
+        uncounted.clone_from(&state.uncounted);
+        *programmings = programmings.wrapping_add(1);
+        (*clocks, *ran_at, *increments) = (0, 0, [0; MAX_COUNTERS]);
+        (*overflowed, *begun_anew, *held_back) = (0, 0, 0);
         Ok(())
     }
 }

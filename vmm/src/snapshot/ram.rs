@@ -135,14 +135,10 @@ impl Pages {
         const LINE: usize = 64;
         let ram = memory.ram();
         let Some(host) = ram.page(address).filter(|_| !ram.is_rom(address)) else { return };
-        let (mut now, page) = ([0; BYTES], self.get(address));
+        let mut now = [0; BYTES];
         host.read_slice(0, &mut now);
-        if now == *page {
-            return;
-        }
-        for (at, (now, line)) in
-            (address..).step_by(LINE).zip(now.chunks(LINE).zip(page.chunks(LINE)))
-        {
+        let (now, page) = (now.as_chunks::<LINE>().0, self.get(address).as_chunks::<LINE>().0);
+        for (at, (now, line)) in (address..).step_by(LINE).zip(now.iter().zip(page)) {
             if now != line {
                 ram.write_bytes(at, line);
             }

@@ -101,13 +101,15 @@ impl Stretch<'_, '_> {
 
     /// Leaves one occurrence of each of the demanded signals that last for cycles, of which models tell, and takes the
     /// others: how many of which.
+    #[inline(always)]
     pub(super) fn cut_levels(&mut self, demanded: &SignalSet) -> Vec<(Signal, u64)> {
         let mut levels = Vec::new();
+        let demanded = demanded.intersection(&SignalSet::LEVELS);
         let Some(Observed { modelled, .. }) = self.observed.as_deref_mut() else { return levels };
-        if modelled.is_empty() {
+        if demanded.is_empty() || modelled.is_empty() {
             return levels;
         }
-        for signal in &demanded.intersection(&SignalSet::LEVELS) {
+        for signal in &demanded {
             if let Some(count) = modelled.get_mut(signal.index())
                 && *count > 1
             {
