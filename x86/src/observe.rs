@@ -29,6 +29,8 @@ pub trait Observer: Sized {
     /// that nobody can foresee. String elements are then accessed at once only where it allows that:
     /// [`Observer::elements_at_once`].
     const MODELS: bool = false;
+    /// Whether what was observed may be taken in the middle of a block.
+    const STEPS_THROUGH: bool = false;
 
     /// Where the facts are counted; `None` if they are not.
     #[inline(always)]
@@ -74,6 +76,9 @@ pub trait Observer: Sized {
     fn has_pending(&self) -> bool {
         false
     }
+    /// What was observed is taken behind each instruction of the block that was entered last, from this one on, which has
+    /// retired.
+    fn steps_through(&mut self, _insn: &Insn) {}
     /// An instruction of the block that was entered last begins: its bytes have been fetched, whatever
     /// becomes of it. One that stops before it has done anything begins again.
     #[inline(always)]
@@ -346,6 +351,7 @@ impl Observer for Plain {}
 
 impl Observer for Counting {
     const COUNTS: bool = true;
+    const STEPS_THROUGH: bool = true;
 
     #[inline(always)]
     fn counting(&mut self) -> Option<&mut Counting> {

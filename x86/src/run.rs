@@ -137,13 +137,24 @@ impl Cpu {
     /// The budget is used up: whether the owner gives another one, with which the run goes on.
     #[inline(never)]
     fn renews_budget<O: Observer>(&mut self, cx: &mut Cx<'_, O>) -> bool {
-        let (time, retired, last_step) = (self.time, self.retired, cx.observer.last_step());
         self.tell_place(cx);
+        self.renews_budget_at(cx, self.time, self.retired)
+    }
+
+    /// The same at this time, when so many instructions have retired.
+    #[inline(always)]
+    fn renews_budget_at<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        time: u64,
+        retired: u64,
+    ) -> bool {
+        let last_step = cx.observer.last_step();
         let Some(observed) = cx.observer.observed() else { return false };
         let uncounted = Uncounted { observed, time, retired };
         let Some(budget) = cx.bus.renew_budget(uncounted, last_step) else { return false };
         self.bound(budget, retired);
-        !self.is_spent()
+        time < self.deadline && retired < self.retire_until
     }
 
     /// Drops blocks whose code was overwritten, and closes the fast path of writes to pages that hold
@@ -401,10 +412,43 @@ impl Cpu {
             if self.code_is_limited(block) { self.within_limit(block)? } else { block.ops.len() };
         // The walk to the code has overwritten translated code: its accessed bits are where that was.
         let within = if self.leave.is_asked() { 1 } else { within };
-        match within.min(self.affordable(block)).min(self.before_stop(block)) {
+        let most = within.min(self.before_stop(block));
+        match most.min(self.affordable(block)) {
             0 => Ok(()),
+            1 if most > 1 && self.may_step_through::<O>(block) => {
+                self.execute_in_steps(cx, block, most)
+            }
             count => self.execute_first(cx, block, count),
         }
+    }
+
+    /// Whether what was observed may be taken in the middle of the block. Classes are told where it ends; and who is told
+    /// where the processor is looks between two blocks.
+    fn may_step_through<O: Observer>(&self, block: &Block<O>) -> bool {
+        O::STEPS_THROUGH && block.classes.is_none() && !self.tells_place
+    }
+
+    /// Executes the first `most` instructions of a block, as far as the owner gives another budget wherever one is used
+    /// up: the same as if the block ended there, without looking up the next.
+    #[inline(never)]
+    fn execute_in_steps<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        block: &Block<O>,
+        most: usize,
+    ) -> Exec<()> {
+        self.execute_ops::<O, false, true>(cx, block, &block.ops[..most])
+    }
+
+    /// Whether the budget, or another one that the owner gives, allows an instruction in the middle of a block, before
+    /// which all others have retired.
+    #[inline(always)]
+    fn goes_on_before<O: Observer>(&mut self, cx: &mut Cx<'_, O>, next: &Insn) -> bool {
+        let (time, retired) = (self.now(next), self.retired + u64::from(next.index));
+        if time < self.deadline && retired < self.retire_until {
+            return true;
+        }
+        self.renews_budget_at(cx, time, retired)
     }
 
     /// The further cycles of a branch that is taken. Most clocks have none: that is asked for, so that
@@ -484,7 +528,7 @@ impl Cpu {
         if O::COUNTS && (block.marks || O::SEES_ADDRESSES) {
             return self.execute_first(cx, block, block.ops.len());
         }
-        self.execute_ops::<O, true>(cx, block, &block.ops)
+        self.execute_ops::<O, true, false>(cx, block, &block.ops)
     }
 
     /// Executes the first `count` instructions of a block; RIP and time as with [`Cpu::execute`]. The
@@ -496,13 +540,13 @@ impl Cpu {
         block: &Block<O>,
         count: usize,
     ) -> Exec<()> {
-        self.execute_ops::<O, false>(cx, block, &block.ops[..count])
+        self.execute_ops::<O, false, false>(cx, block, &block.ops[..count])
     }
 
     /// Executes the instructions that the block begins with. `SIMPLE`: they are all of them, and there
-    /// is nothing to take back from one that faults.
+    /// is nothing to take back from one that faults. `STEPS`: the budget is looked at before each but the first.
     #[inline(always)]
-    fn execute_ops<O: Observer, const SIMPLE: bool>(
+    fn execute_ops<O: Observer, const SIMPLE: bool, const STEPS: bool>(
         &mut self,
         cx: &mut Cx<'_, O>,
         block: &Block<O>,
@@ -516,7 +560,7 @@ impl Cpu {
                 return self.execute_untold(cx, block, ops);
             }
         }
-        self.execute_told::<O, SIMPLE>(cx, block, ops)
+        self.execute_told::<O, SIMPLE, STEPS>(cx, block, ops)
     }
 
     /// Executes all instructions of a block that has been entered, of which the observer need not be told one by
@@ -539,16 +583,16 @@ impl Cpu {
     }
 
     /// Executes instructions of a block that has been entered, behind those that have retired, and tells the
-    /// observer of each that wants to know.
+    /// observer of each that wants to know. `STEPS`: the budget is looked at before each but the first.
     #[inline(always)]
-    fn execute_told<O: Observer, const SIMPLE: bool>(
+    fn execute_told<O: Observer, const SIMPLE: bool, const STEPS: bool>(
         &mut self,
         cx: &mut Cx<'_, O>,
         block: &Block<O>,
         ops: &[Op<O>],
     ) -> Exec<()> {
         // The run may end before the block does.
-        let exactly = O::MODELS || !SIMPLE && ops.len() != block.ops.len();
+        let exactly = O::MODELS || STEPS || !SIMPLE && ops.len() != block.ops.len();
         let mut rest = ops.iter();
         let Some(mut op) = rest.next() else { return Ok(()) };
         loop {
@@ -569,17 +613,20 @@ impl Cpu {
             }
             if O::FOLLOWS {
                 cx.observer.retired(self, cx.ram, block, &op.insn);
+                if STEPS && op.insn.index == 0 {
+                    cx.observer.steps_through(&op.insn);
+                }
             }
             if O::MODELS {
                 self.pass_modelled(cx);
-                if cx.observer.is_spent() || self.time >= self.deadline {
+                if cx.observer.is_spent() || !STEPS && self.time >= self.deadline {
                     self.leave.ask();
                     return Err(self.end_early(cx, block, &op.insn, Ok(())));
                 }
             }
             match rest.next() {
-                Some(next) => op = next,
-                None => break,
+                Some(next) if !STEPS || self.goes_on_before(cx, &next.insn) => op = next,
+                _ => break,
             }
         }
         if SIMPLE {
@@ -733,7 +780,7 @@ impl Cpu {
         block: &Block<O>,
         first: usize,
     ) -> Exec<()> {
-        self.execute_told::<O, false>(cx, block, &block.ops[first..])
+        self.execute_told::<O, false, false>(cx, block, &block.ops[first..])
     }
 
     /// Lets the cycles pass that a model tells.

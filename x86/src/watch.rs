@@ -710,6 +710,7 @@ impl<W: Watch> Observer for Box<Watching<W>> {
     const FOLLOWS: bool = true;
     const SEES_ADDRESSES: bool = W::SEES_ADDRESSES;
     const MODELS: bool = W::MODELS;
+    const STEPS_THROUGH: bool = true;
 
     #[inline(always)]
     fn counting(&mut self) -> Option<&mut Counting> {
@@ -787,6 +788,12 @@ impl<W: Watch> Observer for Box<Watching<W>> {
         self.state = IN_CONTEXT | QUIET;
         self.spent = false;
         true
+    }
+
+    fn steps_through(&mut self, insn: &Insn) {
+        // What is behind it was not fetched yet.
+        self.report_leaving(insn.end);
+        self.state |= ATTENTIVE;
     }
 
     #[inline(always)]

@@ -749,4 +749,6 @@ mod long_mode_tests;
 #[cfg(test)]
 mod skid_tests;
 #[cfg(test)]
+mod steps_tests;
+#[cfg(test)]
 mod threads_tests;

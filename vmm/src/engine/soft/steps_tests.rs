@@ -1,0 +1,244 @@
+//! Instructions that are counted one at a time, without the block that they are in being left, against the same where the
+//! run ends behind each of them: all of the state of both machines, in generated guests whose counters compare the
+//! occurrences of each cycle, or are near an overflow.
+
+use iced_x86::code_asm::{
+    al, byte_ptr, cl, dword_ptr, eax, ecx, edi, edx, esi, esp, mm0, mm1, st0,
+};
+
+use super::{Timing, Warm};
+use crate::machine::{End, Machine};
+use crate::program::{DATA, LAPIC, LAPIC_ID, Program};
+use crate::snapshot::tests::{difference, run};
+use crate::turns::tests::{IPI_VECTOR, Made, Random, each_by_itself, machine, seeds, spin};
+
+/// That of PMIs, of which the handler counts how many came.
+const PMI_VECTOR: u64 = 0x43;
+
+/// A processor, and what its counters are programmed with.
+struct Part {
+    cpu: &'static str,
+    /// The first two event selects and counters.
+    selects: [u32; 2],
+    counters: [u32; 2],
+    /// Bits of a counter.
+    width: u32,
+    /// Codes of events: what the instruction set alone tells, and what models do.
+    events: &'static [u32],
+}
+
+const PARTS: [Part; 4] = [
+    // AMD 26094: x87 and MMX operations, segment loads, locks, accesses, misses, fetches, instructions, branches, far
+    // transfers, cycles with interrupts masked, stalls.
+    Part {
+        cpu: "k8",
+        selects: [0xC001_0000, 0xC001_0001],
+        counters: [0xC001_0004, 0xC001_0005],
+        width: 48,
+        events: &[
+            0x00, 0x20, 0x24, 0x40, 0x41, 0x43, 0x45, 0x47, 0x76, 0x80, 0x81, 0x84, 0xC0, 0xC1,
+            0xC2, 0xC3, 0xC4, 0xC6, 0xC8, 0xCB, 0xCD, 0xCE, 0xCF, 0xD1, 0xD7,
+        ],
+    },
+    // AMD 22007, table 11: accesses, misses, refills, TLB misses, fetches, instructions, operations, branches.
+    Part {
+        cpu: "k7",
+        selects: [0xC001_0000, 0xC001_0001],
+        counters: [0xC001_0004, 0xC001_0005],
+        width: 48,
+        events: &[0x40, 0x41, 0x42, 0x45, 0x80, 0x81, 0x84, 0xC0, 0xC1, 0xC2, 0xC3, 0xC6, 0xCD],
+    },
+    // Intel 243192, appendix A: references, lines, fetches, cycles, instructions, branches, interrupts masked, MMX, segments.
+    Part {
+        cpu: "pii",
+        selects: [0x186, 0x187],
+        counters: [0xC1, 0xC2],
+        width: 40,
+        events: &[
+            0x03, 0x05, 0x06, 0x43, 0x45, 0x62, 0x79, 0x80, 0x81, 0x85, 0x86, 0xA2, 0xB0, 0xC0,
+            0xC2, 0xC4, 0xC5, 0xC6, 0xC7, 0xC9, 0xCC, 0xD0, 0xE0, 0xF2,
+        ],
+    },
+    // Intel 327357-001: accesses, misses, branches, the V pipe, address interlocks, instructions, the E stage.
+    Part {
+        cpu: "knc",
+        selects: [0x28, 0x29],
+        counters: [0x20, 0x21],
+        width: 40,
+        events: &[0x00, 0x01, 0x03, 0x0C, 0x0E, 0x12, 0x16, 0x17, 0x1F, 0x28, 0x29, 0x2A, 0x2E],
+    },
+];
+
+/// A handler that goes on so many bytes behind where the exception was.
+fn skips(p: &mut Program, vector: u8, bytes: i32) -> Made {
+    let mut over = p.create_label();
+    p.jmp(over)?;
+    let entry = p.here()?;
+    p.gate(vector, entry, 0);
+    p.add(dword_ptr(esp), bytes)?;
+    p.iretd()?;
+    p.place(&mut over)
+}
+
+/// Programs a counter: mostly to compare the occurrences of each cycle, and at times to overflow soon.
+fn program(p: &mut Program, random: &mut Random, part: &Part) -> Made {
+    let n = random.below(2) as usize;
+    let event = part.events[random.below(part.events.len() as u32) as usize];
+    let compared = random.below(3) << 24 | random.below(2) << 23 | random.below(2) << 18;
+    let compared = if random.below(5) == 0 { 0 } else { compared };
+    let umask = if random.below(2) == 0 { 0xFF } else { 1 << random.below(5) } << 8;
+    let interrupts = random.below(2) << 20;
+    let select = event | umask | (1 + random.below(3)) << 16 | interrupts | 1 << 22 | compared;
+    let left = match random.below(3) {
+        0 => 1 + random.below(20),
+        1 => 1 + random.below(500),
+        _ => 1 << 30,
+    };
+    p.write_msr(part.selects[n], 0)?;
+    p.write_msr(part.counters[n], u64::from(left).wrapping_neg() & ((1 << part.width) - 1))?;
+    p.write_msr(part.selects[n], select.into())
+}
+
+/// An instruction or a few, of those that a block is left for, stopped in or goes on behind.
+fn instruction(p: &mut Program, random: &mut Random, part: &Part) -> Made {
+    let own = DATA + 0x400 + random.below(64) * 4;
+    let far = 0x30_0000 + random.below(4096);
+    match random.below(26) {
+        0..=2 => p.add(eax, edx),
+        3 => p.mov(eax, dword_ptr(own)),
+        4 => p.mov(dword_ptr(far), eax),
+        5 => p.add(dword_ptr(far), edx),
+        6 => p.mov(eax, dword_ptr(far + 0x1_0000 * random.below(8))),
+        7 => p.lock().inc(dword_ptr(own)),
+        8 => {
+            p.push(eax)?;
+            p.pop(edx)
+        }
+        9 if part.cpu != "knc" => {
+            p.movd(mm0, eax)?;
+            p.paddd(mm1, mm0)?;
+            p.emms()
+        }
+        10 => {
+            p.fld1()?;
+            p.fadd_2(st0, st0)?;
+            p.fldz()
+        }
+        11 => p.fninit(),
+        12 => spin(p, 1 + random.below(6)),
+        13 => {
+            p.mov(edi, 0x30_2000 + random.below(64))?;
+            p.mov(ecx, random.below(20))?;
+            p.rep().stosb()
+        }
+        14 => {
+            p.mov(esi, 0x30_2000)?;
+            p.mov(edi, 0x30_3000 + random.below(8))?;
+            p.mov(ecx, random.below(12))?;
+            p.rep().movsd()
+        }
+        // INTO, with or without an overflow before it.
+        15 => {
+            p.mov(eax, 0x7FFF_FFFF)?;
+            p.add(eax, random.below(2) as i32)?;
+            p.db(&[0xCE])
+        }
+        16 => p.ud2(),
+        17 => {
+            p.xor(ecx, ecx)?;
+            p.db(&[0xF7, 0xF1])
+        }
+        // A device, in the middle of a block.
+        18 => p.mov(eax, dword_ptr(LAPIC + LAPIC_ID as u32)),
+        // CALL, POP EDI, MOV [EDI+5], CL, and MOV AL with that number.
+        19 => {
+            p.inc(cl)?;
+            p.db(&[0xE8, 0, 0, 0, 0, 0x5F, 0x88, 0x4F, 5, 0xB0, 0])
+        }
+        20 => p.int(i32::from(IPI_VECTOR)),
+        21 => {
+            p.mov(ecx, random.below(2))?;
+            p.rdpmc()?;
+            p.add(dword_ptr(DATA + 0x300), eax)
+        }
+        22 => p.sti(),
+        23 => p.cli(),
+        24 => {
+            let mut over = p.create_label();
+            p.test(al, 1 << random.below(3))?;
+            p.jz(over)?;
+            p.inc(byte_ptr(own))?;
+            p.place(&mut over)
+        }
+        _ => p.fldz(),
+    }
+}
+
+fn guest(random: &mut Random, part: &Part) -> Vec<u8> {
+    let knc = part.cpu == "knc";
+    let prepare = |p: &mut Program| {
+        // #DE, #OF, #UD.
+        for (vector, bytes) in [(0, 2), (4, 0), (6, 2)] {
+            skips(p, vector, bytes)?;
+        }
+        if knc { p.write_msr(0x2F, 3) } else { Ok(()) }
+    };
+    each_by_itself(1, knc, prepare, |p| {
+        for _ in 0..8 {
+            program(p, random, part)?;
+            (0..12).try_for_each(|_| instruction(p, random, part))?;
+        }
+        Ok(())
+    })
+    .unwrap()
+}
+
+/// Runs a guest on two machines, on one of them instruction by instruction, and compares them now and then: how many
+/// PMIs came.
+fn compare(cpu: &str, timing: Timing, bytes: &[u8], random: &mut Random, what: &str) -> u32 {
+    let make = |_| {
+        let mut machine = machine(cpu, 1, bytes);
+        machine.soft.set_timing(timing, Warm::Counting);
+        machine
+    };
+    let [mut one, mut other]: [Machine; 2] = [0; 2].map(make);
+    let (mut interrupts, mut at) = (0, 0);
+    for _ in 0..6 {
+        let from = at;
+        at += u64::from(1 + random.below(400));
+        let end = run(&mut one, at);
+        let mut by_steps = End::Instructions;
+        for next in from + 1..=at {
+            by_steps = run(&mut other, next);
+            if by_steps != End::Instructions {
+                break;
+            }
+        }
+        assert_eq!(end, by_steps, "{cpu} {timing:?} {what} at {at}");
+        if let Some(difference) = difference(&mut one, &mut other) {
+            panic!("{cpu} {timing:?} {what} between {from} and {at}: {difference}");
+        }
+        let mut pmis = [0; 4];
+        assert!(one.read_physical(u64::from(DATA) + 0x100 + 4 * PMI_VECTOR, &mut pmis));
+        interrupts = u32::from_le_bytes(pmis);
+        if end != End::Instructions {
+            break;
+        }
+    }
+    interrupts
+}
+
+#[test]
+fn steps_in_a_block_are_counted_as_runs_of_one_instruction() {
+    let mut interrupts = 0;
+    for part in &PARTS {
+        for timing in [Timing::Flat, Timing::Auto, Timing::Model] {
+            for seed in seeds(0, 8) {
+                let random = &mut Random(seed);
+                let bytes = guest(random, part);
+                interrupts += compare(part.cpu, timing, &bytes, random, &format!("seed {seed}"));
+            }
+        }
+    }
+    assert!(interrupts > 50, "{interrupts}");
+}
