@@ -1,9 +1,9 @@
 //! The guest that executes scripts: one record in memory after the other, each an instruction with its operands; what
-//! became of it, and each interrupt, is written beside.
+//! it has found out, or the exception that came of it, and each interrupt is written beside.
 //!
 //! ```text
 //! 20_0000h  script of processor 0, 32 bytes an operation   24_0000h  the same of processor 1
-//! 21_0000h  results, one for each operation
+//! 21_0000h  results, where there are any, each in the place of its record
 //! 22_0000h  interrupts
 //! 23_0000h  how interrupts are answered; stack at CPL 3
 //! ```
