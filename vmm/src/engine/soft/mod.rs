@@ -692,6 +692,7 @@ fn observed_since<O: Observer, T>(
         programmed: false,
         programs_still: &mut vcpu.programs_still,
         overflowed: Pmis::NONE,
+        overflowed_within: false,
         acted: false,
         place: vcpu.cpu.place(),
     };

@@ -55,6 +55,9 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) programs_still: &'a mut Option<CounterSet>,
     /// Overflows that a WRMSR caused by its own retirement.
     pub(super) overflowed: Pmis,
+    /// A counter has overflowed within an instruction that reads or programs one, as what had happened before that was
+    /// counted: the run is over behind it.
+    pub(super) overflowed_within: bool,
     /// Something was done that others than the processor itself may notice, beside what it did to memory.
     pub(super) acted: bool,
     /// Where the processor is: at the instruction that calls, if it is told that ([`Cpu::tells_place`]); once it has
@@ -601,7 +604,7 @@ impl Bus for Outside<'_, '_> {
     }
 
     fn update_counters(&mut self, uncounted: Uncounted<'_>) {
-        let _has_sent = self.count_uncounted(uncounted);
+        self.overflowed_within |= !self.count_uncounted(uncounted).is_empty();
     }
 
     fn renew_budget(&mut self, uncounted: Uncounted<'_>, last_step: LastStep) -> Option<Budget> {
@@ -615,7 +618,8 @@ impl Bus for Outside<'_, '_> {
             || self.shared
             || time >= self.limit
             || retired >= self.retire_limit;
-        if is_counted_as_a_run || is_over || !self.count_uncounted(uncounted).is_empty() {
+        let ends = is_counted_as_a_run || is_over || self.overflowed_within;
+        if ends || !self.count_uncounted(uncounted).is_empty() {
             return None;
         }
         (!self.board.stops_at_act()).then(|| self.budget(time))

@@ -82,6 +82,16 @@ fn skips(p: &mut Program, vector: u8, bytes: i32) -> Made {
 
 /// Programs a counter: mostly to compare the occurrences of each cycle, and at times to overflow soon.
 fn program(p: &mut Program, random: &mut Random, part: &Part) -> Made {
+    let left = match random.below(3) {
+        0 => 1 + random.below(20),
+        1 => 1 + random.below(500),
+        _ => 1 << 30,
+    };
+    program_with(p, random, part, left)
+}
+
+/// The same with so many left until it overflows.
+fn program_with(p: &mut Program, random: &mut Random, part: &Part, left: u32) -> Made {
     let n = random.below(2) as usize;
     let event = part.events[random.below(part.events.len() as u32) as usize];
     let compared = random.below(3) << 24 | random.below(2) << 23 | random.below(2) << 18;
@@ -89,11 +99,6 @@ fn program(p: &mut Program, random: &mut Random, part: &Part) -> Made {
     let umask = if random.below(2) == 0 { 0xFF } else { 1 << random.below(5) } << 8;
     let interrupts = random.below(2) << 20;
     let select = event | umask | (1 + random.below(3)) << 16 | interrupts | 1 << 22 | compared;
-    let left = match random.below(3) {
-        0 => 1 + random.below(20),
-        1 => 1 + random.below(500),
-        _ => 1 << 30,
-    };
     p.write_msr(part.selects[n], 0)?;
     p.write_msr(part.counters[n], u64::from(left).wrapping_neg() & ((1 << part.width) - 1))?;
     p.write_msr(part.selects[n], select.into())
@@ -103,7 +108,7 @@ fn program(p: &mut Program, random: &mut Random, part: &Part) -> Made {
 fn instruction(p: &mut Program, random: &mut Random, part: &Part) -> Made {
     let own = DATA + 0x400 + random.below(64) * 4;
     let far = 0x30_0000 + random.below(4096);
-    match random.below(26) {
+    match random.below(28) {
         0..=2 => p.add(eax, edx),
         3 => p.mov(eax, dword_ptr(own)),
         4 => p.mov(dword_ptr(far), eax),
@@ -161,9 +166,25 @@ fn instruction(p: &mut Program, random: &mut Random, part: &Part) -> Made {
             p.rdpmc()?;
             p.add(dword_ptr(DATA + 0x300), eax)
         }
-        22 => p.sti(),
-        23 => p.cli(),
-        24 => {
+        // A counter that is about to overflow, and one is read by an instruction in a line that is fetched for it.
+        22 | 23 => {
+            let left = 1 + random.below(4);
+            program_with(p, random, part, left)?;
+            let mut over = p.create_label();
+            p.xor(ecx, ecx)?;
+            p.jmp(over)?;
+            p.db(&[0xCC; 64])?;
+            p.place(&mut over)?;
+            if random.below(2) == 0 {
+                return p.rdpmc();
+            }
+            p.nop()?;
+            p.mov(ecx, part.counters[random.below(2) as usize])?;
+            p.rdmsr()
+        }
+        24 => p.sti(),
+        25 => p.cli(),
+        26 => {
             let mut over = p.create_label();
             p.test(al, 1 << random.below(3))?;
             p.jz(over)?;
@@ -233,7 +254,7 @@ fn steps_in_a_block_are_counted_as_runs_of_one_instruction() {
     let mut interrupts = 0;
     for part in &PARTS {
         for timing in [Timing::Flat, Timing::Auto, Timing::Model] {
-            for seed in seeds(0, 8) {
+            for seed in seeds(0, 24) {
                 let random = &mut Random(seed);
                 let bytes = guest(random, part);
                 interrupts += compare(part.cpu, timing, &bytes, random, &format!("seed {seed}"));
