@@ -77,7 +77,7 @@ pub use personality::{
     Personality, PmiRule, Programming, Tier, UndefinedEvent,
 };
 pub use pmi::Pmis;
-pub use pmu::{GpFault, MsrAccess, Pmu, RdpmcCaller, Reset, SIBLINGS};
+pub use pmu::{Alike, GpFault, MsrAccess, Pmu, RdpmcCaller, Reset, SIBLINGS};
 pub use register::{Access, Field, PerfctrWrite, Register, RegisterKind, Registers};
 pub use select::Select;
 pub use signal::Signal;

@@ -10,6 +10,10 @@ use crate::signal::Signal;
 use crate::stats::{CounterStats, Selected, UncountedSet};
 use crate::subscription::{Asked, CounterSet, Demand, Subscriptions, each};
 
+mod alike;
+
+pub use self::alike::Alike;
+
 /// General-protection fault, #GP(0).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpFault;

@@ -88,12 +88,37 @@ fn cycles_that_are_alike_count_as_single_ones_do() {
             assert_eq!(pmis, sum, "{name}, round {round}: {cycles} cycles with {counts:?}");
             assert!(alike == single, "{name}, round {round}: {cycles} cycles with {counts:?}");
             asked_by_signal(&pmu, &counts, cpl);
+            worked_out_once(&pmu, &counts, cpl, cycles);
             overflowed += u32::from(!sum.is_empty());
             together += u32::from(single != pmu && sum.is_empty());
             pmu = single;
         }
     }
     assert!(overflowed > 200 && together > 1_000, "{overflowed} {together}");
+}
+
+/// What was worked out of a cycle counts as many of them as pass before one that may overflow a counter.
+fn worked_out_once(pmu: &Pmu, counts: &SignalCounts, cpl: u8, cycles: u64) {
+    let mut pmu = pmu.clone();
+    pmu.take_overflowed().for_each(drop);
+    let cycle = pmu.alike(cpl, |signal| counts.get(signal));
+    let before = pmu.alike_before_overflow(&cycle);
+    let passed = before.min(cycles);
+    let [mut single, mut alike] = [pmu.clone(), pmu.clone()];
+    for _ in 0..passed {
+        assert!(single.cycle(counts, cpl).is_empty(), "{before}: {counts:?}");
+    }
+    if passed != 0 {
+        alike.pass_alike(&cycle, passed);
+    }
+    assert!(alike == single, "{passed} cycles with {counts:?}");
+    assert_eq!(alike.take_overflowed().count(), 0, "{before}: {counts:?}");
+    // Behind so many, what is left is not more than what the next may add.
+    if before <= cycles {
+        let overflows =
+            !alike.cycle(counts, cpl).is_empty() || alike.take_overflowed().count() != 0;
+        assert!(overflows, "not behind {before}: {counts:?}");
+    }
 }
 
 /// One cycle is the same cycle, whether its occurrences are handed over or asked for; and whether the counters that

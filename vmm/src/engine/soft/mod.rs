@@ -27,6 +27,7 @@ mod cycles;
 mod interleaved;
 mod model;
 mod outside;
+mod quiet;
 mod recorded;
 mod slices;
 mod state;
@@ -49,6 +50,7 @@ use x86_cpu::timing::{Budget, CycleCosts};
 use self::asking::Asking;
 use self::model::{Cache, Detail, Modelling};
 use self::outside::Outside;
+use self::quiet::Quiet;
 use self::recorded::Recorded;
 pub(crate) use self::slices::Slices;
 pub(crate) use self::state::SoftState;
@@ -689,6 +691,7 @@ fn observed_since<O: Observer, T>(
         context: demand.counting.then_some(context),
         counted_time: since,
         counted_instructions: vcpu.cpu.retired(),
+        quiet: Quiet::default(),
         programmed: false,
         programs_still: &mut vcpu.programs_still,
         overflowed: Pmis::NONE,

@@ -8,6 +8,7 @@ use x86_cpu::observe::LastStep;
 use x86_cpu::timing::Budget;
 
 use super::cycles::{Compare, Cycles};
+use super::quiet::Quiet;
 use super::stretch::{CountingContext, Stretch};
 use super::vcpu::{Siblings, headroom, put_off};
 use crate::engine::Board;
@@ -49,6 +50,8 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) counted_time: u64,
     /// The instructions that have been counted, of all since power-on.
     pub(super) counted_instructions: u64,
+    /// What has passed of that and is counted with what comes.
+    pub(super) quiet: Quiet,
     /// The last instruction that was counted has programmed the PMU.
     pub(super) programmed: bool,
     /// The last instruction has programmed the PMU, and what models have yet to tell of it is not for these counters.
@@ -279,6 +282,7 @@ impl<'t> Outside<'_, 't> {
     /// overflows: which those are.
     fn count_uncounted(&mut self, mut uncounted: Uncounted<'_>) -> Pmis {
         let Some(context) = self.context else { return Pmis::NONE };
+        self.quiet.count(self.pmu);
         let (time, retired) = (uncounted.time, uncounted.retired);
         if std::mem::take(&mut self.programmed) && retired == self.counted_instructions {
             *self.programs_still = Some(self.pmu.begun_anew());
@@ -295,6 +299,20 @@ impl<'t> Outside<'_, 't> {
             self.raise(pmis, retired);
         }
         pmis
+    }
+
+    /// Whether a step has passed that is counted with others: one in a cycle of its own in which nothing has occurred that
+    /// they have not, behind one that has not programmed the PMU.
+    fn passes_quietly(&mut self, uncounted: &mut Uncounted<'_>) -> bool {
+        let is_apart = self.keeps_time || self.programmed || self.programs_still.is_some();
+        let Some(context) = self.context.filter(|_| self.demand.per_cycle && !is_apart) else {
+            return false;
+        };
+        let passes = self.quiet.passes(self.pmu, &mut self.stretch(uncounted, context));
+        if passes {
+            (self.counted_time, self.counted_instructions) = (uncounted.time, uncounted.retired);
+        }
+        passes
     }
 
     /// Adds to the PMU what an instruction still does that has programmed it, and that its retirement did not tell of:
@@ -607,7 +625,11 @@ impl Bus for Outside<'_, '_> {
         self.overflowed_within |= !self.count_uncounted(uncounted).is_empty();
     }
 
-    fn renew_budget(&mut self, uncounted: Uncounted<'_>, last_step: LastStep) -> Option<Budget> {
+    fn renew_budget(
+        &mut self,
+        mut uncounted: Uncounted<'_>,
+        last_step: LastStep,
+    ) -> Option<Budget> {
         let (time, retired) = (uncounted.time, uncounted.retired);
         // What was done in no time may be an exception, behind which something waits for the next instruction. And
         // where a core has several threads, the end of a run tells what an instruction has yet to wait for.
@@ -618,8 +640,10 @@ impl Bus for Outside<'_, '_> {
             || self.shared
             || time >= self.limit
             || retired >= self.retire_limit;
-        let ends = is_counted_as_a_run || is_over || self.overflowed_within;
-        if ends || !self.count_uncounted(uncounted).is_empty() {
+        if is_counted_as_a_run || is_over || self.overflowed_within {
+            return None;
+        }
+        if !self.passes_quietly(&mut uncounted) && !self.count_uncounted(uncounted).is_empty() {
             return None;
         }
         (!self.board.stops_at_act()).then(|| self.budget(time))
