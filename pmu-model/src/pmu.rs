@@ -489,51 +489,6 @@ impl Pmu {
         overflow.pmis
     }
 
-    /// So many clock cycles at privilege level `cpl`, with this in each of them: the same as [`Pmu::cycle`] so often.
-    pub fn cycles(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis {
-        let mut pmis = Pmis::NONE;
-        let mut left = cycles;
-        while left != 0 {
-            pmis = pmis.with(self.cycle(counts, cpl));
-            left -= 1;
-            // Behind the first, edges have been seen; and none of these overflows a counter.
-            let most = counts.iter().fold(1, |most: u64, (_, n)| most.saturating_add(n));
-            if left > 1 && self.is_far_from_overflow(most.saturating_mul(left)) {
-                let running = self.running_at(cpl);
-                let mut overflow = self.overflow();
-                self.tick(counts.get(Signal::CyclesUnhalted).wrapping_mul(left), cpl);
-                for signal in &counts.present().intersection(&self.subscriptions.demand.signals) {
-                    let taking = self.subscriptions.adding[signal.index()] & running;
-                    self.add(taking, counts.get(signal).saturating_mul(left), &mut overflow);
-                }
-                self.compare_again(counts, running, left, &mut overflow);
-                break;
-            }
-        }
-        pmis
-    }
-
-    /// The same as [`Pmu::compare`] for each of so many clock cycles, with this in each of them.
-    pub fn compare_cycles(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis {
-        let mut pmis = Pmis::NONE;
-        let mut left = cycles;
-        while left != 0 {
-            pmis = pmis.with(self.compare(counts, cpl));
-            left -= 1;
-            if left > 1 && self.is_far_from_overflow(left) {
-                let mut overflow = self.overflow();
-                self.compare_again(counts, self.running_at(cpl), left, &mut overflow);
-                break;
-            }
-        }
-        pmis
-    }
-
-    /// Whether no enabled counter overflows by so many occurrences.
-    fn is_far_from_overflow(&self, occurrences: u64) -> bool {
-        self.nearest_overflow().is_none_or(|nearest| nearest > occurrences)
-    }
-
     /// Has the counters that compare the occurrences of each cycle ([`Demand::per_cycle`]) take one, at
     /// privilege level `cpl`. The others are left alone: [`Pmu::advance`] is for them.
     pub fn compare(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
@@ -778,22 +733,6 @@ impl Pmu {
         for counter in each(holding) {
             if !(self.selects[counter].edge && held >> counter & 1 != 0) {
                 self.add(1 << counter, 1, overflow);
-            }
-        }
-    }
-
-    /// The same of so many further cycles, in which the same occurs as in the one before: no edge is in them.
-    fn compare_again(
-        &mut self,
-        counts: &SignalCounts,
-        counters: CounterSet,
-        cycles: u64,
-        overflow: &mut Overflow,
-    ) {
-        let comparing = self.subscriptions.per_cycle & counters;
-        for counter in each(self.holding(&self.events(counts, comparing), comparing)) {
-            if !self.selects[counter].edge {
-                self.add(1 << counter, cycles, overflow);
             }
         }
     }

@@ -73,17 +73,19 @@ fn cycles_that_are_alike_count_as_single_ones_do() {
             }
             let (cpl, cycles) = (random.below(4) as u8, random.below(150));
             let [mut single, mut alike] = [pmu.clone(), pmu.clone()];
-            let compares = random.below(2) == 0;
+            let way = random.below(3);
             let mut sum = Pmis::NONE;
             for _ in 0..cycles {
-                sum = sum.with(match compares {
-                    true => single.compare(&counts, cpl),
-                    false => single.cycle(&counts, cpl),
+                sum = sum.with(match way {
+                    0 => single.compare(&counts, cpl),
+                    1 => single.cycle(&counts, cpl),
+                    _ => single.advance(&counts, cpl).with(single.compare_beyond(&counts, cpl)),
                 });
             }
-            let pmis = match compares {
-                true => alike.compare_cycles(&counts, cpl, cycles),
-                false => alike.cycles(&counts, cpl, cycles),
+            let pmis = match way {
+                0 => alike.compare_cycles(&counts, cpl, cycles),
+                1 => alike.cycles(&counts, cpl, cycles),
+                _ => alike.cycles_beyond(&counts, cpl, cycles),
             };
             assert_eq!(pmis, sum, "{name}, round {round}: {cycles} cycles with {counts:?}");
             assert!(alike == single, "{name}, round {round}: {cycles} cycles with {counts:?}");

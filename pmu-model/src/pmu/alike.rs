@@ -1,7 +1,9 @@
-//! Cycles in which the same occurs: what one of them does is worked out once, and counted so often.
+//! Cycles in which the same occurs, counted together.
 
 use super::{OWN, Pmu};
+use crate::counts::SignalCounts;
 use crate::personality::MAX_COUNTERS;
+use crate::pmi::Pmis;
 use crate::signal::Signal;
 use crate::subscription::{CounterSet, each};
 
@@ -84,4 +86,85 @@ impl Pmu {
         self.add(alike.edges & !held, 1, &mut overflow);
         debug_assert!(overflow.pmis.is_empty(), "a counter overflows that was not to");
     }
+
+    /// So many clock cycles at privilege level `cpl`, with this in each of them: the same as [`Pmu::cycle`] so often.
+    pub fn cycles(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis {
+        let mut pmis = Pmis::NONE;
+        let mut left = cycles;
+        while left != 0 {
+            pmis = pmis.with(self.cycle(counts, cpl));
+            left -= 1;
+            // Behind the first, edges have been seen; and none of these overflows a counter.
+            if left > 1 && self.is_far_from_overflow(most(counts).saturating_mul(left)) {
+                self.advance_again(counts, cpl, left);
+                self.compare_again(counts, self.running_at(cpl), left);
+                break;
+            }
+        }
+        pmis
+    }
+
+    /// What occurs so often where no cycle passes for it: the same as [`Pmu::advance`] and [`Pmu::compare_beyond`] so often.
+    pub fn cycles_beyond(&mut self, counts: &SignalCounts, cpl: u8, times: u64) -> Pmis {
+        let mut pmis = Pmis::NONE;
+        let mut left = times;
+        while left != 0 {
+            pmis = pmis.with(self.advance(counts, cpl)).with(self.compare_beyond(counts, cpl));
+            left -= 1;
+            if left > 1 && self.is_far_from_overflow(most(counts).saturating_mul(left)) {
+                let comparing = self.running_at(cpl) & self.comparing_any(counts.present());
+                self.advance_again(counts, cpl, left);
+                self.compare_again(counts, comparing, left);
+                break;
+            }
+        }
+        pmis
+    }
+
+    /// The same as [`Pmu::compare`] for each of so many clock cycles, with this in each of them.
+    pub fn compare_cycles(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis {
+        let mut pmis = Pmis::NONE;
+        let mut left = cycles;
+        while left != 0 {
+            pmis = pmis.with(self.compare(counts, cpl));
+            left -= 1;
+            if left > 1 && self.is_far_from_overflow(left) {
+                self.compare_again(counts, self.running_at(cpl), left);
+                break;
+            }
+        }
+        pmis
+    }
+
+    /// Whether no enabled counter overflows by so many occurrences.
+    fn is_far_from_overflow(&self, occurrences: u64) -> bool {
+        self.nearest_overflow().is_none_or(|nearest| nearest > occurrences)
+    }
+
+    /// Adds a batch so often again, by which no counter overflows.
+    fn advance_again(&mut self, counts: &SignalCounts, cpl: u8, times: u64) {
+        let running = self.running_at(cpl);
+        let mut overflow = self.overflow();
+        self.tick(counts.get(Signal::CyclesUnhalted).wrapping_mul(times), cpl);
+        for signal in &counts.present().intersection(&self.subscriptions.demand.signals) {
+            let taking = self.subscriptions.adding[signal.index()] & running;
+            self.add(taking, counts.get(signal).saturating_mul(times), &mut overflow);
+        }
+    }
+
+    /// The same of so many further cycles, in which the same occurs as in the one before: no edge is in them.
+    fn compare_again(&mut self, counts: &SignalCounts, counters: CounterSet, cycles: u64) {
+        let mut overflow = self.overflow();
+        let comparing = self.subscriptions.per_cycle & counters;
+        for counter in each(self.holding(&self.events(counts, comparing), comparing)) {
+            if !self.selects[counter].edge {
+                self.add(1 << counter, cycles, &mut overflow);
+            }
+        }
+    }
+}
+
+/// The most that a counter can add of a cycle in which this occurs.
+fn most(counts: &SignalCounts) -> u64 {
+    counts.iter().fold(1, |most: u64, (_, n)| most.saturating_add(n))
 }

@@ -12,7 +12,7 @@
 //!   instruction begins; with a skid of n, n instructions later.
 //! * A run is at most so long that no counter overflows before its last step: one step, where a counter
 //!   compares the occurrences of each cycle. If none has overflowed then, what has happened is counted, and
-//!   the run goes on.
+//!   the run goes on; steps in which nothing has, but what all of them have in common, are counted together.
 //! * Facts are counted at the CPL at which the instruction began, and an exception or interrupt at
 //!   the CPL that it interrupted. The pushes of a transfer to a more privileged level are counted at
 //!   that level, with the first instruction there: the stack is the supervisor's, and "accesses made

@@ -214,16 +214,18 @@ impl<'t> Outside<'_, 't> {
     /// Adds `counts` to the PMU so often, and at once, though no cycle of the clock passes for it.
     fn count_beyond(&mut self, cpl: u8, times: u64) -> Pmis {
         let mut pmis = Pmis::NONE;
-        for _ in 0..times {
-            let (mut pmus, _, counts) = self.sharing();
-            let Some(counts) = counts.as_ref().filter(|counts| !counts.is_empty()) else {
-                return pmis;
-            };
-            let added = pmus.pmu.advance(counts, cpl);
-            pmus.share(|sibling, _| sibling.sibling_advance(counts, cpl));
-            pmis = pmis.with(added).with(pmus.compare_beyond(counts, cpl));
+        let (mut pmus, _, counts) = self.sharing();
+        let Some(counts) = counts.as_mut().filter(|counts| !counts.is_empty()) else { return pmis };
+        if pmus.siblings.count_the_core() {
+            for _ in 0..times {
+                let added = pmus.pmu.advance(counts, cpl);
+                pmus.share(|sibling, _| sibling.sibling_advance(counts, cpl));
+                pmis = pmis.with(added).with(pmus.compare_beyond(counts, cpl));
+            }
+        } else {
+            pmis = pmus.pmu.cycles_beyond(counts, cpl, times);
         }
-        self.counts.get_or_insert_default().clear();
+        counts.clear();
         pmis
     }
 
