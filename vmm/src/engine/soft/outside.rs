@@ -103,6 +103,7 @@ impl<'t> Outside<'_, 't> {
         let is_told_later = self.keeps_time && self.pmu.begun_anew() != 0;
         if self.pmu.programmings() != before
             || !self.overflowed.is_empty()
+            || self.overflowed_within
             || !modelled.is_empty()
             || is_told_later
         {
