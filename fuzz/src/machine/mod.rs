@@ -142,7 +142,8 @@ impl Outcome {
 
 /// One instruction at a time, while the witness looks.
 fn step(door: &mut Door, agent: &Agent, input: &Input, last: u64) -> Result<End, String> {
-    let mut witness = (input.cpus == 1).then(|| Witness::new(input.part, agent));
+    let witness = (input.cpus == 1).then(|| Witness::new(input.part, agent));
+    let mut witness = witness.transpose()?;
     loop {
         let before = door.retired();
         if let Some(witness) = &mut witness {

@@ -48,25 +48,29 @@ pub(super) struct Witness {
 
 impl Witness {
     /// At the door, where nothing is programmed yet.
-    pub(super) fn new(part: Part, agent: &Agent) -> Self {
+    ///
+    /// # Errors
+    /// The agent has no such place.
+    pub(super) fn new(part: Part, agent: &Agent) -> Result<Self, String> {
         let image = &agent.image;
-        let of_handler = [HANDLER_WRITES, HANDLER_READS];
-        let of_handler =
-            of_handler.into_iter().filter_map(|name| image.symbol(name).map(|at| (at, name)));
-        let operations = ["rdmsr", "wrmsr", "rdpmc", "spflt"];
-        let places =
-            |name| agent.places(name).into_iter().flatten().map(move |at| (at.into(), name));
-        let operations = operations.into_iter().flat_map(places);
+        let mut places = Vec::new();
+        for name in ["rdmsr", "wrmsr", "rdpmc", "spflt"] {
+            places.extend(agent.places(name)?.map(|at| (at.into(), name)));
+        }
+        for name in [HANDLER_WRITES, HANDLER_READS] {
+            let at = image.symbol(name).ok_or_else(|| format!("the agent has no {name}"))?;
+            places.push((at, name));
+        }
         let of = |wanted: &str| {
             let named = image.symbols.iter().filter(|(name, _)| name == wanted);
             named.map(|&(_, at)| at).collect()
         };
-        Self {
+        Ok(Self {
             part,
             reference: Reference::new(part),
             known: [true; 4],
             status_known: true,
-            places: operations.chain(of_handler).collect(),
+            places,
             gates: of(GATE),
             behind_gates: of(BEHIND_GATE),
             behind_refusals: of(BEHIND_REFUSAL),
@@ -74,7 +78,7 @@ impl Witness {
             cpl: 0,
             retired: 0,
             is_over: false,
-        }
+        })
     }
 
     /// Looks at the instruction that comes.
