@@ -692,6 +692,10 @@ fn observed_since<O: Observer, T>(
         counted_time: since,
         counted_instructions: vcpu.cpu.retired(),
         quiet: Quiet::default(),
+        steps_may_be_quiet: demand.per_cycle
+            && !observer.keeps_time()
+            && !shared
+            && limit.steps == u64::MAX,
         programmed: false,
         programs_still: &mut vcpu.programs_still,
         overflowed: Pmis::NONE,

@@ -10,7 +10,7 @@ use x86_cpu::timing::Budget;
 use super::cycles::{Compare, Cycles};
 use super::quiet::Quiet;
 use super::stretch::{CountingContext, Stretch};
-use super::vcpu::{Siblings, headroom, put_off};
+use super::vcpu::{Siblings, headroom, one_step, put_off};
 use crate::engine::Board;
 use crate::msr::{self, MsrSpace};
 use crate::platform::MsrBank;
@@ -50,8 +50,10 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) counted_time: u64,
     /// The instructions that have been counted, of all since power-on.
     pub(super) counted_instructions: u64,
-    /// What has passed of that and is counted with what comes.
+    /// Steps that have passed and are counted with what comes; and whether there may be such: each is asked for, no
+    /// pipeline tells of it, and no sibling counts it.
     pub(super) quiet: Quiet,
+    pub(super) steps_may_be_quiet: bool,
     /// The last instruction that was counted has programmed the PMU.
     pub(super) programmed: bool,
     /// The last instruction has programmed the PMU, and what models have yet to tell of it is not for these counters.
@@ -306,16 +308,46 @@ impl<'t> Outside<'_, 't> {
 
     /// Whether a step has passed that is counted with others: one in a cycle of its own in which nothing has occurred that
     /// they have not, behind one that has not programmed the PMU.
+    #[inline(always)]
     fn passes_quietly(&mut self, uncounted: &mut Uncounted<'_>) -> bool {
-        let is_apart = self.keeps_time || self.programmed || self.programs_still.is_some();
-        let Some(context) = self.context.filter(|_| self.demand.per_cycle && !is_apart) else {
+        let (time, retired) = (uncounted.time, uncounted.retired);
+        let is_apart = self.programmed || self.overflowed_within || self.programs_still.is_some();
+        let is_over = time >= self.limit || retired >= self.retire_limit;
+        let Some(context) = self.context.filter(|_| self.steps_may_be_quiet) else { return false };
+        if is_apart || is_over || self.board.stops_at_act() {
             return false;
-        };
+        }
         let passes = self.quiet.passes(self.pmu, &mut self.stretch(uncounted, context));
         if passes {
-            (self.counted_time, self.counted_instructions) = (uncounted.time, uncounted.retired);
+            (self.counted_time, self.counted_instructions) = (time, retired);
         }
         passes
+    }
+
+    /// [`Bus::renew_budget`], where what has occurred is counted, whatever it is.
+    #[inline(never)]
+    fn count_and_renew_budget(
+        &mut self,
+        uncounted: Uncounted<'_>,
+        last_step: LastStep,
+    ) -> Option<Budget> {
+        let (time, retired) = (uncounted.time, uncounted.retired);
+        // What was done in no time may be an exception, behind which something waits for the next instruction. And
+        // where a core has several threads, the end of a run tells what an instruction has yet to wait for.
+        let is_counted_as_a_run = (time, retired) == (self.counted_time, self.counted_instructions)
+            || last_step != LastStep::EndsTheCycles;
+        // Only what bounds the counters is renewed.
+        let is_over = self.steps_are_bounded
+            || self.shared
+            || time >= self.limit
+            || retired >= self.retire_limit;
+        if is_counted_as_a_run || is_over || self.overflowed_within {
+            return None;
+        }
+        if !self.count_uncounted(uncounted).is_empty() {
+            return None;
+        }
+        (!self.board.stops_at_act()).then(|| self.budget(time))
     }
 
     /// Adds to the PMU what an instruction still does that has programmed it, and that its retirement did not tell of:
@@ -633,23 +665,13 @@ impl Bus for Outside<'_, '_> {
         mut uncounted: Uncounted<'_>,
         last_step: LastStep,
     ) -> Option<Budget> {
-        let (time, retired) = (uncounted.time, uncounted.retired);
-        // What was done in no time may be an exception, behind which something waits for the next instruction. And
-        // where a core has several threads, the end of a run tells what an instruction has yet to wait for.
-        let is_counted_as_a_run = (time, retired) == (self.counted_time, self.counted_instructions)
-            || last_step != LastStep::EndsTheCycles;
-        // Only what bounds the counters is renewed.
-        let is_over = self.steps_are_bounded
-            || self.shared
-            || time >= self.limit
-            || retired >= self.retire_limit;
-        if is_counted_as_a_run || is_over || self.overflowed_within {
-            return None;
+        if self.passes_quietly(&mut uncounted) {
+            let (time, retired) = (uncounted.time, uncounted.retired);
+            let instructions = self.retire_limit - retired;
+            let limit = Budget { instructions, ..Budget::until(self.limit) };
+            return Some(limit.min(one_step(time)));
         }
-        if !self.passes_quietly(&mut uncounted) && !self.count_uncounted(uncounted).is_empty() {
-            return None;
-        }
-        (!self.board.stops_at_act()).then(|| self.budget(time))
+        self.count_and_renew_budget(uncounted, last_step)
     }
 
     fn cpuid(&mut self, leaf: u32, subleaf: u32) -> CpuidResult {

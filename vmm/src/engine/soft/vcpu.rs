@@ -218,11 +218,16 @@ pub(super) fn put_off(late: &mut VecDeque<u64>, retired: u64) {
     late.insert(late.partition_point(|&other| other <= retired), retired);
 }
 
+/// One step from `time` on, in one cycle.
+pub(super) const fn one_step(time: u64) -> Budget {
+    Budget { steps: 1, ..Budget::until(time.saturating_add(1)) }
+}
+
 /// How far execution may go from `time` on so that no counter of `pmu` overflows before the last step.
 /// Where a counter compares the occurrences of each cycle, it is one step, in one cycle.
 pub(super) fn headroom(pmu: &Pmu, demand: &Demand, time: u64) -> Budget {
     if demand.per_cycle {
-        return Budget { steps: 1, ..Budget::until(time.saturating_add(1)) };
+        return one_step(time);
     }
     let mut budget = Budget::until(u64::MAX);
     let foreseeable = pmu.personality().live.of(Tier::InstructionSet);
