@@ -89,47 +89,50 @@ impl Pmu {
 
     /// So many clock cycles at privilege level `cpl`, with this in each of them: the same as [`Pmu::cycle`] so often.
     pub fn cycles(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis {
-        let mut pmis = Pmis::NONE;
-        let mut left = cycles;
-        while left != 0 {
-            pmis = pmis.with(self.cycle(counts, cpl));
-            left -= 1;
-            // Behind the first, edges have been seen; and none of these overflows a counter.
-            if left > 1 && self.is_far_from_overflow(most(counts).saturating_mul(left)) {
-                self.advance_again(counts, cpl, left);
-                self.compare_again(counts, self.running_at(cpl), left);
-                break;
-            }
-        }
-        pmis
-    }
-
-    /// What occurs so often where no cycle passes for it: the same as [`Pmu::advance`] and [`Pmu::compare_beyond`] so often.
-    pub fn cycles_beyond(&mut self, counts: &SignalCounts, cpl: u8, times: u64) -> Pmis {
-        let mut pmis = Pmis::NONE;
-        let mut left = times;
-        while left != 0 {
-            pmis = pmis.with(self.advance(counts, cpl)).with(self.compare_beyond(counts, cpl));
-            left -= 1;
-            if left > 1 && self.is_far_from_overflow(most(counts).saturating_mul(left)) {
-                let comparing = self.running_at(cpl) & self.comparing_any(counts.present());
-                self.advance_again(counts, cpl, left);
-                self.compare_again(counts, comparing, left);
-                break;
-            }
-        }
-        pmis
+        let cycle = |pmu: &mut Self| pmu.cycle(counts, cpl);
+        self.repeat(cycles, most(counts), cycle, |pmu, left| {
+            pmu.advance_again(counts, cpl, left);
+            pmu.compare_again(counts, pmu.running_at(cpl), left);
+        })
     }
 
     /// The same as [`Pmu::compare`] for each of so many clock cycles, with this in each of them.
     pub fn compare_cycles(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis {
+        let compare = |pmu: &mut Self| pmu.compare(counts, cpl);
+        self.repeat(cycles, 1, compare, |pmu, left| {
+            pmu.compare_again(counts, pmu.running_at(cpl), left);
+        })
+    }
+
+    /// What occurs so often where no cycle passes for it: the same as [`Pmu::advance`] and [`Pmu::compare_beyond`] so
+    /// often.
+    pub fn cycles_beyond(&mut self, counts: &SignalCounts, cpl: u8, times: u64) -> Pmis {
+        let advance =
+            |pmu: &mut Self| pmu.advance(counts, cpl).with(pmu.compare_beyond(counts, cpl));
+        self.repeat(times, most(counts), advance, |pmu, left| {
+            let comparing = pmu.running_at(cpl) & pmu.comparing_any(counts.present());
+            pmu.advance_again(counts, cpl, left);
+            pmu.compare_again(counts, comparing, left);
+        })
+    }
+
+    /// Does something so often, of which a counter adds `most`: once, and all that are left together where no counter
+    /// overflows by them.
+    fn repeat(
+        &mut self,
+        times: u64,
+        most: u64,
+        mut once: impl FnMut(&mut Self) -> Pmis,
+        rest: impl FnOnce(&mut Self, u64),
+    ) -> Pmis {
         let mut pmis = Pmis::NONE;
-        let mut left = cycles;
+        let mut left = times;
         while left != 0 {
-            pmis = pmis.with(self.compare(counts, cpl));
+            pmis = pmis.with(once(self));
             left -= 1;
-            if left > 1 && self.is_far_from_overflow(left) {
-                self.compare_again(counts, self.running_at(cpl), left);
+            // Behind the first, edges have been seen.
+            if left > 1 && self.is_far_from_overflow(most.saturating_mul(left)) {
+                rest(self, left);
                 break;
             }
         }
