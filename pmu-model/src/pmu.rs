@@ -618,6 +618,12 @@ impl Pmu {
         &self.subscriptions.demand
     }
 
+    /// Whether this holds of any signal in demand.
+    #[inline]
+    pub fn asks_any(&self, mut holds: impl FnMut(Signal) -> bool) -> bool {
+        self.subscriptions.asked().iter().any(|asked| holds(asked.signal))
+    }
+
     /// The signals of the core's other threads that the enabled counters count.
     #[inline]
     pub fn sibling_demand(&self) -> &Demand {

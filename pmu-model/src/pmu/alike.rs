@@ -25,12 +25,6 @@ pub struct Alike {
 }
 
 impl Pmu {
-    /// Whether this holds of any signal in demand.
-    #[inline]
-    pub fn asks_any(&self, mut holds: impl FnMut(Signal) -> bool) -> bool {
-        self.subscriptions.asked().iter().any(|asked| holds(asked.signal))
-    }
-
     /// What a clock cycle at privilege level `cpl` does in which each signal in demand occurs so often, as
     /// [`Pmu::cycle_by`] has it. It says so until [`Pmu::programmings`] changes or counters are held back.
     pub fn alike(&self, cpl: u8, mut occurrences: impl FnMut(Signal) -> u64) -> Alike {
@@ -76,6 +70,7 @@ impl Pmu {
     /// So many such cycles pass, at least one, and no more than [`Pmu::alike_before_overflow`] says.
     #[inline]
     pub fn pass_alike(&mut self, alike: &Alike, cycles: u64) {
+        debug_assert!(cycles <= self.alike_before_overflow(alike), "a counter overflows");
         let mut overflow = self.overflow();
         self.tick(alike.ticks.wrapping_mul(cycles), alike.cpl);
         for counter in each(alike.adding) {
@@ -84,7 +79,6 @@ impl Pmu {
         let levels = &mut self.edge_levels[OWN];
         let held = core::mem::replace(levels, *levels & !alike.comparing | alike.holding);
         self.add(alike.edges & !held, 1, &mut overflow);
-        debug_assert!(overflow.pmis.is_empty(), "a counter overflows that was not to");
     }
 
     /// So many clock cycles at privilege level `cpl`, with this in each of them: the same as [`Pmu::cycle`] so often.
