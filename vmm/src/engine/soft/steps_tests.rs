@@ -3,7 +3,7 @@
 //! occurrences of each cycle, or are near an overflow.
 
 use iced_x86::code_asm::{
-    al, byte_ptr, cl, dword_ptr, eax, ecx, edi, edx, esi, esp, mm0, mm1, st0,
+    al, byte_ptr, cl, dr0, dr7, dword_ptr, eax, ecx, edi, edx, esi, esp, mm0, mm1, st0,
 };
 
 use super::{Timing, Warm};
@@ -80,6 +80,17 @@ fn skips(p: &mut Program, vector: u8, bytes: i32) -> Made {
     p.place(&mut over)
 }
 
+/// A handler of #DB that goes on without TF.
+fn ends_single_steps(p: &mut Program) -> Made {
+    let mut over = p.create_label();
+    p.jmp(over)?;
+    let entry = p.here()?;
+    p.gate(1, entry, 0);
+    p.and(dword_ptr(esp + 8), !0x100)?;
+    p.iretd()?;
+    p.place(&mut over)
+}
+
 /// Programs a counter: mostly to compare the occurrences of each cycle, and at times to overflow soon.
 fn program(p: &mut Program, random: &mut Random, part: &Part) -> Made {
     let left = match random.below(3) {
@@ -108,7 +119,7 @@ fn program_with(p: &mut Program, random: &mut Random, part: &Part, left: u32) ->
 fn instruction(p: &mut Program, random: &mut Random, part: &Part) -> Made {
     let own = DATA + 0x400 + random.below(64) * 4;
     let far = 0x30_0000 + random.below(4096);
-    match random.below(28) {
+    match random.below(32) {
         0..=2 => p.add(eax, edx),
         3 => p.mov(eax, dword_ptr(own)),
         4 => p.mov(dword_ptr(far), eax),
@@ -182,6 +193,36 @@ fn instruction(p: &mut Program, random: &mut Random, part: &Part) -> Made {
             p.mov(ecx, part.counters[random.below(2) as usize])?;
             p.rdmsr()
         }
+        // TF: POPFD traps behind the instruction after it.
+        28 => {
+            p.pushfd()?;
+            p.or(dword_ptr(esp), 0x100)?;
+            p.popfd()?;
+            p.inc(edx)
+        }
+        // A breakpoint on writes, or on reads and writes, of four bytes.
+        29 => {
+            p.mov(ecx, DATA + 0x400 + random.below(4) * 64)?;
+            p.mov(dr0, ecx)?;
+            p.mov(ecx, if random.below(2) == 0 { 0xD_0001 } else { 0xF_0001 })?;
+            p.mov(dr7, ecx)?;
+            p.inc(dword_ptr(DATA + 0x400 + random.below(4) * 64))
+        }
+        // DELAY EAX; string instructions across those.
+        30 if part.cpu == "knc" => {
+            p.mov(eax, random.below(30))?;
+            p.db(&[0xC5, 0xFA, 0xAE, 0xF0])
+        }
+        30 | 31 => {
+            p.mov(esi, DATA + 0x400 + random.below(64))?;
+            p.mov(edi, DATA + 0x400 + random.below(64))?;
+            p.mov(ecx, random.below(48))?;
+            match random.below(3) {
+                0 => p.rep().movsb(),
+                1 => p.repe().cmpsb(),
+                _ => p.rep().lodsd(),
+            }
+        }
         24 => p.sti(),
         25 => p.cli(),
         26 => {
@@ -202,6 +243,7 @@ fn guest(random: &mut Random, part: &Part) -> Vec<u8> {
         for (vector, bytes) in [(0, 2), (4, 0), (6, 2)] {
             skips(p, vector, bytes)?;
         }
+        ends_single_steps(p)?;
         if knc { p.write_msr(0x2F, 3) } else { Ok(()) }
     };
     each_by_itself(1, knc, prepare, |p| {

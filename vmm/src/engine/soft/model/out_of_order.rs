@@ -319,6 +319,8 @@ impl OutOfOrder {
         execution.resync = restart || execution.float_exception;
         self.execute(prepared, occurrences);
         self.running.begun = false;
+        // What its iterations waited for holds up nothing that is asked for before the next instruction begins.
+        self.running.taken = 0;
         self.stopped = None;
     }
 
