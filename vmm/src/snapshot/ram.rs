@@ -135,12 +135,13 @@ impl Pages {
         const LINE: usize = 64;
         let ram = memory.ram();
         let Some(host) = ram.page(address).filter(|_| !ram.is_rom(address)) else { return };
-        let mut now = [0; BYTES];
-        host.read_slice(0, &mut now);
-        let (now, page) = (now.as_chunks::<LINE>().0, self.get(address).as_chunks::<LINE>().0);
-        for (at, (now, line)) in (address..).step_by(LINE).zip(now.iter().zip(page)) {
-            if now != line {
-                ram.write_bytes(at, line);
+        let lines = self.get(address).as_chunks::<LINE>().0;
+        for (at, line) in (0..).step_by(LINE).zip(lines) {
+            let now = host.read::<LINE>(at);
+            // Compared in whole: where they differ first is of no matter, and most do not.
+            let differ = now.iter().zip(line).fold(0, |differ, (now, was)| differ | now ^ was);
+            if differ != 0 {
+                ram.write_bytes(address + at as u64, line);
             }
         }
     }
