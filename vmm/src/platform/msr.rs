@@ -149,14 +149,14 @@ impl MsrBank {
     #[must_use]
     pub fn restore(&mut self, values: &[u64]) -> bool {
         let is_whole = values.len() == self.values.len();
-        if is_whole {
+        if is_whole && self.values != values {
             self.values.copy_from_slice(values);
             self.writes += 1;
         }
         is_whole
     }
 
-    /// A number that changes with each write.
+    /// A number that changes with each write, and wherever the registers hold something else.
     pub fn writes(&self) -> u64 {
         self.writes
     }

@@ -131,9 +131,12 @@ impl Processor {
             *seen = now.wrapping_sub(behind);
         }
         let mut is_known = *as_of == vcpu.bank.writes();
+        let are_these = is_known;
         is_known.visit(visitor);
         if V::LOADS {
-            *memory_types = crate::platform::MemoryTypes::new(&vcpu.bank);
+            if !are_these {
+                *memory_types = crate::platform::MemoryTypes::new(&vcpu.bank);
+            }
             *as_of = vcpu.bank.writes().wrapping_sub(u64::from(!is_known));
         }
     }
