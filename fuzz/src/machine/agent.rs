@@ -8,13 +8,12 @@
 //! 23_0000h  how interrupts are answered; stack at CPL 3
 //! ```
 
-use std::collections::HashMap;
-
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
     AsmMemoryOperand, CodeLabel, al, ax, byte_ptr, cr4, cx, dword_ptr, dx, eax, ebp, ebx, ecx, edi,
     edx, esi, esp,
 };
+use rustc_hash::FxHashMap;
 use vpmu::devices::debug_exit::{DEBUG_EXIT, MARKER, POST_CODE};
 use vpmu::program::{
     Image, KERNEL_STACK, LAPIC, Program, STACKS, STACKS_SIZE, TRAMPOLINE, TRAMPOLINE_BYTES,
@@ -89,7 +88,7 @@ pub(super) struct Agent {
     /// What its records name are its symbols.
     pub(super) image: Image,
     /// By name: where an operation is executed at CPL 0, and at CPL 3.
-    operations: HashMap<String, [u32; 2]>,
+    operations: FxHashMap<String, [u32; 2]>,
     /// What leads to an operation at CPL 3, and the end of a script.
     pub(super) to_user: u32,
     pub(super) end: u32,

@@ -115,7 +115,8 @@ impl Input {
             2 => Timing::Auto,
             _ => Timing::Model,
         };
-        let mut operations = Vec::new();
+        // Most take a few bytes.
+        let mut operations = Vec::with_capacity((rest.len() / 2).min(MOST));
         while !reader.is_over() && operations.len() < MOST {
             operations.push(operation(&mut reader, cpus));
         }
