@@ -61,6 +61,9 @@ pub struct Uncounted<'a> {
     pub time: u64,
     /// Instructions retired since power-on; the running one is not among them.
     pub retired: u64,
+    /// How many steps have passed alike ([`crate::timing::AlikeSteps`]), before anything else that is yet to be counted.
+    /// This is told once, whether or not anything is counted now.
+    pub alike: u64,
 }
 
 /// EAX, EBX, ECX, EDX of a CPUID leaf.

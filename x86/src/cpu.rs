@@ -17,7 +17,7 @@ use crate::{
     simd::Simd,
     stop::{Exec, Leave, Stop},
     stops::Stops,
-    timing::{Budget, CycleCosts},
+    timing::{AlikeSteps, Budget, CycleCosts},
     tlb::Tlb,
     vector::{self, Vector},
     x87::Fpu,
@@ -97,6 +97,10 @@ pub struct Cpu {
     pub(crate) retire_until: u64,
     /// Steps beyond that. A step that retires no instruction is one of these, or lowers `retire_until` by one.
     pub(crate) spare_steps: u64,
+    /// Steps that may pass beyond the budget if they are alike.
+    pub(crate) alike: AlikeSteps,
+    /// Those of them that are left.
+    pub(crate) alike_left: u64,
     /// What execution takes in cycles. A run sets it to the costs of its translations; an owner with
     /// caches of different costs sets it before it delivers an interrupt.
     pub cycle_costs: CycleCosts,
@@ -216,6 +220,8 @@ impl Cpu {
             deadline: 0,
             retire_until: 0,
             spare_steps: 0,
+            alike: AlikeSteps::default(),
+            alike_left: 0,
             cycle_costs: CycleCosts::FLAT,
             mode_outside_64_bit: Mode::BITS_64,
             tlb: Tlb::new(),
@@ -338,6 +344,23 @@ impl Cpu {
         self.deadline = budget.until;
         self.retire_until = retired.saturating_add(most);
         self.spare_steps = budget.steps - most;
+        self.alike = budget.alike;
+        self.alike_left = budget.alike.most;
+    }
+
+    /// So many of the steps that have passed, or are about to be told, were alike: the budget is that behind them.
+    #[inline(always)]
+    pub(crate) fn go_on_alike(&mut self, steps: u64) {
+        self.alike_left -= steps;
+        self.deadline += steps;
+        self.retire_until += steps;
+    }
+
+    /// How many steps have passed alike beyond the budget. No more do: what they did is counted now.
+    pub fn take_alike(&mut self) -> u64 {
+        let passed = self.alike.most - self.alike_left;
+        (self.alike.most, self.alike_left) = (0, 0);
+        passed
     }
 
     /// `n` iterations of a repeated instruction are finished, and there is another.

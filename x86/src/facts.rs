@@ -59,6 +59,49 @@ const FIELD: u64 = (1 << 21) - 1;
 const HALF_FULL: u64 = 1 << 20 | 1 << 41 | 1 << 62;
 /// In [`Counting::recent`], beside the fields of a [`Mark`]: see [`Counting::take_rare`].
 const RARE: u64 = 1 << 63;
+/// In what [`Counting::transfers`] is made of: accesses or transfers have been committed to the facts.
+const COMMITTED: u64 = 1 << 63;
+
+/// What a step is not to do that is one of many alike ([`crate::timing::Budget::alike`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heeded {
+    /// Fields of a [`Mark`].
+    accesses: u64,
+    /// Fields of [`Transfers`].
+    transfers: u64,
+}
+
+impl Heeded {
+    /// Nothing.
+    pub const NOTHING: Self = Self { accesses: 0, transfers: 0 };
+    /// Data reads.
+    pub const LOADS: Self = Self { accesses: FIELD << LOADS, transfers: 0 };
+    /// Data writes.
+    pub const STORES: Self = Self { accesses: FIELD << STORES, transfers: 0 };
+    /// Misaligned accesses.
+    pub const MISALIGNED: Self = Self { accesses: FIELD << MISALIGNED, transfers: 0 };
+    /// Near branches, taken or not.
+    pub const BRANCHES: Self = Self { accesses: 0, transfers: FIELD << BRANCHES };
+    /// Those taken.
+    pub const TAKEN: Self = Self { accesses: 0, transfers: FIELD << TAKEN };
+    /// Near returns.
+    pub const NEAR_RETURNS: Self = Self { accesses: 0, transfers: FIELD << NEAR_RETURNS };
+
+    /// Whether it has nothing in common with another.
+    #[must_use]
+    pub const fn is_disjoint(self, other: Self) -> bool {
+        self.accesses & other.accesses | self.transfers & other.transfers == 0
+    }
+
+    /// Both.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self {
+            accesses: self.accesses | other.accesses,
+            transfers: self.transfers | other.transfers,
+        }
+    }
+}
 
 impl Mark {
     fn of(accesses: Accesses) -> Self {
@@ -331,7 +374,7 @@ pub struct Counting {
     facts: Facts,
     /// Accesses that are not yet in `facts`, and [`RARE`].
     recent: Mark,
-    /// Near transfers that are not yet there either.
+    /// Near transfers that are not yet there either, and [`COMMITTED`].
     transfers: Transfers,
 }
 
@@ -430,7 +473,7 @@ impl Counting {
         self.facts.loads += recent.loads;
         self.facts.stores += recent.stores;
         self.facts.misaligned += recent.misaligned;
-        let transfers = std::mem::take(&mut self.transfers);
+        let transfers = std::mem::replace(&mut self.transfers, Transfers(COMMITTED));
         self.facts.branches += transfers.branches();
         self.facts.taken += transfers.taken();
         self.facts.near_returns += transfers.near_returns();
@@ -484,6 +527,21 @@ impl Counting {
         rare
     }
 
+    /// Begins to heed what occurs, when all that has occurred was taken out of the facts.
+    #[inline(always)]
+    pub(crate) fn heed(&mut self) {
+        self.recent.0 &= !RARE;
+        self.transfers.0 &= !COMMITTED;
+    }
+
+    /// Whether anything that is heeded may have occurred since [`Counting::heed`], or anything but classes that has no
+    /// field of its own.
+    #[inline(always)]
+    pub(crate) fn has_occurred(&self, heeded: Heeded) -> bool {
+        self.recent.0 & (heeded.accesses | RARE) | self.transfers.0 & (heeded.transfers | COMMITTED)
+            != 0
+    }
+
     /// The accesses that are not yet in the facts, for which looking costs next to nothing.
     #[inline(always)]
     #[must_use]
@@ -495,7 +553,7 @@ impl Counting {
     #[inline(always)]
     #[must_use]
     pub fn transfers(&self) -> Transfers {
-        self.transfers
+        Transfers(self.transfers.0 & !COMMITTED)
     }
 
     /// The facts so far, but for [`Counting::recent`] and [`Counting::transfers`].

@@ -8,7 +8,8 @@
 use crate::{block::Code, bus::Bus, class::ClassCount, cpu::Cpu, insn::Insn, ram::Ram};
 
 pub use crate::facts::{
-    Accesses, Branch, Counting, DR0, DR1, DR2, DR3, Facts, FpKind, Mark, Transfers, are_half_full,
+    Accesses, Branch, Counting, DR0, DR1, DR2, DR3, Facts, FpKind, Heeded, Mark, Transfers,
+    are_half_full,
 };
 pub use crate::float_cases::{FloatCases, FloatUnit};
 
@@ -32,6 +33,9 @@ pub trait Observer: Sized {
     /// Whether what was observed may be taken in the middle of a block.
     const STEPS_THROUGH: bool = false;
 
+    /// Whether it tells, behind a step, whether anything heeded has occurred in it: [`Observer::has_occurred`].
+    const HEEDS: bool = false;
+
     /// Where the facts are counted; `None` if they are not.
     #[inline(always)]
     fn counting(&mut self) -> Option<&mut Counting> {
@@ -54,6 +58,16 @@ pub trait Observer: Sized {
     #[inline(always)]
     fn is_spent(&self) -> bool {
         false
+    }
+
+    /// Begins to heed what occurs: all that has occurred was counted.
+    #[inline(always)]
+    fn heed(&mut self) {}
+
+    /// Whether anything of this may have occurred since [`Observer::heed`], or anything rare.
+    #[inline(always)]
+    fn has_occurred(&self, _heeded: Heeded) -> bool {
+        true
     }
 
     /// The first instruction of a block is about to begin; RIP is its address. Told if
@@ -352,10 +366,21 @@ impl Observer for Plain {}
 impl Observer for Counting {
     const COUNTS: bool = true;
     const STEPS_THROUGH: bool = true;
+    const HEEDS: bool = true;
 
     #[inline(always)]
     fn counting(&mut self) -> Option<&mut Counting> {
         Some(self)
+    }
+
+    #[inline(always)]
+    fn heed(&mut self) {
+        self.heed();
+    }
+
+    #[inline(always)]
+    fn has_occurred(&self, heeded: Heeded) -> bool {
+        self.has_occurred(heeded)
     }
 }
 

@@ -91,6 +91,8 @@ impl Cpu {
             } else if self.stops.is_none() {
                 if O::MODELS {
                     self.chain_modelled(cx, translations)
+                } else if O::HEEDS && self.alike_left != 0 && !self.alike.iterations {
+                    self.chain_alike(cx, translations)
                 } else {
                     self.chain::<O, false>(cx, translations)
                 }
@@ -151,10 +153,30 @@ impl Cpu {
     ) -> bool {
         let last_step = cx.observer.last_step();
         let Some(observed) = cx.observer.observed() else { return false };
-        let uncounted = Uncounted { observed, time, retired };
+        let alike = self.take_alike();
+        let uncounted = Uncounted { observed, time, retired, alike };
         let Some(budget) = cx.bus.renew_budget(uncounted, last_step) else { return false };
         self.bound(budget, retired);
+        if self.alike_left != 0 {
+            cx.observer.heed();
+        }
         time < self.deadline && retired < self.retire_until
+    }
+
+    /// Whether the step that ends at `time`, when so many instructions have retired, was the whole budget, and is one of
+    /// those that pass alike: there is the same budget again.
+    #[inline(always)]
+    fn passes_alike<O: Observer>(&mut self, cx: &Cx<'_, O>, time: u64, retired: u64) -> bool {
+        let passes = O::HEEDS
+            && self.alike_left != 0
+            && !self.alike.iterations
+            && time == self.deadline
+            && retired == self.retire_until
+            && !cx.observer.has_occurred(self.alike.heeded);
+        if passes {
+            self.go_on_alike(1);
+        }
+        passes
     }
 
     /// Drops blocks whose code was overwritten, and closes the fast path of writes to pages that hold
@@ -261,6 +283,36 @@ impl Cpu {
                     if self.leave.is_asked() {
                         return self.execute_allowed(cx, translations.block(next));
                     }
+                    translations.block(next)
+                }
+                Next::Look => return Ok(()),
+            };
+        }
+    }
+
+    /// As [`Self::chain`] without stops, as long as each step passes alike.
+    #[inline(never)]
+    fn chain_alike<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        translations: &mut Translations<O>,
+    ) -> Exec<()> {
+        let first = self.lookup(cx, translations)?;
+        let mut block = translations.block(first);
+        loop {
+            if self.leave.is_asked() || !self.may_step_through(block) || self.code_is_limited(block)
+            {
+                return self.execute_allowed(cx, block);
+            }
+            self.execute_in_steps(cx, block, block.ops.len())?;
+            if !self.passes_alike(cx, self.time, self.retired) {
+                return Ok(());
+            }
+            block = match self.next_block(translations, block) {
+                Next::Block(next) => next,
+                Next::Unknown(slot) => {
+                    let from = block.id();
+                    let next = self.link(cx, translations, from, slot)?;
                     translations.block(next)
                 }
                 Next::Look => return Ok(()),
@@ -445,10 +497,26 @@ impl Cpu {
     #[inline(always)]
     fn goes_on_before<O: Observer>(&mut self, cx: &mut Cx<'_, O>, next: &Insn) -> bool {
         let (time, retired) = (self.now(next), self.retired + u64::from(next.index));
-        if time < self.deadline && retired < self.retire_until {
-            return true;
-        }
-        self.renews_budget_at(cx, time, retired)
+        time < self.deadline && retired < self.retire_until
+            || self.passes_alike(cx, time, retired)
+            || self.renews_budget_at(cx, time, retired)
+    }
+
+    /// The same between two iterations of an instruction, of which one or the budget says that it stops: whether only the
+    /// budget does, and there is another. Nothing before it in its block is yet to be told.
+    #[inline(never)]
+    pub(crate) fn goes_on_between_iterations<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        insn: &Insn,
+    ) -> bool {
+        O::STEPS_THROUGH
+            && insn.index == 0
+            && !self.tells_place
+            && self.stops.is_none()
+            && !self.leave.is_asked()
+            && self.system_flags & flags::TF == 0
+            && self.renews_budget_at(cx, self.now(insn), self.retired_before(insn))
     }
 
     /// The further cycles of a branch that is taken. Most clocks have none: that is asked for, so that

@@ -176,6 +176,8 @@ impl Cpu {
             deadline: _,
             retire_until: _,
             spare_steps: _,
+            alike: _,
+            alike_left: _,
             leave: _,
             overwrote: _,
             alone: _,

@@ -1,6 +1,6 @@
 //! What execution takes in cycles of virtual time, and how much of it a run may do.
 
-use crate::insn::Insn;
+use crate::{insn::Insn, observe::Heeded};
 
 /// Cycles of virtual time that execution takes. They are lowered into the blocks, so that a cache of
 /// translations ([`crate::block::Translations`]) has the same costs throughout.
@@ -41,16 +41,33 @@ pub struct Budget {
     /// The most instructions that retire. A repeated one is finished before this ends a run: only time and steps come
     /// between two iterations.
     pub instructions: u64,
+    /// Steps that may pass beyond it if they are alike.
+    pub alike: AlikeSteps,
+}
+
+/// Steps that need not end a run. If a budget is one step, and it passed in one cycle, was of this kind and did nothing
+/// that is heeded, the run has the same budget again, up to so many times. The owner is told how many have passed when it
+/// is told what was observed ([`crate::bus::Uncounted::alike`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AlikeSteps {
+    /// How many.
+    pub most: u64,
+    /// Each of them is an iteration of a repeated instruction that another follows; else each retires an instruction.
+    pub iterations: bool,
+    /// What does not occur in any of them. Nor does anything that is neither an access nor a near transfer, such as an
+    /// exception, nor do they retire instructions of a class.
+    pub heeded: Heeded,
 }
 
 impl Budget {
     /// Bounded by time alone.
     #[must_use]
     pub const fn until(until: u64) -> Self {
-        Self { until, steps: u64::MAX, instructions: u64::MAX }
+        let alike = AlikeSteps { most: 0, iterations: false, heeded: Heeded::NOTHING };
+        Self { until, steps: u64::MAX, instructions: u64::MAX, alike }
     }
 
-    /// Bounded by `self` and by `other`.
+    /// Bounded by `self` and by `other`; no steps that are alike pass beyond it.
     #[inline]
     #[must_use]
     pub fn min(self, other: Self) -> Self {
@@ -58,6 +75,7 @@ impl Budget {
             until: self.until.min(other.until),
             steps: self.steps.min(other.steps),
             instructions: self.instructions.min(other.instructions),
+            alike: AlikeSteps::default(),
         }
     }
 }

@@ -69,12 +69,12 @@ impl Cpu {
 /// block of its own, so that instructions and facts are those at its beginning.
 #[inline(always)]
 pub(super) fn uncounted<'a>(
-    cpu: &Cpu,
+    cpu: &mut Cpu,
     insn: &Insn,
     observer: &'a mut impl Observer,
 ) -> Option<Uncounted<'a>> {
-    let (time, retired) = (cpu.now(insn), cpu.retired());
-    observer.observed().map(|observed| Uncounted { observed, time, retired })
+    let (time, retired, alike) = (cpu.now(insn), cpu.retired(), cpu.take_alike());
+    observer.observed().map(|observed| Uncounted { observed, time, retired, alike })
 }
 
 /// #GP(0) above CPL 0, of which the bus is told if it wants to know.

@@ -14,10 +14,11 @@ use crate::{
     flags::{self, Word},
     insn::{AddrMask, Handler, Insn, Mem, ZERO, gpr},
     lower::{End, Lowered, Lowering},
-    observe::{Cx, Direction, LINE, Observer},
+    observe::{Cx, Direction, Heeded, LINE, Observer},
     operation::Operation,
     ram::{HostPage, PAGE},
     stop::{Exec, Stop},
+    timing::AlikeSteps,
 };
 
 /// One of the string instructions, with elements of `T`.
@@ -292,7 +293,9 @@ fn repeated<O: Observer, P: StringOperation, T: Word, const WHILE_EQUAL: bool>(
     let flags = cpu.flags;
     let mut first = true;
     loop {
-        let left = cpu.iterations_left(insn);
+        let bounded = cpu.iterations_left(insn);
+        let alike = if O::HEEDS { cpu.iterations_alike::<P>() } else { 0 };
+        let left = bounded.saturating_add(alike);
         let stretches = cpu.system_flags & (flags::DF | flags::TF) == 0;
         let mut done = 0;
         // Where the elements that are done at once begin, for observers that are told addresses.
@@ -335,6 +338,9 @@ fn repeated<O: Observer, P: StringOperation, T: Word, const WHILE_EQUAL: bool>(
         if O::MODELS && cx.observer.is_spent() {
             cpu.leave.ask();
         }
+        if alike != 0 {
+            cpu.go_on_alike(done.saturating_sub(bounded));
+        }
         count -= done;
         set_address(cpu, insn, gpr::RCX, count);
         if count == 0 || P::COMPARES && cpu.flags.zf() != WHILE_EQUAL {
@@ -342,7 +348,7 @@ fn repeated<O: Observer, P: StringOperation, T: Word, const WHILE_EQUAL: bool>(
             return Ok(());
         }
         cpu.iterated(done);
-        if cpu.stops_between_iterations(insn) {
+        if cpu.stops_between_iterations(insn) && !cpu.goes_on_between_iterations(cx, insn) {
             return Err(cpu.stop_between_iterations());
         }
     }
@@ -358,6 +364,14 @@ impl Cpu {
             0 => steps,
             each => steps.min(cycles.div_ceil(each)),
         }
+    }
+
+    /// How many iterations more may pass, at once, since they are alike to counters: no element's access is heeded.
+    fn iterations_alike<P: StringOperation>(&self) -> u64 {
+        let reads = if P::LOADS == 0 { Heeded::NOTHING } else { Heeded::LOADS };
+        let writes = if P::STORES == 0 { Heeded::NOTHING } else { Heeded::STORES };
+        let AlikeSteps { iterations, heeded, .. } = self.alike;
+        if iterations && heeded.is_disjoint(reads.with(writes)) { self.alike_left } else { 0 }
     }
 
     /// Whether a repeated instruction stops between two iterations: the budget is used up, the owner

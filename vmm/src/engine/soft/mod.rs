@@ -696,6 +696,7 @@ fn observed_since<O: Observer, T>(
             && !observer.keeps_time()
             && !shared
             && limit.steps == u64::MAX,
+        heeded: quiet::heeded(&demand.signals),
         programmed: false,
         programs_still: &mut vcpu.programs_still,
         overflowed: Pmis::NONE,
@@ -720,6 +721,7 @@ fn observed_since<O: Observer, T>(
         && let Some(observed) = observer.observed()
     {
         let (time, retired) = (vcpu.cpu.time, vcpu.cpu.retired());
+        let alike = vcpu.cpu.take_alike();
         if !waits {
             vcpu.inner = std::mem::take(&mut observed.facts.inner);
             if (time, retired) == began {
@@ -737,7 +739,7 @@ fn observed_since<O: Observer, T>(
         let pmis = std::mem::replace(&mut outside.overflowed, Pmis::NONE);
         outside.trace_overflows(pmis);
         outside.raise(pmis, retired);
-        outside.update_counters(Uncounted { observed, time, retired });
+        outside.update_counters(Uncounted { observed, time, retired, alike });
     }
     let acted = outside.acted;
     if !demand.counting {

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use pmu_model::{CounterSet, Demand, MsrAccess, Pmis, Pmu, RdpmcCaller, SignalCounts, Tier};
 use x86_cpu::bus::{After, Bus, CpuidResult, Place, RdpmcRequest, Refused, Uncounted};
-use x86_cpu::observe::LastStep;
-use x86_cpu::timing::Budget;
+use x86_cpu::observe::{Heeded, LastStep};
+use x86_cpu::timing::{AlikeSteps, Budget};
 
 use super::cycles::{Compare, Cycles};
 use super::quiet::Quiet;
@@ -54,6 +54,8 @@ pub(super) struct Outside<'a, 'b> {
     /// pipeline tells of it, and no sibling counts it.
     pub(super) quiet: Quiet,
     pub(super) steps_may_be_quiet: bool,
+    /// What a step is not to do that passes without being asked for.
+    pub(super) heeded: Heeded,
     /// The last instruction that was counted has programmed the PMU.
     pub(super) programmed: bool,
     /// The last instruction has programmed the PMU, and what models have yet to tell of it is not for these counters.
@@ -134,7 +136,7 @@ impl<'t> Outside<'_, 't> {
         uncounted: &'a mut Uncounted<'b>,
         context: CountingContext,
     ) -> Stretch<'a, 'b> {
-        let Uncounted { observed, time, retired } = uncounted;
+        let Uncounted { observed, time, retired, .. } = uncounted;
         let instructions = retired.saturating_sub(self.counted_instructions);
         let cycles = time.saturating_sub(self.counted_time);
         Stretch { observed: Some(observed), instructions, cycles, context }
@@ -287,6 +289,7 @@ impl<'t> Outside<'_, 't> {
     /// overflows: which those are.
     fn count_uncounted(&mut self, mut uncounted: Uncounted<'_>) -> Pmis {
         let Some(context) = self.context else { return Pmis::NONE };
+        self.pass_alike(&mut uncounted);
         self.quiet.count(self.pmu);
         let (time, retired) = (uncounted.time, uncounted.retired);
         if std::mem::take(&mut self.programmed) && retired == self.counted_instructions {
@@ -306,22 +309,38 @@ impl<'t> Outside<'_, 't> {
         pmis
     }
 
-    /// Whether a step has passed that is counted with others: one in a cycle of its own in which nothing has occurred that
-    /// they have not, behind one that has not programmed the PMU.
+    /// Those steps are counted with others that have passed alike, without having been asked for.
     #[inline(always)]
-    fn passes_quietly(&mut self, uncounted: &mut Uncounted<'_>) -> bool {
+    fn pass_alike(&mut self, uncounted: &mut Uncounted<'_>) {
+        let steps = std::mem::take(&mut uncounted.alike);
+        self.counted_time += steps;
+        self.counted_instructions += self.quiet.pass(steps);
+    }
+
+    /// If a step has passed that is counted with others, one in a cycle of its own in which nothing has occurred that they
+    /// have not: another budget.
+    #[inline(always)]
+    fn passes_quietly(&mut self, uncounted: &mut Uncounted<'_>) -> Option<Budget> {
+        let context = self.quiet_under()?;
         let (time, retired) = (uncounted.time, uncounted.retired);
+        if time >= self.limit || retired >= self.retire_limit || self.board.stops_at_act() {
+            return None;
+        }
+        let iterations = retired == self.counted_instructions;
+        let more = self.quiet.passes(self.pmu, &mut self.stretch(uncounted, context))?;
+        (self.counted_time, self.counted_instructions) = (time, retired);
+        Some(self.one_step(
+            time,
+            retired,
+            AlikeSteps { most: more, iterations, heeded: self.heeded },
+        ))
+    }
+
+    /// What steps that pass quietly are counted under, if there may be any, and the last has not programmed the PMU.
+    #[inline(always)]
+    fn quiet_under(&self) -> Option<CountingContext> {
         let is_apart = self.programmed || self.overflowed_within || self.programs_still.is_some();
-        let is_over = time >= self.limit || retired >= self.retire_limit;
-        let Some(context) = self.context.filter(|_| self.steps_may_be_quiet) else { return false };
-        if is_apart || is_over || self.board.stops_at_act() {
-            return false;
-        }
-        let passes = self.quiet.passes(self.pmu, &mut self.stretch(uncounted, context));
-        if passes {
-            (self.counted_time, self.counted_instructions) = (time, retired);
-        }
-        passes
+        self.context.filter(|_| self.steps_may_be_quiet && !is_apart)
     }
 
     /// [`Bus::renew_budget`], where what has occurred is counted, whatever it is.
@@ -344,10 +363,21 @@ impl<'t> Outside<'_, 't> {
         if is_counted_as_a_run || is_over || self.overflowed_within {
             return None;
         }
-        if !self.count_uncounted(uncounted).is_empty() {
+        let iterations = retired == self.counted_instructions;
+        if !self.count_uncounted(uncounted).is_empty() || self.board.stops_at_act() {
             return None;
         }
-        (!self.board.stops_at_act()).then(|| self.budget(time))
+        let Some(context) = self.quiet_under() else { return Some(self.budget(time)) };
+        let most = self.quiet.room(self.pmu, context, !iterations);
+        Some(self.one_step(time, retired, AlikeSteps { most, iterations, heeded: self.heeded }))
+    }
+
+    /// One step from `time` on, when so many instructions have retired, and behind it those that are alike, as far as the
+    /// run may go.
+    #[inline]
+    fn one_step(&self, time: u64, retired: u64, alike: AlikeSteps) -> Budget {
+        let most = alike.most.min(self.limit - time - 1).min(self.retire_limit - retired - 1);
+        Budget { alike: AlikeSteps { most, ..alike }, ..one_step(time) }
     }
 
     /// Adds to the PMU what an instruction still does that has programmed it, and that its retirement did not tell of:
@@ -421,8 +451,12 @@ impl<'t> Outside<'_, 't> {
         index: u32,
         value: u64,
         edi: u32,
-        uncounted: Option<Uncounted<'_>>,
+        mut uncounted: Option<Uncounted<'_>>,
     ) -> Result<After, Refused> {
+        // What is written may be nothing that all this has to be counted before.
+        if let Some(uncounted) = &mut uncounted {
+            self.pass_alike(uncounted);
+        }
         if self.pmu.is_idle_counter(index) {
             let written = self.pmu.write_msr(index, value);
             return if written == MsrAccess::Done(()) { Ok(After::GoOn) } else { Err(Refused) };
@@ -665,11 +699,9 @@ impl Bus for Outside<'_, '_> {
         mut uncounted: Uncounted<'_>,
         last_step: LastStep,
     ) -> Option<Budget> {
-        if self.passes_quietly(&mut uncounted) {
-            let (time, retired) = (uncounted.time, uncounted.retired);
-            let instructions = self.retire_limit - retired;
-            let limit = Budget { instructions, ..Budget::until(self.limit) };
-            return Some(limit.min(one_step(time)));
+        self.pass_alike(&mut uncounted);
+        if let Some(budget) = self.passes_quietly(&mut uncounted) {
+            return Some(budget);
         }
         self.count_and_renew_budget(uncounted, last_step)
     }

@@ -15,6 +15,8 @@ use crate::turns::tests::{IPI_VECTOR, Made, Random, each_by_itself, machine, see
 /// That of PMIs, of which the handler counts how many came.
 const PMI_VECTOR: u64 = 0x43;
 
+const TSC: u32 = 0x10;
+
 /// A processor, and what its counters are programmed with.
 struct Part {
     cpu: &'static str,
@@ -23,6 +25,8 @@ struct Part {
     counters: [u32; 2],
     /// Bits of a counter.
     width: u32,
+    /// Code of the event that every instruction is one of.
+    retired: u32,
     /// Codes of events: what the instruction set alone tells, and what models do.
     events: &'static [u32],
 }
@@ -35,6 +39,7 @@ const PARTS: [Part; 4] = [
         selects: [0xC001_0000, 0xC001_0001],
         counters: [0xC001_0004, 0xC001_0005],
         width: 48,
+        retired: 0xC0,
         events: &[
             0x00, 0x20, 0x24, 0x40, 0x41, 0x43, 0x45, 0x47, 0x76, 0x80, 0x81, 0x84, 0xC0, 0xC1,
             0xC2, 0xC3, 0xC4, 0xC6, 0xC8, 0xCB, 0xCD, 0xCE, 0xCF, 0xD1, 0xD7,
@@ -46,6 +51,7 @@ const PARTS: [Part; 4] = [
         selects: [0xC001_0000, 0xC001_0001],
         counters: [0xC001_0004, 0xC001_0005],
         width: 48,
+        retired: 0xC0,
         events: &[0x40, 0x41, 0x42, 0x45, 0x80, 0x81, 0x84, 0xC0, 0xC1, 0xC2, 0xC3, 0xC6, 0xCD],
     },
     // Intel 243192, appendix A: references, lines, fetches, cycles, instructions, branches, interrupts masked, MMX, segments.
@@ -54,6 +60,7 @@ const PARTS: [Part; 4] = [
         selects: [0x186, 0x187],
         counters: [0xC1, 0xC2],
         width: 40,
+        retired: 0xC0,
         events: &[
             0x03, 0x05, 0x06, 0x43, 0x45, 0x62, 0x79, 0x80, 0x81, 0x85, 0x86, 0xA2, 0xB0, 0xC0,
             0xC2, 0xC4, 0xC5, 0xC6, 0xC7, 0xC9, 0xCC, 0xD0, 0xE0, 0xF2,
@@ -65,6 +72,7 @@ const PARTS: [Part; 4] = [
         selects: [0x28, 0x29],
         counters: [0x20, 0x21],
         width: 40,
+        retired: 0x16,
         events: &[0x00, 0x01, 0x03, 0x0C, 0x0E, 0x12, 0x16, 0x17, 0x1F, 0x28, 0x29, 0x2A, 0x2E],
     },
 ];
@@ -104,7 +112,10 @@ fn program(p: &mut Program, random: &mut Random, part: &Part) -> Made {
 /// The same with so many left until it overflows.
 fn program_with(p: &mut Program, random: &mut Random, part: &Part, left: u32) -> Made {
     let n = random.below(2) as usize;
-    let event = part.events[random.below(part.events.len() as u32) as usize];
+    let event = match random.below(4) {
+        0 => part.retired,
+        _ => part.events[random.below(part.events.len() as u32) as usize],
+    };
     let compared = random.below(3) << 24 | random.below(2) << 23 | random.below(2) << 18;
     let compared = if random.below(5) == 0 { 0 } else { compared };
     let umask = if random.below(2) == 0 { 0xFF } else { 1 << random.below(5) } << 8;
@@ -119,7 +130,7 @@ fn program_with(p: &mut Program, random: &mut Random, part: &Part, left: u32) ->
 fn instruction(p: &mut Program, random: &mut Random, part: &Part) -> Made {
     let own = DATA + 0x400 + random.below(64) * 4;
     let far = 0x30_0000 + random.below(4096);
-    match random.below(32) {
+    match random.below(34) {
         0..=2 => p.add(eax, edx),
         3 => p.mov(eax, dword_ptr(own)),
         4 => p.mov(dword_ptr(far), eax),
@@ -223,6 +234,14 @@ fn instruction(p: &mut Program, random: &mut Random, part: &Part) -> Made {
                 _ => p.rep().lodsd(),
             }
         }
+        // What is no counter, and a counter that may not count.
+        32 => {
+            p.mov(eax, random.below(1000))?;
+            p.mov(edx, 0)?;
+            p.mov(ecx, if random.below(2) == 0 { TSC } else { part.counters[1] })?;
+            p.wrmsr()
+        }
+        33 => p.rdtsc(),
         24 => p.sti(),
         25 => p.cli(),
         26 => {
