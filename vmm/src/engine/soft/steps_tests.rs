@@ -83,6 +83,9 @@ fn skips(p: &mut Program, vector: u8, bytes: i32) -> Made {
     p.jmp(over)?;
     let entry = p.here()?;
     p.gate(vector, entry, 0);
+    // Steps behind one that has retired nothing, in one block.
+    p.nop()?;
+    p.nop()?;
     p.add(dword_ptr(esp), bytes)?;
     p.iretd()?;
     p.place(&mut over)
