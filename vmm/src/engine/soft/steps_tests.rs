@@ -207,12 +207,14 @@ fn instruction(p: &mut Program, random: &mut Random, part: &Part) -> Made {
             p.mov(ecx, part.counters[random.below(2) as usize])?;
             p.rdmsr()
         }
-        // TF: POPFD traps behind the instruction after it.
+        // TF: a trap comes behind the instruction after POPFD, or behind an iteration of it.
         28 => {
+            p.mov(esi, own)?;
+            p.mov(ecx, 1 + random.below(3))?;
             p.pushfd()?;
             p.or(dword_ptr(esp), 0x100)?;
             p.popfd()?;
-            p.inc(edx)
+            if random.below(2) == 0 { p.inc(edx) } else { p.rep().lodsd() }
         }
         // A breakpoint on writes, or on reads and writes, of four bytes.
         29 => {
@@ -230,7 +232,8 @@ fn instruction(p: &mut Program, random: &mut Random, part: &Part) -> Made {
         30 | 31 => {
             p.mov(esi, DATA + 0x400 + random.below(64))?;
             p.mov(edi, DATA + 0x400 + random.below(64))?;
-            p.mov(ecx, random.below(48))?;
+            let most = if random.below(2) == 0 { 3 } else { 48 };
+            p.mov(ecx, random.below(most))?;
             match random.below(3) {
                 0 => p.rep().movsb(),
                 1 => p.repe().cmpsb(),
@@ -318,7 +321,7 @@ fn steps_in_a_block_are_counted_as_runs_of_one_instruction() {
     let mut interrupts = 0;
     for part in &PARTS {
         for timing in [Timing::Flat, Timing::Auto, Timing::Model] {
-            for seed in seeds(0, 24) {
+            for seed in seeds(0, 48) {
                 let random = &mut Random(seed);
                 let bytes = guest(random, part);
                 interrupts += compare(part.cpu, timing, &bytes, random, &format!("seed {seed}"));
@@ -326,4 +329,42 @@ fn steps_in_a_block_are_counted_as_runs_of_one_instruction() {
         }
     }
     assert!(interrupts > 50, "{interrupts}");
+}
+
+/// While each step is asked for, and the next iteration of a string without leaving it: with TF, a trap comes behind each
+/// (AMD64 APM volume 2, section 13.1.4), and behind the three instructions that end that.
+#[test]
+fn iterations_trap_while_each_step_is_asked_for() {
+    const TRAPS: u32 = DATA + 0x380;
+    const ITERATIONS: u32 = 5;
+    let prepare = |p: &mut Program| {
+        let mut over = p.create_label();
+        p.jmp(over)?;
+        let entry = p.here()?;
+        p.gate(1, entry, 0);
+        p.inc(dword_ptr(TRAPS))?;
+        p.iretd()?;
+        p.place(&mut over)
+    };
+    let guest = each_by_itself(1, false, prepare, |p| {
+        // Cycles in which an instruction retires, at all levels: event C0h, threshold 1.
+        p.write_msr(0xC001_0000, 0x0143_00C0)?;
+        p.mov(edi, 0x30_0000)?;
+        p.mov(ecx, ITERATIONS)?;
+        p.pushfd()?;
+        p.or(dword_ptr(esp), 0x100)?;
+        p.popfd()?;
+        p.rep().stosb()?;
+        p.pushfd()?;
+        p.and(dword_ptr(esp), !0x100)?;
+        p.popfd()?;
+        p.cli()?;
+        p.hlt()
+    });
+    let mut machine = machine("k8", 1, &guest.unwrap());
+    machine.soft.set_timing(Timing::Flat, Warm::Counting);
+    run(&mut machine, 1000);
+    let mut traps = [0; 4];
+    assert!(machine.read_physical(TRAPS.into(), &mut traps));
+    assert_eq!(u32::from_le_bytes(traps), ITERATIONS + 3);
 }
