@@ -15,6 +15,7 @@ use crate::turns::tests::{IPI_VECTOR, Made, Random, each_by_itself, machine, see
 /// That of PMIs, of which the handler counts how many came.
 const PMI_VECTOR: u64 = 0x43;
 
+/// The time-stamp counter, a register of no PMU.
 const TSC: u32 = 0x10;
 
 /// A processor, and what its counters are programmed with.
@@ -207,6 +208,15 @@ fn instruction(p: &mut Program, random: &mut Random, part: &Part) -> Made {
             p.mov(ecx, part.counters[random.below(2) as usize])?;
             p.rdmsr()
         }
+        24 => p.sti(),
+        25 => p.cli(),
+        26 => {
+            let mut over = p.create_label();
+            p.test(al, 1 << random.below(3))?;
+            p.jz(over)?;
+            p.inc(byte_ptr(own))?;
+            p.place(&mut over)
+        }
         // TF: a trap comes behind the instruction after POPFD, or behind an iteration of it.
         28 => {
             p.mov(esi, own)?;
@@ -248,15 +258,6 @@ fn instruction(p: &mut Program, random: &mut Random, part: &Part) -> Made {
             p.wrmsr()
         }
         33 => p.rdtsc(),
-        24 => p.sti(),
-        25 => p.cli(),
-        26 => {
-            let mut over = p.create_label();
-            p.test(al, 1 << random.below(3))?;
-            p.jz(over)?;
-            p.inc(byte_ptr(own))?;
-            p.place(&mut over)
-        }
         _ => p.fldz(),
     }
 }
