@@ -136,7 +136,8 @@ impl<'t> Outside<'_, 't> {
         uncounted: &'a mut Uncounted<'b>,
         context: CountingContext,
     ) -> Stretch<'a, 'b> {
-        let Uncounted { observed, time, retired, .. } = uncounted;
+        let Uncounted { observed, time, retired, alike } = uncounted;
+        debug_assert_eq!(*alike, 0, "steps that have passed alike come first");
         let instructions = retired.saturating_sub(self.counted_instructions);
         let cycles = time.saturating_sub(self.counted_time);
         Stretch { observed: Some(observed), instructions, cycles, context }
@@ -329,11 +330,7 @@ impl<'t> Outside<'_, 't> {
         let iterations = retired == self.counted_instructions;
         let more = self.quiet.passes(self.pmu, &mut self.stretch(uncounted, context))?;
         (self.counted_time, self.counted_instructions) = (time, retired);
-        Some(self.one_step(
-            time,
-            retired,
-            AlikeSteps { most: more, iterations, heeded: self.heeded },
-        ))
+        Some(self.one_step(time, retired, more, iterations))
     }
 
     /// What steps that pass quietly are counted under, if there may be any, and the last has not programmed the PMU.
@@ -369,15 +366,15 @@ impl<'t> Outside<'_, 't> {
         }
         let Some(context) = self.quiet_under() else { return Some(self.budget(time)) };
         let most = self.quiet.room(self.pmu, context, !iterations);
-        Some(self.one_step(time, retired, AlikeSteps { most, iterations, heeded: self.heeded }))
+        Some(self.one_step(time, retired, most, iterations))
     }
 
-    /// One step from `time` on, when so many instructions have retired, and behind it those that are alike, as far as the
-    /// run may go.
+    /// One step from `time` on, when `retired` instructions have retired, and behind it up to `most` that are alike, as
+    /// far as the run may go: `iterations`, or else retired instructions.
     #[inline]
-    fn one_step(&self, time: u64, retired: u64, alike: AlikeSteps) -> Budget {
-        let most = alike.most.min(self.limit - time - 1).min(self.retire_limit - retired - 1);
-        Budget { alike: AlikeSteps { most, ..alike }, ..one_step(time) }
+    fn one_step(&self, time: u64, retired: u64, most: u64, iterations: bool) -> Budget {
+        let most = most.min(self.limit - time - 1).min(self.retire_limit - retired - 1);
+        Budget { alike: AlikeSteps { most, iterations, heeded: self.heeded }, ..one_step(time) }
     }
 
     /// Adds to the PMU what an instruction still does that has programmed it, and that its retirement did not tell of:

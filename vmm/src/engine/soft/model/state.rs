@@ -130,11 +130,12 @@ impl Processor {
             behind.visit(visitor);
             *seen = now.wrapping_sub(behind);
         }
-        let mut is_known = *as_of == vcpu.bank.writes();
-        let are_these = is_known;
+        // The bank has been put back already: if it holds what it did when these were worked out, they still hold.
+        let are_current = *as_of == vcpu.bank.writes();
+        let mut is_known = are_current;
         is_known.visit(visitor);
         if V::LOADS {
-            if !are_these {
+            if !are_current {
                 *memory_types = crate::platform::MemoryTypes::new(&vcpu.bank);
             }
             *as_of = vcpu.bank.writes().wrapping_sub(u64::from(!is_known));
