@@ -4,7 +4,8 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::error::{ContextKind, ErrorKind};
+use clap::{Args, Command, FromArgMatches};
 
 use crate::driver::{Campaign, Played, TARGETS, Target, files_of};
 use crate::find;
@@ -66,30 +67,71 @@ fn command() -> Command {
         .subcommand(MinimiseArgs::augment_args(Command::new("minimise")))
 }
 
+/// Why nothing is done, or what came of it.
+#[derive(Debug)]
+pub enum Error {
+    /// The arguments are wrong, in one line.
+    Usage(String),
+    /// A file that cannot be read or written, or what does not hold, in words.
+    Failed(String),
+}
+
+impl From<String> for Error {
+    fn from(words: String) -> Self {
+        Self::Failed(words)
+    }
+}
+
 /// Does what the arguments say; what is to be printed.
 ///
 /// # Errors
-/// A file that cannot be read or written, or what failed, in words. Arguments that are wrong end the process.
-pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<String, String> {
+/// The arguments are wrong, a file cannot be read or written, or something does not hold.
+pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> Result<String, Error> {
+    let matches = match command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        // What is asked for, or what there is where nothing is.
+        Err(error) if !error.use_stderr() || error.kind() == ErrorKind::MissingSubcommand => {
+            error.exit()
+        }
+        Err(error) => return Err(Error::Usage(one_line(&error))),
+    };
     // It is told as a failure, with the input.
     std::panic::set_hook(Box::new(|_| {}));
-    let matches = command().get_matches_from(arguments);
-    let parsed = |error: clap::Error| error.to_string();
-    match matches.subcommand() {
+    let parsed = |error: clap::Error| Error::Usage(one_line(&error));
+    let words = match matches.subcommand() {
         Some(("replay", matches)) => {
             replay(&ReplayArgs::from_arg_matches(matches).map_err(parsed)?)
         }
         Some(("minimise", matches)) => {
             minimise(&MinimiseArgs::from_arg_matches(matches).map_err(parsed)?)
         }
-        Some((name, matches)) => fuzz(name, matches),
+        Some((name, matches)) => {
+            fuzz(name, &TargetArgs::from_arg_matches(matches).map_err(parsed)?)
+        }
         None => Err("no target".into()),
-    }
+    };
+    Ok(words?)
 }
 
-fn fuzz(name: &str, matches: &ArgMatches) -> Result<String, String> {
+/// What is wrong with the arguments: clap's first paragraph, or which targets there are.
+fn one_line(error: &clap::Error) -> String {
+    let what = match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
+        (ErrorKind::InvalidSubcommand, Some(name)) => {
+            let targets = TARGETS.map(|target| target.name).join(", ");
+            format!("no target {name}; there are {targets}, and replay and minimise")
+        }
+        _ => {
+            let text = error.to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            let what = text.split("\n\n").next().unwrap_or_default();
+            what.split_whitespace().collect::<Vec<_>>().join(" ")
+        }
+    };
+    what + "; see vpmu-fuzz --help"
+}
+
+fn fuzz(name: &str, args: &TargetArgs) -> Result<String, String> {
     let target = Target::named(name).ok_or_else(|| format!("no target {name}"))?;
-    let args = TargetArgs::from_arg_matches(matches).map_err(|error| error.to_string())?;
     (target.needs)()?;
     if !args.paths.is_empty() {
         let (files, operations) = target.replay(&args.paths)?;

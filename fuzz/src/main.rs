@@ -2,15 +2,20 @@
 
 use std::process::ExitCode;
 
+use fuzz::cli::{self, Error};
+
+/// Wrong arguments; 1 is what does not hold, or a file that cannot be had.
+const USAGE: u8 = 2;
+
 fn main() -> ExitCode {
-    match fuzz::cli::run(std::env::args_os()) {
+    let (words, code) = match cli::run(std::env::args_os()) {
         Ok(words) => {
             println!("{words}");
-            ExitCode::SUCCESS
+            return ExitCode::SUCCESS;
         }
-        Err(words) => {
-            eprintln!("vpmu-fuzz: {words}");
-            ExitCode::FAILURE
-        }
-    }
+        Err(Error::Usage(words)) => (words, ExitCode::from(USAGE)),
+        Err(Error::Failed(words)) => (words, ExitCode::FAILURE),
+    };
+    eprintln!("vpmu-fuzz: {words}");
+    code
 }
