@@ -29,12 +29,8 @@ const _: () = assert!(Signal::COUNT.div_ceil(GROUP) <= u64::BITS as usize);
 pub struct Occurrences {
     /// Apart, since those of the running processor are moved where it is another thread at every instruction.
     by_signal: Box<BySignal>,
-    /// The groups of signals of which something may have been fired since it was last cleared, one bit each.
-    touched: Groups,
-    /// Those of which some may be counted by counters with a budget.
+    /// The groups of signals of which some may be counted by counters with a budget, one bit each.
     counted: u64,
-    /// By counter: occurrences that are left.
-    left: [u64; COUNTERS],
     /// The counters that have a budget, one bit each.
     budgeted: u8,
     spent: bool,
@@ -46,23 +42,30 @@ pub struct Occurrences {
     bundles: Box<Bundles>,
 }
 
-/// What there is of each signal, by [`Signal::index`].
+/// What there is of each signal, by [`Signal::index`], and of each counter.
 #[derive(Clone, Debug)]
 struct BySignal {
     /// Occurrences since they were last taken.
     fired: [u64; Signal::COUNT],
     /// The counters whose budgets it takes from, one bit each.
     counted_by: [u8; Signal::COUNT],
+    /// The groups of signals of which something may have been fired since it was last cleared.
+    touched: Groups,
+    /// By counter: occurrences that are left.
+    left: [u64; COUNTERS],
 }
 
 impl Default for Occurrences {
     fn default() -> Self {
-        let fired = [0; Signal::COUNT];
-        Self {
-            by_signal: Box::new(BySignal { fired, counted_by: [0; Signal::COUNT] }),
+        let by_signal = BySignal {
+            fired: [0; Signal::COUNT],
+            counted_by: [0; Signal::COUNT],
             touched: Groups::default(),
-            counted: 0,
             left: [0; COUNTERS],
+        };
+        Self {
+            by_signal: Box::new(by_signal),
+            counted: 0,
             budgeted: 0,
             spent: false,
             near: false,
@@ -77,7 +80,7 @@ impl Occurrences {
     #[inline(always)]
     pub fn fire(&mut self, signal: Signal, n: u64) {
         let index = signal.index();
-        self.touched.add(signal);
+        self.by_signal.touched.add(signal);
         self.by_signal.fired[index] += n;
         if self.by_signal.counted_by[index] != 0 {
             self.note(signal, n);
@@ -87,11 +90,11 @@ impl Occurrences {
     /// Occurrences of several signals.
     #[inline(always)]
     pub fn fire_all<const N: usize>(&mut self, signals: [(Signal, u64); N]) {
-        let BySignal { fired, counted_by } = &mut *self.by_signal;
+        let BySignal { fired, counted_by, touched, .. } = &mut *self.by_signal;
         let mut counters = 0;
         for (signal, n) in signals {
             let index = signal.index();
-            self.touched.add(signal);
+            touched.add(signal);
             fired[index] += n;
             counters |= counted_by[index];
         }
@@ -110,7 +113,7 @@ impl Occurrences {
         let index = signal.index();
         self.by_signal.fired[index] -= n;
         let counters = self.by_signal.counted_by[index];
-        for (counter, left) in self.left.iter_mut().enumerate() {
+        for (counter, left) in self.by_signal.left.iter_mut().enumerate() {
             if counters >> counter & 1 != 0 {
                 *left += n;
             }
@@ -129,7 +132,7 @@ impl Occurrences {
             return false;
         }
         for &(signal, n) in signals {
-            self.touched.add(signal);
+            self.by_signal.touched.add(signal);
             self.by_signal.fired[signal.index()] += n;
         }
         true
@@ -156,7 +159,7 @@ impl Occurrences {
     fn count_down(&mut self, counters: u8, n: u64) {
         let mut counters = counters & !LOGGED;
         while counters != 0 {
-            let left = &mut self.left[counters.trailing_zeros() as usize];
+            let left = &mut self.by_signal.left[counters.trailing_zeros() as usize];
             spend(left, n, &mut self.near, &mut self.spent);
             counters &= counters - 1;
         }
@@ -173,13 +176,8 @@ impl Occurrences {
     #[inline]
     pub fn clear(&mut self) {
         self.bundles.clear();
-        clear_groups(
-            &mut self.by_signal.fired,
-            std::mem::take(&mut self.touched).bits(),
-            |fired| {
-                *fired = 0;
-            },
-        );
+        let BySignal { fired, touched, .. } = &mut *self.by_signal;
+        clear_groups(fired, std::mem::take(touched).bits(), |fired| *fired = 0);
     }
 
     /// Takes out how many there are of each signal, and forgets what was logged.
@@ -198,7 +196,7 @@ impl Occurrences {
 
     /// Whether there are none of any signal, as far as that is known without a look at each.
     pub(crate) fn is_clear(&self) -> bool {
-        self.touched.bits() == 0 && self.bundles.is_clear()
+        self.by_signal.touched.bits() == 0 && self.bundles.is_clear()
     }
 
     /// Gives a counter a budget of so many occurrences of all signals that it is given together: those
@@ -208,9 +206,10 @@ impl Occurrences {
         self.bundles.recount();
         if self.budgeted >> counter & 1 == 0 {
             self.budgeted |= 1 << counter;
-            self.left[counter] = u64::MAX;
+            self.by_signal.left[counter] = u64::MAX;
         }
-        self.left[counter] = self.left[counter].min(occurrences);
+        let left = &mut self.by_signal.left[counter];
+        *left = (*left).min(occurrences);
         let index = signal.index();
         self.counted |= group_of(signal);
         self.by_signal.counted_by[index] |= 1 << counter;
@@ -326,18 +325,8 @@ fn clear_groups<T>(of: &mut [T; Signal::COUNT], mut groups: u64, clear: impl Fn(
 impl State for Occurrences {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
         self.spread_bundles();
-        let Self {
-            by_signal,
-            touched,
-            counted: _,
-            left: _,
-            budgeted: _,
-            spent: _,
-            near: _,
-            log,
-            bundles: _,
-        } = self;
-        let BySignal { fired, counted_by: _ } = &mut **by_signal;
+        let Self { by_signal, counted: _, budgeted: _, spent: _, near: _, log, bundles: _ } = self;
+        let BySignal { fired, counted_by: _, touched, left: _ } = &mut **by_signal;
         visitor.name("Occurrences.fired");
         fired.visit(visitor);
         visitor.check(fired.iter().all(|&fired| fired <= LATEST));
@@ -360,12 +349,15 @@ mod tests {
         for (n, &signal) in Signal::ALL.iter().enumerate() {
             assert!(occurrences.is_clear());
             occurrences.fire(signal, 3);
-            assert_eq!(occurrences.touched.bits(), 1 << (n / 8));
+            assert_eq!(occurrences.by_signal.touched.bits(), 1 << (n / 8));
             occurrences.clear();
             assert!(occurrences.fired().iter().all(|&fired| fired == 0), "{signal:?}");
         }
-        occurrences.touched.add_all();
-        assert_eq!(occurrences.touched.bits().count_ones() as usize, Signal::COUNT.div_ceil(8));
+        occurrences.by_signal.touched.add_all();
+        assert_eq!(
+            occurrences.by_signal.touched.bits().count_ones() as usize,
+            Signal::COUNT.div_ceil(8)
+        );
     }
 
     /// A counter of L1 misses, and one that adds up two kinds of TLB miss.

@@ -123,12 +123,12 @@ impl Occurrences {
         if self.bundles.tallies[number].as_of != self.bundles.epoch {
             self.recount_bundle(number);
         }
-        let Self { bundles, left, spent, near, .. } = self;
+        let Self { bundles, by_signal, spent, near, .. } = self;
         let Tally { counted_by, counted, .. } = &bundles.tallies[number];
         let mut counters = counted_by & !LOGGED;
         while counters != 0 {
             let counter = counters.trailing_zeros() as usize;
-            spend(&mut left[counter], counted[counter], near, spent);
+            spend(&mut by_signal.left[counter], counted[counter], near, spent);
             counters &= counters - 1;
         }
         if counted_by & LOGGED != 0 {
@@ -172,12 +172,12 @@ impl Occurrences {
 
     #[inline(never)]
     fn spread(&mut self) {
-        let Self { bundles, by_signal, touched, .. } = self;
+        let Self { bundles, by_signal, .. } = self;
         let Bundles { definitions, tallies, pending, .. } = &mut **bundles;
         for number in pending.drain(..) {
             let times = std::mem::take(&mut tallies[number].times);
             for &(signal, n) in &definitions[number].0 {
-                touched.add(signal);
+                by_signal.touched.add(signal);
                 by_signal.fired[signal.index()] += n * times;
             }
         }
@@ -266,7 +266,7 @@ mod tests {
                 }
                 assert_eq!(one.is_spent(), other.is_spent(), "step {step}");
                 assert_eq!(one.is_nearly_spent(), other.is_nearly_spent(), "step {step}");
-                assert_eq!(one.left, other.left, "step {step}");
+                assert_eq!(one.by_signal.left, other.by_signal.left, "step {step}");
                 if below(3) == 0 {
                     let mut logs = [&mut one, &mut other]
                         .map(|occurrences| occurrences.take_log().collect::<Vec<_>>());

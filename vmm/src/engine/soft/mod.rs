@@ -42,7 +42,7 @@ use uarch::part::Part;
 use x86_cpu::block::{Translated, Translations};
 use x86_cpu::bus::{Bus, Uncounted};
 use x86_cpu::cpu::Cpu;
-use x86_cpu::observe::{Accesses, Counting, Cx, LastStep, Observer, Plain};
+use x86_cpu::observe::{Accesses, Counting, Cx, Heeded, LastStep, Observer, Plain};
 use x86_cpu::ram::Ram;
 use x86_cpu::run::Exit;
 use x86_cpu::timing::{Budget, CycleCosts};
@@ -671,6 +671,8 @@ fn observed_since<O: Observer, T>(
     let context = waits_under.unwrap_or_else(|| vcpu.counting_context(pending));
     vcpu.counted_under = Some(context);
     let shared = siblings.count_the_core();
+    let steps_may_be_quiet =
+        demand.per_cycle && !observer.keeps_time() && !shared && limit.steps == u64::MAX;
     let mut outside = Outside {
         id: vcpu.id,
         board,
@@ -692,11 +694,8 @@ fn observed_since<O: Observer, T>(
         counted_time: since,
         counted_instructions: vcpu.cpu.retired(),
         quiet: Quiet::default(),
-        steps_may_be_quiet: demand.per_cycle
-            && !observer.keeps_time()
-            && !shared
-            && limit.steps == u64::MAX,
-        heeded: quiet::heeded(&demand.signals),
+        steps_may_be_quiet,
+        heeded: if steps_may_be_quiet { quiet::heeded(&demand.signals) } else { Heeded::NOTHING },
         programmed: false,
         programs_still: &mut vcpu.programs_still,
         overflowed: Pmis::NONE,
