@@ -207,7 +207,7 @@ fn count(p: &mut Program, random: &mut Random, part: &Personality) -> Made {
 /// One of the things that models have to do with.
 fn work(p: &mut Program, random: &mut Random, cpus: u32, part: &Personality) -> Made {
     let sum = DATA + 0x200;
-    match random.below(19) {
+    match random.below(20) {
         0 => spin(p, 1 + random.below(300))?,
         // Loads and stores, some of lines that others have.
         1 | 2 => {
@@ -343,6 +343,22 @@ fn work(p: &mut Program, random: &mut Random, cpus: u32, part: &Personality) -> 
             p.write_lapic(ICR_HIGH, random.below(cpus) << 24)?;
             p.write_lapic(ICR, ASSERT | u32::from(IPI_VECTOR))?;
         }
+        // How memory is cached from now on: by default, or a part of it. The Pentium has no such registers.
+        17 if part.name != "p55c" => {
+            let of = [UNCACHEABLE, WRITE_THROUGH, WRITE_BACK][random.below(3) as usize];
+            match random.below(3) {
+                0 => p.write_msr(MTRR_DEF_TYPE, of)?,
+                1 => p.write_msr(MTRR_DEF_TYPE, MTRRS_ENABLED | of)?,
+                _ => {
+                    let base = 0x20_0000 + u64::from(random.below(4)) * 0x1_0000;
+                    p.write_msr(MTRR_PHYS_BASE_0, base | of)?;
+                    p.write_msr(
+                        MTRR_PHYS_MASK_0,
+                        0xF_FFFF_0000 | u64::from(random.below(2)) << 11,
+                    )?;
+                }
+            }
+        }
         _ => {
             p.sti()?;
             spin(p, 1 + random.below(50))?;
@@ -351,6 +367,16 @@ fn work(p: &mut Program, random: &mut Random, cpus: u32, part: &Personality) -> 
     }
     Ok(())
 }
+
+/// Intel SDM volume 3, "Memory Type Range Registers": bit 11 of the default type enables all, bit 11 of a mask its range.
+const MTRR_PHYS_BASE_0: u32 = 0x200;
+const MTRR_PHYS_MASK_0: u32 = 0x201;
+const MTRR_DEF_TYPE: u32 = 0x2FF;
+const MTRRS_ENABLED: u64 = 1 << 11;
+/// Memory types.
+const UNCACHEABLE: u64 = 0;
+const WRITE_THROUGH: u64 = 4;
+const WRITE_BACK: u64 = 6;
 
 /// Where the page directory and a page table are, the linear addresses that it is for, and how many of its pages are
 /// used.
