@@ -35,7 +35,7 @@ pub trait Watch {
 
     /// A block is entered: straight-line code, of which every instruction is fetched unless an earlier
     /// one does not go on to it.
-    fn entered(&mut self, _cpu: &Cpu, _block: &impl Code, _fetch: &Fetch) {}
+    fn entered(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &impl Code, _fetch: &Fetch) {}
     /// Whether it is to be told when the instructions of the block that was entered begin and retire. If not,
     /// [`Watch::begins`], [`Watch::fetched`] and [`Watch::retired`] are not called; it may then not be spent by
     /// what [`Watch::finds`] notes in a block. Asked again behind an instruction of which it was told.
@@ -761,7 +761,7 @@ impl<W: Watch> Observer for Box<Watching<W>> {
             self.report(cpu, ram, |_| AccessKind::Stack);
         }
         self.entered = Fetch::of_block(cpu.linear_rip(), block);
-        self.watch.entered(cpu, block, &self.entered);
+        self.watch.entered(cpu, ram, block, &self.entered);
         self.far = self.counting.committed().far;
         self.state &= !(ATTENTIVE | QUIET);
         if !self.watch.is_attentive() {

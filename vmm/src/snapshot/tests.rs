@@ -320,19 +320,25 @@ fn work(p: &mut Program, random: &mut Random, cpus: u32, part: &Personality) -> 
                 _ => {}
             }
         }
-        // Code that changes the number that it moves.
+        // Code that changes the number that it moves, and how one of its instructions is encoded: NOP (90h) in front of it
+        // and a prefix (3Eh) take turns.
         14 | 15 => {
             let mut over = p.create_label();
             p.mov(ecx, 1 + random.below(4))?;
             let again = p.here()?;
             p.call(over)?;
+            p.db(&[0x90])?;
+            p.shl(edx, 1)?;
             p.mov(edx, random.below(1000))?;
             p.add(dword_ptr(sum + 4), edx)?;
             p.ret()?;
             p.place(&mut over)?;
             p.pop(esi)?;
             p.call(esi)?;
-            p.add(dword_ptr(esi + 1), ecx)?;
+            p.add(dword_ptr(esi + 4), ecx)?;
+            if random.below(2) == 0 {
+                p.xor(byte_ptr(esi), 0x90 ^ 0x3E)?;
+            }
             if random.below(2) == 0 {
                 p.call(esi)?;
             }

@@ -48,7 +48,7 @@ impl AnyModel {
 impl Watch for AnyModel {
     const MODELS: bool = true;
 
-    fn entered(&mut self, _: &Cpu, _: &impl Code, _: &Fetch) {
+    fn entered(&mut self, _: &Cpu, _: &Ram, _: &impl Code, _: &Fetch) {
         self.0.entered();
     }
     fn is_attentive(&self) -> bool {

@@ -106,7 +106,7 @@ fn toss(log: &[Told], of: u64) -> bool {
 impl Watch for Model {
     const MODELS: bool = true;
 
-    fn entered(&mut self, _: &Cpu, block: &impl Code, fetch: &Fetch) {
+    fn entered(&mut self, _: &Cpu, _: &Ram, block: &impl Code, fetch: &Fetch) {
         self.log.push(Told::Entered(*fetch));
         self.begin_all(block, fetch.linear);
     }

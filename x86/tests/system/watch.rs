@@ -41,7 +41,7 @@ struct Log {
 }
 
 impl Watch for Log {
-    fn entered(&mut self, _: &Cpu, _: &impl Code, fetch: &Fetch) {
+    fn entered(&mut self, _: &Cpu, _: &Ram, _: &impl Code, fetch: &Fetch) {
         self.entries.push(*fetch);
     }
     fn fetched(&mut self, fetch: &Fetch) {

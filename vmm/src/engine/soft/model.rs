@@ -25,6 +25,7 @@ use x86_cpu::watch::{
     AccessKind, ExecutionContext, Fetch, Transfer, TransferKind, Watch, Watching,
 };
 
+mod by_block;
 mod in_order;
 pub(super) mod interleaved;
 mod multithreaded;
@@ -33,9 +34,9 @@ mod pipeline;
 mod state;
 mod write_buffers;
 
+pub(super) use self::by_block::Cache;
 use self::multithreaded::Multithreaded;
 pub(super) use self::multithreaded::Step;
-pub(super) use self::pipeline::Cache;
 use self::pipeline::{Descriptions, Pipeline};
 use self::state::Saved;
 use super::vcpu::{Siblings, Vcpu};
@@ -550,10 +551,10 @@ impl Watch for Model {
     const MODELS: bool = true;
 
     #[inline(always)]
-    fn entered(&mut self, cpu: &Cpu, block: &impl Code, fetch: &Fetch) {
+    fn entered(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, fetch: &Fetch) {
         self.notice_translations(cpu);
         if self.runs_pipelines {
-            self.descriptions.entered(cpu, block);
+            self.descriptions.entered(cpu, ram, block);
         }
         let time = self.time(cpu);
         let Fetch { linear, physical, second_page, len } = *fetch;
@@ -842,7 +843,7 @@ impl Model {
     #[inline(never)]
     fn begins_in_pipeline(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn, fetch: &Fetch) {
         let pipeline = self.pipelines.running_mut();
-        pipeline.begins(&self.descriptions, cpu, ram, insn, fetch);
+        pipeline.begins(&self.descriptions, insn, fetch);
         if !self.is_fetched {
             self.fetch(cpu, ram, fetch);
         }

@@ -17,13 +17,10 @@ use uarch::pipeline::in_order::{Access, Execution, Outcome, Parameters, Pipeline
 use uarch::state::{State, Visitor, list, optional};
 use uarch::system::{AccessCycles, DataAccess, Operation};
 use x86_cpu::cpu::Cpu;
-use x86_cpu::effects::Mode;
 use x86_cpu::insn::Insn;
 use x86_cpu::operation::Operation as Instruction;
-use x86_cpu::ram::Ram;
-use x86_cpu::watch::Fetch;
 
-pub(super) use self::description::{Bytes, Descriptions};
+pub(super) use self::description::{Description, Descriptions};
 
 /// Accesses of an instruction that are kept though they take no time: only strings have more.
 const KEPT: usize = 32;
@@ -35,8 +32,6 @@ pub(super) struct InOrder {
     pipeline: Pipeline,
     /// How many writes it is ahead of the bus at most.
     write_buffers: u64,
-    /// The bytes of the running instruction; `None` if they are not in memory.
-    bytes: Option<Bytes>,
     running: Running,
     /// When the bus has taken all that was written so far.
     written: u64,
@@ -80,7 +75,6 @@ impl InOrder {
         Self {
             pipeline: Pipeline::new(parameters),
             write_buffers: parameters.write_buffers as u64,
-            bytes: None,
             running: Running::default(),
             written: 0,
             suspended: (0, 0),
@@ -119,11 +113,6 @@ impl InOrder {
         if idle != 0 {
             self.pipeline.idle(idle);
         }
-    }
-
-    /// An instruction begins.
-    pub(super) fn begins(&mut self, cpu: &Cpu, ram: &Ram, fetch: &Fetch) {
-        self.bytes = Bytes::read(ram, fetch, cpu.code_size());
     }
 
     /// Its fetch took so many cycles more than hits.
@@ -194,12 +183,11 @@ impl InOrder {
     /// It retired.
     pub(super) fn retired(
         &mut self,
-        descriptions: &mut Descriptions,
+        description: &Description,
         cpu: &Cpu,
         insn: &Insn,
         occurrences: &mut Occurrences,
     ) {
-        let description = descriptions.of(insn, self.bytes, Mode::of(cpu));
         let running = &self.running;
         let iterations = match description.elements_of_iteration {
             0 => 0,
@@ -238,17 +226,13 @@ pub(super) fn precision(cpu: &Cpu) -> Precision {
     }
 }
 
-/// What the running instruction is, is found anew where it goes on.
 impl State for InOrder {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
-        let Self { pipeline, write_buffers: _, bytes, running, written, suspended } = self;
+        let Self { pipeline, write_buffers: _, running, written, suspended } = self;
         pipeline.visit(visitor);
         running.visit(visitor);
         written.visit(visitor);
         suspended.visit(visitor);
-        if V::LOADS {
-            *bytes = None;
-        }
     }
 }
 

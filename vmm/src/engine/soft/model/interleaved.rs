@@ -5,7 +5,8 @@
 use pmu_model::Pmis;
 use x86_cpu::observe::Observer;
 
-use super::pipeline::{Cache, Pipeline};
+use super::by_block::Cache;
+use super::pipeline::Pipeline;
 use super::{Model, Modelling, Processor, Siblings, Vcpu};
 use crate::engine::Board;
 use crate::engine::soft::stretch::Stretch;

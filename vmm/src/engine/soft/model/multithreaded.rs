@@ -16,14 +16,11 @@ use uarch::pipeline::in_order::multithreaded::{
 use uarch::state::{State, Visitor};
 use uarch::system::{AccessCycles, DataAccess, Operation, System};
 use x86_cpu::cpu::Cpu;
-use x86_cpu::effects::Mode;
 use x86_cpu::insn::Insn;
 use x86_cpu::observe::LastStep;
 use x86_cpu::operation::Operation as Instruction;
-use x86_cpu::ram::Ram;
-use x86_cpu::watch::Fetch;
 
-use super::in_order::{Bytes, Descriptions, precision};
+use super::in_order::{Description, precision};
 use super::write_buffers::WriteBuffers;
 
 /// In [`Thread::issued`]: that has been counted.
@@ -64,8 +61,6 @@ struct Thread {
     begun: u64,
     /// The cycle in which its last instruction, or delivery, issued; `None` until then.
     issued: Option<u64>,
-    /// The bytes of the running instruction; `None` if they are not in memory.
-    bytes: Option<Bytes>,
     /// What has happened to it.
     execution: Execution,
     /// Elements of strings, or operands, that it has accessed in memory.
@@ -355,10 +350,9 @@ impl Multithreaded {
     }
 
     /// An instruction begins.
-    pub(super) fn begins(&mut self, cpu: &Cpu, ram: &Ram, fetch: &Fetch) {
+    pub(super) fn begins(&mut self) {
         self.join(self.running);
         self.running_mut().begun = self.running().told;
-        self.running_mut().bytes = Bytes::read(ram, fetch, cpu.code_size());
     }
 
     /// Its fetch took so many cycles more than hits.
@@ -409,7 +403,7 @@ impl Multithreaded {
     /// It retired, on this processor. Whether another thread comes next.
     pub(super) fn retired(
         &mut self,
-        descriptions: &mut Descriptions,
+        description: &Description,
         cpu: &Cpu,
         insn: &Insn,
         system: &mut System,
@@ -417,7 +411,6 @@ impl Multithreaded {
     ) -> bool {
         let running = self.running;
         let thread = &mut self.threads[running];
-        let description = descriptions.of(insn, thread.bytes, Mode::of(cpu));
         let iterations = match description.elements_of_iteration {
             0 => 0,
             elements => thread.elements / u64::from(elements),
@@ -484,16 +477,5 @@ impl State for Multithreaded {
 uarch::state! {
     Thread {
         saved: told, begun, issued, execution, elements, waited, writes, halted, is_over, away, suspended;
-        derived: bytes;
-        then: forget_bytes;
-    }
-}
-
-impl Thread {
-    /// They are found anew where the instruction goes on.
-    fn forget_bytes<V: Visitor>(&mut self, _: &mut V) {
-        if V::LOADS {
-            self.bytes = None;
-        }
     }
 }

@@ -27,9 +27,9 @@ use x86_cpu::effects::Mode;
 use x86_cpu::insn::Insn;
 use x86_cpu::observe::FloatCases;
 
+use self::description::Preparation;
 pub(in crate::engine::soft::model) use self::description::Prepared;
-use self::description::{Blocks, Preparation};
-use super::pipeline::Cache;
+use super::by_block::{ByBlock, Cache};
 
 /// Iterations of a repeated instruction that the pipeline is told together, so that time goes on while
 /// it runs.
@@ -52,36 +52,25 @@ pub(super) struct Descriptions {
     core: &'static Core,
     /// Made when the first block is executed: many runs have none that a pipeline sees.
     preparation: OnceCell<Preparation>,
-    /// By cache of translations.
-    blocks: [Blocks; Cache::COUNT],
-    /// The cache that is executed from, and the place of the running block in it.
-    cache: Cache,
-    place: usize,
+    blocks: ByBlock<Prepared>,
 }
 
 impl Descriptions {
     /// Those of a part.
     pub(super) fn new(core: &'static Core) -> Self {
-        Self {
-            core,
-            preparation: OnceCell::new(),
-            blocks: Default::default(),
-            cache: Cache::Models,
-            place: 0,
-        }
+        Self { core, preparation: OnceCell::new(), blocks: ByBlock::new() }
     }
 
     /// Blocks come from this cache of translations.
     pub(super) fn choose(&mut self, cache: Cache) {
-        self.cache = cache;
+        self.blocks.choose(cache);
     }
 
     /// A block is entered.
     #[inline(always)]
     pub(super) fn entered(&mut self, cpu: &Cpu, block: &impl Code) {
-        let Self { core, preparation, .. } = self;
-        self.place = block.place();
-        self.blocks[self.cache as usize].note(self.place, block.serial(), || {
+        let Self { core, preparation, blocks } = self;
+        blocks.entered(block, || {
             let preparation = preparation.get_or_init(|| Preparation::new(core));
             preparation.block(block, Mode::of(cpu))
         });
@@ -90,7 +79,7 @@ impl Descriptions {
     /// An instruction of the running block.
     #[inline(always)]
     pub(super) fn instruction(&self, insn: &Insn) -> Option<&Prepared> {
-        self.blocks[self.cache as usize].instruction(self.place, insn.index.into())
+        self.blocks.instruction(insn)
     }
 }
 

@@ -13,6 +13,7 @@ use x86_cpu::operation::Operation;
 use x86_cpu::ram::Ram;
 use x86_cpu::watch::Fetch;
 
+use super::by_block::Cache;
 use super::in_order::{self, InOrder};
 use super::multithreaded::Multithreaded;
 use super::out_of_order::{self, OutOfOrder};
@@ -29,26 +30,7 @@ pub(super) enum Pipeline {
     NotMade,
 }
 
-/// Whose blocks execution goes through: blocks of different caches may have the same number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine::soft) enum Cache {
-    /// Those of the models.
-    Models,
-    /// Those of the models where pipelines keep the time.
-    Timed,
-    /// Those of the recorder with the models.
-    Recorded,
-    /// The same where pipelines keep the time.
-    RecordedAndTimed,
-}
-
-impl Cache {
-    /// How many there are.
-    pub(super) const COUNT: usize = Self::RecordedAndTimed as usize + 1;
-}
-
-/// What the pipelines of a machine know of instructions before they execute. Those in order find it by the
-/// instructions' bytes, the others by their places in blocks.
+/// What the pipelines of a machine know of instructions before they execute.
 pub(super) enum Descriptions {
     InOrder(Box<in_order::Descriptions>),
     OutOfOrder(Box<out_of_order::Descriptions>),
@@ -69,16 +51,18 @@ impl Descriptions {
 
     /// Blocks come from this cache of translations.
     pub(super) fn choose(&mut self, cache: Cache) {
-        if let Self::OutOfOrder(descriptions) = self {
-            descriptions.choose(cache);
+        match self {
+            Self::InOrder(descriptions) => descriptions.choose(cache),
+            Self::OutOfOrder(descriptions) => descriptions.choose(cache),
         }
     }
 
     /// A block is entered.
     #[inline(always)]
-    pub(super) fn entered(&mut self, cpu: &Cpu, block: &impl Code) {
-        if let Self::OutOfOrder(descriptions) = self {
-            descriptions.entered(cpu, block);
+    pub(super) fn entered(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code) {
+        match self {
+            Self::InOrder(descriptions) => descriptions.entered(cpu, ram, block),
+            Self::OutOfOrder(descriptions) => descriptions.entered(cpu, block),
         }
     }
 
@@ -88,6 +72,15 @@ impl Descriptions {
         match self {
             Self::OutOfOrder(descriptions) => descriptions.instruction(insn),
             Self::InOrder(_) => None,
+        }
+    }
+
+    /// What an in-order pipeline knows of it.
+    #[inline(always)]
+    fn in_order(&self, insn: &Insn) -> Option<&in_order::Description> {
+        match self {
+            Self::InOrder(descriptions) => descriptions.instruction(insn),
+            Self::OutOfOrder(_) => None,
         }
     }
 }
@@ -183,23 +176,15 @@ impl Pipeline {
 
     /// An instruction begins.
     #[inline(always)]
-    pub(super) fn begins(
-        &mut self,
-        descriptions: &Descriptions,
-        cpu: &Cpu,
-        ram: &Ram,
-        insn: &Insn,
-        fetch: &Fetch,
-    ) {
+    pub(super) fn begins(&mut self, descriptions: &Descriptions, insn: &Insn, fetch: &Fetch) {
         match self {
-            Self::InOrder(pipeline) => pipeline.begins(cpu, ram, fetch),
             Self::OutOfOrder(pipeline) => {
                 if let Some(prepared) = descriptions.of(insn) {
                     pipeline.begins(prepared, fetch.linear);
                 }
             }
-            Self::Multithreaded(core) => core.begins(cpu, ram, fetch),
-            Self::NotMade => {}
+            Self::Multithreaded(core) => core.begins(),
+            Self::InOrder(_) | Self::NotMade => {}
         }
     }
 
@@ -259,15 +244,15 @@ impl Pipeline {
     #[inline(always)]
     pub(super) fn retired(
         &mut self,
-        descriptions: &mut Descriptions,
+        descriptions: &Descriptions,
         cpu: &Cpu,
         insn: &Insn,
         system: &mut System,
         processor: usize,
     ) -> bool {
         let restart = system.take_restart(processor);
-        match (self, descriptions) {
-            (Self::OutOfOrder(pipeline), descriptions) => {
+        match self {
+            Self::OutOfOrder(pipeline) => {
                 if let Some(prepared) = descriptions.of(insn) {
                     pipeline.retired(prepared, restart, system.occurrences(processor));
                 }
@@ -275,14 +260,17 @@ impl Pipeline {
                     pipeline.halted();
                 }
             }
-            (Self::InOrder(pipeline), Descriptions::InOrder(descriptions)) => {
-                pipeline.retired(descriptions, cpu, insn, system.occurrences(processor));
+            Self::InOrder(pipeline) => {
+                if let Some(description) = descriptions.in_order(insn) {
+                    pipeline.retired(description, cpu, insn, system.occurrences(processor));
+                }
             }
-            (Self::Multithreaded(core), Descriptions::InOrder(descriptions)) => {
-                return core.retired(descriptions, cpu, insn, system, processor);
+            Self::Multithreaded(core) => {
+                if let Some(description) = descriptions.in_order(insn) {
+                    return core.retired(description, cpu, insn, system, processor);
+                }
             }
-            (Self::InOrder(_) | Self::Multithreaded(_), Descriptions::OutOfOrder(_))
-            | (Self::NotMade, _) => {}
+            Self::NotMade => {}
         }
         false
     }

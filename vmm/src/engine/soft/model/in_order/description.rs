@@ -4,68 +4,19 @@ use uarch::part::in_order_table::{Form, Place, Row, Source};
 use uarch::pipeline::in_order::multithreaded::{Instruction, VectorRegisters};
 use uarch::pipeline::in_order::{Pairing, Timing};
 use uarch::pipeline::{self, Branch, MemoryUse, Prefixes, Registers};
+use x86_cpu::block::Code;
+use x86_cpu::cpu::Cpu;
 use x86_cpu::effects::{Effects, FlagSet, Mode, Register, RegisterSet};
 use x86_cpu::encoding::{Encoding, LastOperand};
 use x86_cpu::insn::{Form as Operands, GPRS, Insn, gpr};
 use x86_cpu::mode::CodeSize;
 use x86_cpu::operation::{Family, Operation as O};
-use x86_cpu::ram::{PAGE, Ram};
-use x86_cpu::watch::Fetch;
+use x86_cpu::ram::Ram;
+
+use crate::engine::soft::model::by_block::{ByBlock, Cache};
 
 /// Most bytes of an instruction.
 const LONGEST: usize = 15;
-/// Bits of the number of a place in the table of descriptions.
-const PLACE_BITS: u32 = 10;
-
-/// The bytes of an instruction, and the mode that they were decoded in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine::soft::model) struct Bytes {
-    /// Zeros behind the instruction.
-    bytes: [u8; LONGEST],
-    len: u8,
-    code: CodeSize,
-}
-
-impl Bytes {
-    /// Those that were fetched; `None` if they did not come from memory.
-    pub(in crate::engine::soft::model) fn read(
-        ram: &Ram,
-        fetch: &Fetch,
-        code: CodeSize,
-    ) -> Option<Self> {
-        let mut bytes = [0; LONGEST];
-        let len = usize::from(fetch.len).min(LONGEST);
-        let here = match fetch.second_page {
-            Some(_) => len.min((PAGE - (fetch.physical & (PAGE - 1))) as usize),
-            None => len,
-        };
-        let (first, second) = bytes[..len].split_at_mut(here);
-        let is_read = ram.read_bytes(fetch.physical, first)
-            && fetch.second_page.is_none_or(|page| ram.read_bytes(page, second));
-        is_read.then_some(Self { bytes, len: len as u8, code })
-    }
-
-    #[cfg(test)]
-    pub(super) fn new(of: &[u8], code: CodeSize) -> Self {
-        let mut bytes = [0; LONGEST];
-        bytes[..of.len()].copy_from_slice(of);
-        Self { bytes, len: of.len() as u8, code }
-    }
-
-    fn encoding(&self) -> Encoding {
-        Encoding::of(&self.bytes[..usize::from(self.len)], self.code)
-    }
-
-    /// A place for it in a table of 2^[`PLACE_BITS`].
-    fn place(&self) -> usize {
-        let mut low = [0; 8];
-        let mut high = [0; 8];
-        low.copy_from_slice(&self.bytes[..8]);
-        high[..7].copy_from_slice(&self.bytes[8..]);
-        let mixed = u64::from_le_bytes(low) ^ u64::from_le_bytes(high).rotate_left(29);
-        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - PLACE_BITS)) as usize
-    }
-}
 
 /// What is known of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,41 +26,57 @@ pub(in crate::engine::soft::model) struct Description {
     pub(in crate::engine::soft::model) elements_of_iteration: u8,
 }
 
-/// The descriptions of instructions that executed lately.
-///
-/// A description follows from bytes and mode, and is found by them, so that it is right whatever becomes of
-/// the memory that they were in.
+/// What the pipelines of a machine know of instructions before they execute.
 pub(in crate::engine::soft::model) struct Descriptions {
     timings: Timings,
-    known: Box<[Option<(Bytes, Description)>]>,
+    blocks: ByBlock<Description>,
 }
 
 impl Descriptions {
     pub(in crate::engine::soft::model) fn new(rows_of: fn(&str) -> Vec<&'static Row>) -> Self {
-        Self { timings: Timings::new(rows_of), known: vec![None; 1 << PLACE_BITS].into() }
+        Self { timings: Timings::new(rows_of), blocks: ByBlock::new() }
     }
 
-    /// That of an instruction with these bytes. If they are not known, it is taken for one without
-    /// prefixes, displacement and immediate operand.
-    pub(in crate::engine::soft::model) fn of(
-        &mut self,
-        insn: &Insn,
-        bytes: Option<Bytes>,
-        mode: Mode,
-    ) -> Description {
-        let Some(bytes) = bytes else {
-            return describe(&self.timings, insn, &Encoding::default(), mode);
-        };
-        let known = &mut self.known[bytes.place()];
-        match known {
-            Some((of, description)) if *of == bytes => *description,
-            _ => {
-                let description = describe(&self.timings, insn, &bytes.encoding(), mode);
-                *known = Some((bytes, description));
-                description
-            }
-        }
+    /// Blocks come from this cache of translations.
+    pub(in crate::engine::soft::model) fn choose(&mut self, cache: Cache) {
+        self.blocks.choose(cache);
     }
+
+    /// A block is entered.
+    #[inline(always)]
+    pub(in crate::engine::soft::model) fn entered(
+        &mut self,
+        cpu: &Cpu,
+        ram: &Ram,
+        block: &impl Code,
+    ) {
+        let Self { timings, blocks } = self;
+        blocks.entered(block, || {
+            let mode = Mode::of(cpu);
+            let describe =
+                |insn: &Insn| describe(timings, insn, &encoding(ram, block, insn, mode.code), mode);
+            block.instructions().map(describe).collect()
+        });
+    }
+
+    /// An instruction of the running block.
+    #[inline(always)]
+    pub(in crate::engine::soft::model) fn instruction(&self, insn: &Insn) -> Option<&Description> {
+        self.blocks.instruction(insn)
+    }
+}
+
+/// How an instruction of a block is encoded that has just been translated: memory has its bytes. One that is not in memory
+/// is taken for one without prefixes, displacement and immediate operand.
+fn encoding(ram: &Ram, block: &impl Code, insn: &Insn, code: CodeSize) -> Encoding {
+    let mut bytes = [0; LONGEST];
+    let bytes = &mut bytes[..usize::from(insn.len).min(LONGEST)];
+    let begin = insn.end.saturating_sub(insn.len.into());
+    let is_read = (begin..).zip(bytes.chunks_mut(1)).all(|(at, byte)| {
+        // The second of two pages need not be behind the first.
+        ram.read_bytes(block.physical(at), byte)
+    });
+    if is_read && !block.is_of_device() { Encoding::of(bytes, code) } else { Encoding::default() }
 }
 
 /// The rows of a part's tables by operation, so that none is searched for by name.

@@ -9,7 +9,7 @@ use x86_cpu::insn::{Insn, gpr};
 use x86_cpu::mode::CodeSize;
 use x86_cpu::operation::Operation;
 
-use super::description::{Bytes, Descriptions, Timings, describe, form};
+use super::description::{Timings, describe, form};
 use crate::platform::P55C;
 
 fn timings() -> Timings {
@@ -51,36 +51,6 @@ fn every_instruction_has_a_timing() {
     }
     // Those of `uarch`'s own test of its tables: 47 of MMX, and all but a few of the others.
     assert!(operations.len() > 250, "{}", operations.len());
-}
-
-/// Descriptions that are looked up by bytes and mode are those of the instruction, though many more are
-/// asked for than are kept, and encodings differ in little: a prefix, a constant, the code size.
-#[test]
-fn descriptions_are_found_by_bytes_and_mode() {
-    let Pipeline::InOrder { rows_of, .. } = part::P55C.pipeline else {
-        panic!("the P55C executes in order");
-    };
-    let (timings, mut descriptions) = (timings(), Descriptions::new(rows_of));
-    let starts: [&[u8]; 8] =
-        [&[0xd1], &[0xc1], &[0x3e, 0xd1], &[0x66, 0xd1], &[0xa9], &[0xf7], &[0x8b], &[0xf3, 0xa5]];
-    let mut random: u64 = 0x2545_f491_4f6c_dd1d;
-    let mut next = |below: usize| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random >> 11) as usize % below
-    };
-    for _ in 0..100_000 {
-        let code = [CodeSize::Bits16, CodeSize::Bits32][next(2)];
-        let mode = Mode::new(code);
-        let mut bytes = starts[next(starts.len())].to_vec();
-        bytes.extend([next(256) as u8, next(3) as u8, 0, 0, 0, 0, 0, 0]);
-        let Some((insn, _)) = Insn::decode(P55C.features, mode, &bytes) else { continue };
-        let bytes = &bytes[..insn.len.into()];
-        let expected = describe(&timings, &insn, &Encoding::of(bytes, code), mode);
-        let found = descriptions.of(&insn, Some(Bytes::new(bytes, code)), mode);
-        assert_eq!(found, expected, "{bytes:02x?} {code:?}");
-    }
 }
 
 /// What is told of an instruction of 32-bit code.

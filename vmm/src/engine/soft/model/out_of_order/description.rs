@@ -1,8 +1,7 @@
 //! What an out-of-order pipeline knows of instructions before they execute.
 //!
 //! [`Preparation`] has the rows of a part's decoders by operation, so that none is searched for by name
-//! when a block is translated. [`Blocks`] has the instructions of translated blocks, prepared once
-//! for all their executions.
+//! when a block is translated.
 
 use uarch::pipeline::out_of_order::table::{Form, Row, Shape, Variant, Width};
 use uarch::pipeline::out_of_order::{Core, Instruction, Operands, registers};
@@ -96,50 +95,6 @@ impl Preparation {
     pub(super) fn block(&self, block: &impl Code, mode: Mode) -> Box<[Prepared]> {
         let prepare = |(n, insn)| self.prepare(insn, block.class(n), mode);
         block.instructions().enumerate().map(prepare).collect()
-    }
-}
-
-/// The prepared instructions of all blocks that are in a cache of translations.
-#[derive(Default)]
-pub(super) struct Blocks {
-    /// By the block's place.
-    blocks: Vec<Block>,
-}
-
-/// The prepared instructions of a block.
-#[derive(Default)]
-struct Block {
-    /// [`x86_cpu::block::Block::serial`]; 0 if there has been none.
-    serial: u64,
-    instructions: Box<[Prepared]>,
-}
-
-impl Blocks {
-    /// Has the instructions of a block as `prepare` makes them, if they are not here.
-    #[inline(always)]
-    pub(super) fn note(
-        &mut self,
-        place: usize,
-        serial: u64,
-        prepare: impl FnOnce() -> Box<[Prepared]>,
-    ) {
-        if self.blocks.get(place).is_none_or(|block| block.serial != serial) {
-            self.put(place, Block { serial, instructions: prepare() });
-        }
-    }
-
-    #[cold]
-    fn put(&mut self, place: usize, block: Block) {
-        if place >= self.blocks.len() {
-            self.blocks.resize_with(place + 1, Block::default);
-        }
-        self.blocks[place] = block;
-    }
-
-    /// Instruction `n` of the block at a place.
-    #[inline(always)]
-    pub(super) fn instruction(&self, place: usize, n: usize) -> Option<&Prepared> {
-        self.blocks.get(place)?.instructions.get(n)
     }
 }
 

@@ -8,7 +8,7 @@ use x86_cpu::features::Features;
 use x86_cpu::insn::Insn;
 use x86_cpu::mode::CodeSize;
 
-use super::super::{Blocks, Preparation, Registers, operands};
+use super::super::{Preparation, Registers, operands};
 
 const EAX: Registers = 1 << 0;
 const ECX: Registers = 1 << 1;
@@ -288,21 +288,5 @@ fn locks_and_segments() {
         let (insn, class) = Insn::decode(Features::K8, mode, bytes).expect("whole");
         let prepared = preparation.prepare(&insn, class, mode);
         assert_eq!((prepared.locked, prepared.segment), (locked, segment), "{bytes:02x?}");
-    }
-}
-
-/// A block is prepared when it is executed first, and again when another has its place.
-#[test]
-fn blocks_are_prepared_once() {
-    let preparation = Preparation::new(&K8);
-    let (insn, mode) = decode(CodeSize::Bits32, &[0x90]);
-    let (mut blocks, mut times) = (Blocks::default(), 0);
-    for (place, serial, expected) in [(3, 1, 1), (3, 1, 1), (0, 2, 2), (3, 1, 2), (3, 5, 3)] {
-        blocks.note(place, serial, || {
-            times += 1;
-            [preparation.prepare(&insn, x86_cpu::class::Class::NONE, mode)].into()
-        });
-        assert!(blocks.instruction(place, 0).is_some() && blocks.instruction(place, 1).is_none());
-        assert_eq!(times, expected, "{place} {serial}");
     }
 }
