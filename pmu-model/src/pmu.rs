@@ -204,14 +204,21 @@ impl Pmu {
         }
     }
 
-    /// Whether `index` is that of a counter that is not enabled: nothing that has happened is added to
-    /// it, and writing it programs nothing.
+    /// WRMSR of `index` at CPL 0, if that is a counter that is not enabled: nothing that has happened is added to
+    /// it, and writing it programs nothing. `None` if it is another register.
     #[inline]
-    pub fn is_idle_counter(&self, index: u32) -> bool {
-        self.personality.register(index).is_some_and(|register| match register.kind {
-            RegisterKind::Perfctr(counter) => self.subscriptions.enabled >> counter & 1 == 0,
-            _ => false,
-        })
+    pub fn write_idle_counter(&mut self, index: u32, value: u64) -> Option<MsrAccess<()>> {
+        let register = self.personality.register(index)?;
+        match register.kind {
+            RegisterKind::Perfctr(counter) if self.subscriptions.enabled >> counter & 1 == 0 => {
+                let outcome = register.judge_write(value);
+                if outcome == MsrAccess::Done(()) {
+                    self.write_perfctr(counter, value);
+                }
+                Some(outcome)
+            }
+            _ => None,
+        }
     }
 
     /// What a WRMSR of `value` to `index` at CPL 0 would do, without doing it.
@@ -232,16 +239,19 @@ impl Pmu {
         }
         self.begun_anew = 0;
         match register.kind {
-            RegisterKind::Perfctr(counter) => {
-                self.begun_anew = 1 << counter;
-                let rule = self.personality.perfctr_write;
-                self.registers.perfctr[counter] =
-                    rule.apply(value, self.personality.perfctr_mask());
-            }
+            RegisterKind::Perfctr(counter) => self.write_perfctr(counter, value),
             RegisterKind::GlobalOvfCtrl => self.registers.global_status &= !value,
             kind => self.write_control(kind, value & register.stored),
         }
         MsrAccess::Done(())
+    }
+
+    /// A counter begins anew at a value.
+    #[inline]
+    fn write_perfctr(&mut self, counter: usize, value: u64) {
+        self.begun_anew = 1 << counter;
+        let rule = self.personality.perfctr_write;
+        self.registers.perfctr[counter] = rule.apply(value, self.personality.perfctr_mask());
     }
 
     /// SPFLT: sets or clears the user preference of `PERF_SPFLT_CONTROL`. Without effect where there

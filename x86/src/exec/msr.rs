@@ -49,6 +49,7 @@ fn set_edx_eax(cpu: &mut Cpu, value: u64) {
 
 impl Cpu {
     /// Goes on with the run, or ends it, as a write to a register says.
+    #[inline(always)]
     pub(super) fn continue_after(&mut self, after: After) {
         match after {
             After::GoOn => {}

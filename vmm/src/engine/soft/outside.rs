@@ -454,8 +454,7 @@ impl<'t> Outside<'_, 't> {
         if let Some(uncounted) = &mut uncounted {
             self.pass_alike(uncounted);
         }
-        if self.pmu.is_idle_counter(index) {
-            let written = self.pmu.write_msr(index, value);
+        if let Some(written) = self.pmu.write_idle_counter(index, value) {
             return if written == MsrAccess::Done(()) { Ok(After::GoOn) } else { Err(Refused) };
         }
         if self.pmu.judge_write(index, value) == MsrAccess::Done(()) {
