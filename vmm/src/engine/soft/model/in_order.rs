@@ -10,6 +10,8 @@
 mod description;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod two_pages_tests;
 
 use uarch::branch::{Outcome as Prediction, Resolution};
 use uarch::occurrences::Occurrences;
