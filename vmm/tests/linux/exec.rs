@@ -347,11 +347,11 @@ fn files_come_back() -> Verdict {
     Ok(())
 }
 
-/// As the command, and as an argument of one that runs it: with `env`, the interpreter has to be found.
+/// As the command, and as an argument of one that runs it: with `env`, the interpreter has to be found. It is one that
+/// the guest's busybox lacks, and small: a guest boots in a third of the time that it takes with perl in it.
 fn a_script_finds_its_interpreter() -> Verdict {
     let script = folder("script").join("script");
-    fs::write(&script, "#!/usr/bin/env perl\nprint \"$ARGV[0] \" . 6 * 7 . \"\\n\"\n")
-        .expect("a file");
+    fs::write(&script, "#!/usr/bin/env dash\necho \"$1 $((6 * 7))\"\n").expect("a file");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("the file is ours");
     let script = script.display().to_string();
     assert_is(&run(&[], &[&script, "first"], b"", 1)?, 0, "first 42\n", "");
