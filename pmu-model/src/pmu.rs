@@ -204,8 +204,8 @@ impl Pmu {
         }
     }
 
-    /// WRMSR of `index` at CPL 0, if that is a counter that is not enabled: nothing that has happened is added to
-    /// it, and writing it programs nothing. `None` if it is another register.
+    /// WRMSR of `index` at CPL 0, if that is a counter that counts nothing at any level: nothing that has happened is
+    /// added to it, and writing it programs nothing. `None` if it is another register; nothing is written then.
     #[inline]
     pub fn write_idle_counter(&mut self, index: u32, value: u64) -> Option<MsrAccess<()>> {
         let register = self.personality.register(index)?;

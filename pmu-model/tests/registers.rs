@@ -75,6 +75,29 @@ fn neighbours_of_the_register_block_are_not_ours() {
     }
 }
 
+/// A counter that counts nothing, and nothing else, is written without anything having to be counted before; 47:0 are
+/// its bits, and one write is seen in no other register.
+#[test]
+fn idle_counters_are_written_alone() {
+    /// Retired instructions, at all levels, enabled.
+    const COUNTS: u64 = 1 << 22 | 3 << 16 | 0xC0;
+    let value = 0xFEDC_BA98_7654_3210;
+    for enabled in 0..4 {
+        for msr in EVTSEL.iter().chain(&PERFCTR).chain(&[0xC000_FFFF, 0xC001_0008, 0xC1, 0x10]) {
+            let mut pmu = k8();
+            write(&mut pmu, EVTSEL[enabled], COUNTS);
+            let is_idle = PERFCTR.contains(msr) && *msr != PERFCTR[enabled];
+            let expected = is_idle.then_some(MsrAccess::Done(()));
+            assert_eq!(pmu.write_idle_counter(*msr, value), expected, "{msr:#x}, {enabled}");
+            for other in PERFCTR {
+                let held = if is_idle && other == *msr { 0xBA98_7654_3210 } else { 0 };
+                assert_eq!(read(&pmu, other), held, "{msr:#x}, {enabled}: {other:#x}");
+            }
+            assert_eq!(read(&pmu, EVTSEL[enabled]), COUNTS);
+        }
+    }
+}
+
 /// RDPMC: ECX 0 to 3; above CPL 0 only with CR4.PCE; always in real mode; #GP otherwise. Index 64
 /// is what kvm-unit-tests tries; bit 31 selects fast reads on other processors only.
 #[test]
