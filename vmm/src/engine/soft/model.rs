@@ -265,6 +265,24 @@ impl Modelling {
         matches!(self.observer.watch.part.pipeline, part::Pipeline::Multithreaded { .. })
     }
 
+    /// Of whom was told last is nothing that anyone sees, nor in how many pieces: here it is of the first thread of each
+    /// core.
+    #[cfg(test)]
+    pub(super) fn forget_order(&mut self) {
+        let model = &mut self.observer.watch;
+        for processor in (0..model.processors.len()).rev() {
+            model.system.choose(processor);
+            model.pipelines.choose(processor);
+            let thread = model.pipelines.thread_of(processor);
+            let pipeline = model.pipelines.running_mut();
+            pipeline.choose(thread);
+            if let Pipeline::Multithreaded(core) = pipeline {
+                core.forget_pieces();
+            }
+        }
+        model.is_as_saved = false;
+    }
+
     /// The core of a processor, if it has several threads; all processors, and the number of the core's first one.
     pub(super) fn core_of(
         &mut self,
@@ -368,7 +386,11 @@ impl Model {
     fn set_clock(&mut self, cpu: &Cpu) {
         let processor = &mut self.processors[self.running];
         let Processor { clock, ahead, ended, .. } = processor;
-        if self.keeps_time || !self.runs_pipelines {
+        // The cycles of a core of several threads are virtual time wherever they keep it: nothing is ahead of it for longer
+        // than until more is told, or a thread would see another time where it waits for its turn.
+        let is_multithreaded = matches!(self.part.pipeline, part::Pipeline::Multithreaded { .. });
+        let in_cycles_of_core = self.keeps_time && is_multithreaded;
+        if (self.keeps_time || !self.runs_pipelines) && !in_cycles_of_core {
             *ahead = (*ahead).max(clock.saturating_sub(cpu.time));
         }
         self.ahead = *ahead;
@@ -382,7 +404,10 @@ impl Model {
             // the pipeline then, wherever runs end; the pipeline only waits for time in which nothing was executed.
             let is_idle = cpu.time != *ended;
             pipeline.idle_until(if is_idle { virtual_time.max(*clock) } else { *clock });
-            self.told = pipeline.clock().max(virtual_time);
+            self.told = match in_cycles_of_core {
+                true => virtual_time,
+                false => pipeline.clock().max(virtual_time),
+            };
         }
     }
 

@@ -136,7 +136,10 @@ impl Soft {
         if core.is_in_step() && keeps_time {
             let cycle = core.next_cycle().map_or(known, |cycle| cycle.min(known));
             if let Some((time, id, delayed)) = behind.filter(|&(time, ..)| time < cycle) {
-                let until = cycle.min(least_overflow(&vcpus[first..last], time));
+                let until = match self.looks_at_each {
+                    true => time + 1,
+                    false => cycle.min(least_overflow(&vcpus[first..last], time)),
+                };
                 let next = match delayed {
                     Some(end) => Next::Runs(NextThread { id, until: until.min(end) }),
                     None => Next::Waits(NextThread { id, until }),

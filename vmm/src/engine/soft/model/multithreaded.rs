@@ -140,7 +140,9 @@ impl Multithreaded {
     /// before.
     pub(super) fn resume(&mut self, cpu: &Cpu) {
         let thread = &mut self.threads[self.running];
-        if thread.suspended != (cpu.retired(), cpu.linear_rip()) {
+        let resumed = (cpu.retired(), cpu.linear_rip());
+        // Once: what begins with that goes on when it is next looked at.
+        if std::mem::replace(&mut thread.suspended, resumed) != resumed {
             self.core.stop(self.running);
             (thread.halted, thread.is_over) = (true, true);
             thread.clear();
@@ -338,6 +340,14 @@ impl Multithreaded {
     pub(in crate::engine::soft) fn tell(&mut self, thread: usize, cycle: u64) {
         let thread = &mut self.threads[thread];
         (thread.begun, thread.told) = (thread.told, cycle);
+    }
+
+    /// In how many pieces a thread has waited is nothing that anyone sees: here it is in one that is over.
+    #[cfg(test)]
+    pub(super) fn forget_pieces(&mut self) {
+        for thread in &mut self.threads {
+            thread.begun = thread.told;
+        }
     }
 
     /// When the last step of the running thread was over, of the cycles since its run or its wait began.
