@@ -615,6 +615,13 @@ impl Pmu {
         self.nearest(self.subscriptions.enabled)
     }
 
+    /// The least [`Pmu::headroom_of`] of the enabled counters with a counter mask or edge detection, which count a cycle
+    /// once at most: none of them overflows in fewer cycles. None if no such counter can count any.
+    #[inline]
+    pub fn nearest_compared(&self) -> Option<u64> {
+        self.nearest(self.subscriptions.per_cycle & !self.subscriptions.standing_still)
+    }
+
     /// A number that changes with each write to a control register, and so whenever what is counted
     /// may have changed. Writes to counters do not change it.
     #[inline]

@@ -6,7 +6,7 @@
 //! all threads do, they go in step: time passes for all up to the cycle of what the core does next, and an
 //! overflow is found in the cycle in which it happens, so that who sleeps is woken in that one.
 
-use pmu_model::Pmu;
+use pmu_model::{Demand, Pmu};
 use x86_cpu::block::Translations;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::observe::{Cx, Observer};
@@ -331,9 +331,15 @@ impl Soft {
 /// for one after the other up to there; `least` is that of the one which is furthest behind.
 fn least_overflow(threads: &[Vcpu], least: u64) -> u64 {
     let of_all = threads.iter().filter(|vcpu| vcpu.counts_the_core());
-    let headrooms = of_all.map(|vcpu| headroom(&vcpu.pmu, vcpu.pmu.sibling_demand(), least).until);
-    let distance = headrooms.min().unwrap_or(u64::MAX).saturating_sub(least);
+    let distance = of_all.map(|vcpu| waits_before_overflow(&vcpu.pmu)).min().unwrap_or(u64::MAX);
     least.saturating_add((distance / threads.len().max(1) as u64).max(1))
+}
+
+/// How many cycles may pass in which nothing retires, so that no counter overflows before the last of them. One that
+/// compares their occurrences goes up by one in each at most.
+fn waits_before_overflow(pmu: &Pmu) -> u64 {
+    let added = Demand { per_cycle: false, ..*pmu.sibling_demand() };
+    headroom(pmu, &added, 0).until.min(pmu.nearest_compared().unwrap_or(u64::MAX))
 }
 
 /// Cycles pass.
