@@ -27,8 +27,19 @@ pub struct Alike {
 impl Pmu {
     /// What a clock cycle at privilege level `cpl` does in which each signal in demand occurs so often, as
     /// [`Pmu::cycle_by`] has it. It says so until [`Pmu::programmings`] changes or counters are held back.
-    pub fn alike(&self, cpl: u8, mut occurrences: impl FnMut(Signal) -> u64) -> Alike {
+    pub fn alike(&self, cpl: u8, occurrences: impl FnMut(Signal) -> u64) -> Alike {
         let running = self.running_at(cpl);
+        self.alike_of(running, self.subscriptions.per_cycle & running, cpl, occurrences)
+    }
+
+    /// The same of the counters in `of` that add what occurs, and of those in `comparing` that compare it.
+    fn alike_of(
+        &self,
+        of: CounterSet,
+        comparing: CounterSet,
+        cpl: u8,
+        mut occurrences: impl FnMut(Signal) -> u64,
+    ) -> Alike {
         let (mut adds, mut events) = ([0_u64; MAX_COUNTERS], [0_u64; MAX_COUNTERS]);
         let mut ticks = 0;
         for asked in self.subscriptions.asked() {
@@ -36,14 +47,13 @@ impl Pmu {
             if asked.signal == Signal::CyclesUnhalted {
                 ticks = n;
             }
-            for counter in each(asked.adding & running) {
+            for counter in each(asked.adding & of) {
                 adds[counter] = adds[counter].saturating_add(n);
             }
-            for counter in each(asked.comparing & running) {
+            for counter in each(asked.comparing & comparing) {
                 events[counter] = events[counter].saturating_add(n);
             }
         }
-        let comparing = self.subscriptions.per_cycle & running;
         let holding = self.holding(&events, comparing);
         let edges = each(holding).filter(|&counter| self.selects[counter].edge);
         let edges = edges.fold(0, |edges, counter| edges | 1 << counter);
@@ -83,85 +93,61 @@ impl Pmu {
 
     /// So many clock cycles at privilege level `cpl`, with this in each of them: the same as [`Pmu::cycle`] so often.
     pub fn cycles(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis {
-        let cycle = |pmu: &mut Self| pmu.cycle(counts, cpl);
-        self.repeat(cycles, most(counts), cycle, |pmu, left| {
-            pmu.advance_again(counts, cpl, left);
-            pmu.compare_again(counts, pmu.running_at(cpl), left);
-        })
+        let alike = |pmu: &Self| {
+            let running = pmu.running_at(cpl);
+            let comparing = pmu.subscriptions.per_cycle & running;
+            pmu.alike_of(running, comparing, cpl, |signal| counts.get(signal))
+        };
+        self.repeat(cycles, alike, |pmu| pmu.cycle(counts, cpl))
     }
 
     /// The same as [`Pmu::compare`] for each of so many clock cycles, with this in each of them.
     pub fn compare_cycles(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis {
-        let compare = |pmu: &mut Self| pmu.compare(counts, cpl);
-        self.repeat(cycles, 1, compare, |pmu, left| {
-            pmu.compare_again(counts, pmu.running_at(cpl), left);
-        })
+        let alike = |pmu: &Self| {
+            let comparing = pmu.subscriptions.per_cycle & pmu.running_at(cpl);
+            let alike = pmu.alike_of(0, comparing, cpl, |signal| counts.get(signal));
+            Alike { ticks: 0, ..alike }
+        };
+        self.repeat(cycles, alike, |pmu| pmu.compare(counts, cpl))
     }
 
     /// What occurs so often where no cycle passes for it: the same as [`Pmu::advance`] and [`Pmu::compare_beyond`] so
     /// often.
     pub fn cycles_beyond(&mut self, counts: &SignalCounts, cpl: u8, times: u64) -> Pmis {
-        let advance =
-            |pmu: &mut Self| pmu.advance(counts, cpl).with(pmu.compare_beyond(counts, cpl));
-        self.repeat(times, most(counts), advance, |pmu, left| {
-            let comparing = pmu.running_at(cpl) & pmu.comparing_any(counts.present());
-            pmu.advance_again(counts, cpl, left);
-            pmu.compare_again(counts, comparing, left);
+        let alike = |pmu: &Self| {
+            let running = pmu.running_at(cpl);
+            let comparing = running & pmu.comparing_any(counts.present());
+            pmu.alike_of(running, comparing, cpl, |signal| counts.get(signal))
+        };
+        self.repeat(times, alike, |pmu| {
+            pmu.advance(counts, cpl).with(pmu.compare_beyond(counts, cpl))
         })
     }
 
-    /// Does something so often, of which a counter adds `most`: once, and all that are left together where no counter
-    /// overflows by them.
+    /// Does something so often: together as far as no counter overflows by it, as `alike` says.
     fn repeat(
         &mut self,
         times: u64,
-        most: u64,
+        alike: impl FnOnce(&Self) -> Alike,
         mut once: impl FnMut(&mut Self) -> Pmis,
-        rest: impl FnOnce(&mut Self, u64),
     ) -> Pmis {
-        let mut pmis = Pmis::NONE;
-        let mut left = times;
+        if times == 1 {
+            return once(self);
+        }
+        let alike = alike(self);
+        let (mut pmis, mut left) = (Pmis::NONE, times);
         while left != 0 {
-            pmis = pmis.with(once(self));
-            left -= 1;
-            // Behind the first, edges have been seen.
-            if left > 1 && self.is_far_from_overflow(most.saturating_mul(left)) {
-                rest(self, left);
-                break;
+            match left.min(self.alike_before_overflow(&alike)) {
+                0 => {
+                    pmis = pmis.with(once(self));
+                    left -= 1;
+                }
+                together => {
+                    self.pass_alike(&alike, together);
+                    left -= together;
+                }
             }
         }
         pmis
     }
-
-    /// Whether no enabled counter overflows by so many occurrences.
-    fn is_far_from_overflow(&self, occurrences: u64) -> bool {
-        self.nearest_overflow().is_none_or(|nearest| nearest > occurrences)
-    }
-
-    /// Adds a batch so often again, by which no counter overflows.
-    fn advance_again(&mut self, counts: &SignalCounts, cpl: u8, times: u64) {
-        let running = self.running_at(cpl);
-        let mut overflow = self.overflow();
-        self.tick(counts.get(Signal::CyclesUnhalted).wrapping_mul(times), cpl);
-        for signal in &counts.present().intersection(&self.subscriptions.demand.signals) {
-            let taking = self.subscriptions.adding[signal.index()] & running;
-            self.add(taking, counts.get(signal).saturating_mul(times), &mut overflow);
-        }
-    }
-
-    /// The same of so many further cycles, in which the same occurs as in the one before: no edge is in them.
-    fn compare_again(&mut self, counts: &SignalCounts, counters: CounterSet, cycles: u64) {
-        let mut overflow = self.overflow();
-        let comparing = self.subscriptions.per_cycle & counters;
-        for counter in each(self.holding(&self.events(counts, comparing), comparing)) {
-            if !self.selects[counter].edge {
-                self.add(1 << counter, cycles, &mut overflow);
-            }
-        }
-    }
-}
-
-/// The most that a counter can add of a cycle in which this occurs.
-fn most(counts: &SignalCounts) -> u64 {
-    counts.iter().fold(1, |most: u64, (_, n)| most.saturating_add(n))
 }
