@@ -162,6 +162,28 @@ fn headroom_is_that_of_the_nearest_counter() {
     assert_eq!(pmu.headroom(Signal::InsnRetired), Some(1000));
 }
 
+/// One that compares goes up by one in a cycle at most, whatever occurs in it: CNT_MASK 1 in each, EDGE in every other.
+#[test]
+fn those_that_compare_overflow_in_so_many_cycles_at_the_earliest() {
+    let mut pmu = k8(&[0xC0 | EN | OS, 0xC0 | EN | OS | INT | cmask(1), 0xC0 | EN | OS | EDGE]);
+    preset(&mut pmu, 0, (1 << 48) - 2);
+    preset(&mut pmu, 1, (1 << 48) - 5);
+    preset(&mut pmu, 2, (1 << 48) - 9);
+    assert_eq!(pmu.nearest_compared(), Some(5), "counter 0 compares nothing");
+    let three = counts(&[(Signal::InsnRetired, 3)]);
+    for left in (1..5).rev() {
+        assert!(pmu.compare(&three, 0).is_empty());
+        assert_eq!(pmu.nearest_compared(), Some(left));
+    }
+    assert_eq!(pmis(pmu.compare(&three, 0)), [1]);
+    // One edge, in the first of the five.
+    assert_eq!(pmu.nearest_compared(), Some(8));
+    select(&mut pmu, 2, 0);
+    assert_eq!(pmu.nearest_compared(), Some(1 << 48));
+    select(&mut pmu, 1, 0);
+    assert_eq!(pmu.nearest_compared(), None);
+}
+
 /// CNT_MASK 0 adds the number of events, 1 to 3 compare (rule b), from 4 is reserved: never true
 /// because three is the most in a cycle, and always true with INV. INV alone is ignored (rule a).
 #[test]

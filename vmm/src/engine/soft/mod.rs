@@ -93,7 +93,8 @@ pub struct Soft {
     asking: Asking,
     /// Who has executed HLT, which is yet to issue.
     halting: ProcessorSet,
-    /// Where threads take turns, each instruction is looked at: for tests, which compare.
+    /// Where threads take turns, each instruction is looked at, and those that go in step wait a cycle at a time: for
+    /// tests, which compare.
     pub(crate) looks_at_each: bool,
     /// The recorder of everything that is executed, and the code translated for it; `None` while
     /// nothing is recorded.
