@@ -262,11 +262,11 @@ impl Modelling {
 
     /// Whether the cores have several threads.
     pub(super) fn is_multithreaded(&self) -> bool {
-        matches!(self.observer.watch.part.pipeline, part::Pipeline::Multithreaded { .. })
+        self.observer.watch.is_multithreaded()
     }
 
-    /// Of whom was told last is nothing that anyone sees, nor in how many pieces: here it is of the first thread of each
-    /// core.
+    /// For tests that compare machines whose threads have waited in different pieces: whom the models were told of last and
+    /// when the last piece began follow from that. It is the first thread of each core now, and no piece has lasted.
     #[cfg(test)]
     pub(super) fn forget_order(&mut self) {
         let model = &mut self.observer.watch;
@@ -380,16 +380,20 @@ impl Model {
         }
     }
 
+    /// Whether the cores have several threads.
+    fn is_multithreaded(&self) -> bool {
+        matches!(self.part.pipeline, part::Pipeline::Multithreaded { .. })
+    }
+
     /// The clock of the running processor's models never goes back, whatever keeps it: virtual time; or that
     /// of the pipeline, which follows it; or the pipeline's own, which stands still while the processor is
     /// halted or the pipeline is not told of it, so that what is counted does not depend on how long that was.
     fn set_clock(&mut self, cpu: &Cpu) {
-        let processor = &mut self.processors[self.running];
-        let Processor { clock, ahead, ended, .. } = processor;
         // The cycles of a core of several threads are virtual time wherever they keep it: nothing is ahead of it for longer
         // than until more is told, or a thread would see another time where it waits for its turn.
-        let is_multithreaded = matches!(self.part.pipeline, part::Pipeline::Multithreaded { .. });
-        let in_cycles_of_core = self.keeps_time && is_multithreaded;
+        let in_cycles_of_core = self.keeps_time && self.is_multithreaded();
+        let processor = &mut self.processors[self.running];
+        let Processor { clock, ahead, ended, .. } = processor;
         if (self.keeps_time || !self.runs_pipelines) && !in_cycles_of_core {
             *ahead = (*ahead).max(clock.saturating_sub(cpu.time));
         }

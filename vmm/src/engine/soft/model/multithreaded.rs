@@ -342,7 +342,7 @@ impl Multithreaded {
         (thread.begun, thread.told) = (thread.told, cycle);
     }
 
-    /// In how many pieces a thread has waited is nothing that anyone sees: here it is in one that is over.
+    /// The last run or wait of each thread began when it was over: for tests that compare waits in different pieces.
     #[cfg(test)]
     pub(super) fn forget_pieces(&mut self) {
         for thread in &mut self.threads {
