@@ -100,7 +100,7 @@ impl<'t> Outside<'_, 't> {
 
     /// What an instruction that may have programmed the PMU means for the run. It ends at `ends`, and
     /// before it [`Pmu::programmings`] was `before`.
-    fn after_programming(&self, before: u64, ends: u64) -> After {
+    fn after_programming(&mut self, before: u64, ends: u64) -> After {
         let live = &self.pmu.personality().live;
         let modelled = self.demand.signals.without(live.of(Tier::InstructionSet));
         // What a pipeline is yet to tell of it is not for the counters that it has begun anew.
@@ -111,8 +111,11 @@ impl<'t> Outside<'_, 't> {
             || !modelled.is_empty()
             || is_told_later
         {
-            After::Leave
-        } else if self.context.is_some() {
+            return After::Leave;
+        }
+        // Nothing more is told of it, and what happens next in no instruction, as an exception, is not of it.
+        self.programmed = false;
+        if self.context.is_some() {
             After::Within(self.budget(ends))
         } else {
             After::GoOn

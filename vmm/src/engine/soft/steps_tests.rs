@@ -332,6 +332,38 @@ fn steps_in_a_block_are_counted_as_runs_of_one_instruction() {
     assert!(interrupts > 50, "{interrupts}");
 }
 
+/// K8's retired instructions include exceptions (AMD 26094, event C0h): one that comes right behind a write to the counter
+/// is among those that it counts, as are the four of the handler and the one before RDPMC. The first two are counted apart
+/// from what follows, since interrupts are masked then, or since each cycle is compared.
+#[test]
+fn an_exception_right_behind_a_write_to_a_running_counter_is_counted() {
+    const FOUND: u32 = DATA + 0x380;
+    for threshold in [0, 1] {
+        let guest = each_by_itself(
+            1,
+            false,
+            |p| skips(p, 6, 2),
+            |p| {
+                p.write_msr(0xC001_0000, threshold << 24 | 0x43_00C0)?;
+                p.sti()?;
+                p.write_msr(0xC001_0004, 0)?;
+                p.ud2()?;
+                p.xor(ecx, ecx)?;
+                p.rdpmc()?;
+                p.mov(dword_ptr(FOUND), eax)?;
+                p.cli()?;
+                p.hlt()
+            },
+        );
+        let mut machine = machine("k8", 1, &guest.unwrap());
+        machine.soft.set_timing(Timing::Flat, Warm::Counting);
+        run(&mut machine, 1000);
+        let mut found = [0; 4];
+        assert!(machine.read_physical(FOUND.into(), &mut found));
+        assert_eq!(u32::from_le_bytes(found), 1 + 4 + 1, "threshold {threshold}");
+    }
+}
+
 /// While each step is asked for, and the next iteration of a string without leaving it: with TF, a trap comes behind each
 /// (AMD64 APM volume 2, section 13.1.4), and behind the three instructions that end that.
 #[test]
