@@ -61,6 +61,18 @@ fn out(p: &mut Program, port: u32, value: u32) -> Made {
     p.out(dx, al)
 }
 
+/// The PIT interrupts once, by way of the I/O APIC, one of them.
+pub(crate) fn start_pit(p: &mut Program, random: &mut Random, cpus: u32) -> Made {
+    for (register, value) in [(0x15, random.below(cpus) << 24), (0x14, u32::from(PIT_VECTOR))] {
+        p.mov(dword_ptr(IO_APIC), register)?;
+        p.mov(dword_ptr(IO_APIC + 0x10), value)?;
+    }
+    out(p, 0x43, 0x30)?;
+    // Few of its clocks: it is not to be set again before.
+    out(p, 0x40, 1 + random.below(6))?;
+    out(p, 0x40, 0)
+}
+
 /// What one of the others is sent, or all of them.
 fn send(p: &mut Program, random: &mut Random, cpus: u32) -> Made {
     let to = random.below(cpus) << 24;
@@ -106,19 +118,7 @@ fn script(p: &mut Program, random: &mut Random, cpus: u32, knc: bool) -> Made {
                 p.cli()?;
             }
             8 => p.pause()?,
-            // The PIT once, by way of the I/O APIC, to one of them.
-            9 => {
-                for (register, value) in
-                    [(0x15, random.below(cpus) << 24), (0x14, u32::from(PIT_VECTOR))]
-                {
-                    p.mov(dword_ptr(IO_APIC), register)?;
-                    p.mov(dword_ptr(IO_APIC + 0x10), value)?;
-                }
-                out(p, 0x43, 0x30)?;
-                // Few of its clocks: it is not to be set again before.
-                out(p, 0x40, 1 + random.below(6))?;
-                out(p, 0x40, 0)?;
-            }
+            9 => start_pit(p, random, cpus)?,
             10 => out(p, 0x3F8, 0x41 + random.below(26))?,
             // A counter that overflows; on Knights Corner by what the others of the core do, too.
             11 if knc => {

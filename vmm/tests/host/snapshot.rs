@@ -256,12 +256,12 @@ fn what_is_no_snapshot_is_one_line() -> Verdict {
     finish(&mut vpmu("snapshot-damaged", ALPHABET, 0x7C00, &options));
     let whole = std::fs::read(&path).expect("a snapshot");
     let mut other = whole.clone();
-    other["vpmu-snapshot ".len()] = b'8';
+    other["vpmu-snapshot ".len()] = b'9';
     let mut flipped = whole.clone();
     *flipped.last_mut().expect("bytes") ^= 1;
     for (bytes, says) in [
         (&whole[..whole.len() - 1], "is a truncated snapshot: "),
-        (&other, "is a snapshot of version 8; expected version 9"),
+        (&other, "is a snapshot of version 90; expected version 10"),
         (&flipped, "is a corrupt snapshot: its CRC is another"),
         (b"", "is no snapshot"),
     ] {

@@ -306,6 +306,9 @@ impl Soft {
                 return Outcome::Debugger;
             }
             let deadline = board.catch_up(vcpu.cpu.time);
+            if interleaves && vcpu.cpu.time != began {
+                self.notice_deadline(vcpu.id, deadline.max(vcpu.cpu.time + 1));
+            }
             vcpu.receive(board, vcpu.cpu.time);
             vcpu.deliver_late(board);
             if board.chipset.irq.has_signals() {

@@ -265,8 +265,8 @@ impl Modelling {
         self.observer.watch.is_multithreaded()
     }
 
-    /// For tests that compare machines whose threads have waited in different pieces: whom the models were told of last and
-    /// when the last piece began follow from that. It is the first thread of each core now, and no piece has lasted.
+    /// For tests that compare machines whose threads have waited in different pieces: whom the models were told of last
+    /// follows from that. It is the first thread of each core now.
     #[cfg(test)]
     pub(super) fn forget_order(&mut self) {
         let model = &mut self.observer.watch;
@@ -274,11 +274,7 @@ impl Modelling {
             model.system.choose(processor);
             model.pipelines.choose(processor);
             let thread = model.pipelines.thread_of(processor);
-            let pipeline = model.pipelines.running_mut();
-            pipeline.choose(thread);
-            if let Pipeline::Multithreaded(core) = pipeline {
-                core.forget_pieces();
-            }
+            model.pipelines.running_mut().choose(thread);
         }
         model.is_as_saved = false;
     }

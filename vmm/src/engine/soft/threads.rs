@@ -71,6 +71,15 @@ impl Soft {
         }
     }
 
+    /// Processor `id` has executed something by which a device may do something earlier than it would have, and so wake
+    /// another thread of the core.
+    pub(super) fn notice_deadline(&mut self, id: usize, deadline: u64) {
+        let core = self.modelling.as_mut().and_then(|modelling| modelling.core_of(id));
+        if let Some((core, ..)) = core {
+            core.bound_horizon(deadline);
+        }
+    }
+
     /// What the core of these threads does next, if any of them has something to do before `until`. Those that execute
     /// nothing take no part. Devices do what they have to by then.
     pub(crate) fn next_thread(
@@ -253,7 +262,8 @@ impl Soft {
         if !in_step {
             return;
         }
-        let begun = core.begun(id - first);
+        // Nothing was told before if that instruction was not: each thread goes on from where it is.
+        let begun = core.begun(id - first, &vcpus[id].cpu).unwrap_or(0);
         for other in (first..last).filter(|&other| other != id) {
             let Some((core, ..)) =
                 self.modelling.as_mut().and_then(|modelling| modelling.core_of(id))

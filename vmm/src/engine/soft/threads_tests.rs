@@ -12,7 +12,7 @@ use crate::program::{DATA, Image, Program, TRAMPOLINE, TRAMPOLINE_BYTES};
 use crate::stop::Stop;
 use crate::turns::tests::{
     ASSERT, Counted, ICR, ICR_HIGH, IPI_VECTOR, Made, Random, core_script, each_by_itself, machine,
-    seeds, spin,
+    seeds, spin, start_pit,
 };
 
 /// Knights Corner's registers (Intel 327357-001, 1.4.3): global enable, counter 0 and the selects of both counters.
@@ -288,39 +288,85 @@ fn comes_and_goes(random: &mut Random, cpus: u32) -> Vec<u8> {
 /// its HLT; that of one that sleeps ahead of a turn's end; the overflow of a sibling behind a WRMSR.
 const FAILED: [(u32, u64); 3] = [(4, 6), (2, 344), (3, 129)];
 
+/// A guest of which a thread has the PIT wake one that sleeps, or interrupt one that executes, while all that they do is
+/// counted by the cycles of their core.
+fn wakes_by_a_device(random: &mut Random, cpus: u32) -> Vec<u8> {
+    let prepare = |p: &mut Program| {
+        p.write_msr(GLOBAL, 3)?;
+        p.write_msr(SELECT_1, EXEC_STAGE_CYCLES | ALL_LEVELS | ENABLE)
+    };
+    each_by_itself(cpus, true, prepare, |p| {
+        (0..8).try_for_each(|_| match random.below(5) {
+            0 | 1 => start_pit(p, random, cpus),
+            2 => {
+                p.sti()?;
+                p.hlt()?;
+                p.cli()
+            }
+            // Lines that are not in the caches.
+            3 => (0..4).try_for_each(|_| {
+                p.mov(eax, dword_ptr(0x40_0000 + 0x40 * random.below(0x4000)))?;
+                p.imul_2(eax, eax)
+            }),
+            _ => {
+                let nothing = Counted { all_threads: false, compared: false };
+                core_script(p, random, cpus, INSTRUCTIONS as u32, nothing)
+            }
+        })
+    })
+    .unwrap()
+}
+
+/// Runs a guest on two machines, one of them in pieces, and compares them now and then: how often.
+fn compare(cpus: u32, timing: Timing, bytes: &[u8], random: &mut Random, what: &str) -> u64 {
+    let make = || {
+        let mut machine = machine("knc", cpus, bytes);
+        machine.soft.set_timing(timing, Warm::Counting);
+        machine
+    };
+    let mut runner = Runner::new();
+    let (mut whole, mut cut, mut at) = (make(), make(), 0);
+    for compared in 0..8 {
+        let until = at + 1 + u64::from(random.below(1500));
+        let end = runner.run(&mut whole, until);
+        let mut cut_end = End::Instructions;
+        while at < until && cut_end == End::Instructions {
+            // Mostly behind each instruction.
+            let next = if random.below(8) == 0 { 1 + u64::from(random.below(400)) } else { 1 };
+            at = until.min(at + next);
+            cut_end = runner.run(&mut cut, at);
+        }
+        let place = format!("{cpus} {what} timing {timing:?} at {until}");
+        assert_eq!(cut_end, end, "{place}");
+        assert_eq!(difference(&mut whole, &mut cut), None, "{place}");
+        if end != End::Instructions {
+            return compared;
+        }
+    }
+    8
+}
+
 /// Where runs are cut changes nothing of what such a guest does.
 #[test]
 fn counters_that_come_and_go_count_the_same_however_runs_are_cut() {
-    let (mut runner, mut compared) = (Runner::new(), 0);
+    let mut compared = 0;
     let guests = (1..=4).flat_map(|cpus| seeds(0, 24).map(move |seed| (cpus, seed)));
     for (cpus, seed) in FAILED.into_iter().chain(guests) {
         let random = &mut Random(7000 + 1000 * u64::from(cpus) + seed);
         let bytes = comes_and_goes(random, cpus);
         let timing = [Timing::Auto, Timing::Model][random.below(2) as usize];
-        let make = || {
-            let mut machine = machine("knc", cpus, &bytes);
-            machine.soft.set_timing(timing, Warm::Counting);
-            machine
-        };
-        let (mut whole, mut cut, mut at) = (make(), make(), 0);
-        for _ in 0..8 {
-            let until = at + 1 + u64::from(random.below(1500));
-            let end = runner.run(&mut whole, until);
-            let mut cut_end = End::Instructions;
-            while at < until && cut_end == End::Instructions {
-                // Mostly behind each instruction.
-                let next = if random.below(8) == 0 { 1 + u64::from(random.below(400)) } else { 1 };
-                at = until.min(at + next);
-                cut_end = runner.run(&mut cut, at);
-            }
-            let place = format!("{cpus} seed {seed} timing {timing:?} at {until}");
-            assert_eq!(cut_end, end, "{place}");
-            assert_eq!(difference(&mut whole, &mut cut), None, "{place}");
-            if end != End::Instructions {
-                break;
-            }
-            compared += 1;
-        }
+        compared += compare(cpus, timing, &bytes, random, &format!("seed {seed}"));
     }
     assert!(compared > 16 * seeds(0, 24).end, "{compared}");
+}
+
+#[test]
+fn a_device_wakes_a_thread_at_the_same_time_however_runs_are_cut() {
+    let mut compared = 0;
+    for (cpus, seed) in (2..=4).flat_map(|cpus| seeds(0, 24).map(move |seed| (cpus, seed))) {
+        let random = &mut Random(17_000 + 1000 * u64::from(cpus) + seed);
+        let bytes = wakes_by_a_device(random, cpus);
+        compared += compare(cpus, Timing::Auto, &bytes, random, &format!("seed {seed}"));
+    }
+    assert!(compared > 8 * seeds(0, 24).end, "{compared}");
 }

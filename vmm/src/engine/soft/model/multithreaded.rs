@@ -32,7 +32,8 @@ pub(in crate::engine::soft) struct Multithreaded {
     threads: [Thread; THREADS],
     /// The thread that is told of.
     running: usize,
-    /// The cycle from which on other threads may take part than do now.
+    /// The cycle from which on other threads may take part than do now. Whoever asks for a core's next thread says so
+    /// before, so that it is not saved.
     horizon: u64,
     /// A counter counts what all threads do: time passes for all of them up to the cycle of what the core does
     /// next, and nothing is done before.
@@ -57,7 +58,8 @@ pub(in crate::engine::soft) enum Step {
 struct Thread {
     /// The cycle up to which its time has been told.
     told: u64,
-    /// The same when its run, or its wait, began.
+    /// The same when what it did last began, which was an instruction, a delivery or a wait. Nobody asks for it behind
+    /// the run, so that it is not saved.
     begun: u64,
     /// The cycle in which its last instruction, or delivery, issued; `None` until then.
     issued: Option<u64>,
@@ -239,6 +241,11 @@ impl Multithreaded {
         self.horizon = cycle;
     }
 
+    /// The same, and from this one on: a device may wake one that it would not have woken before.
+    pub(in crate::engine::soft) fn bound_horizon(&mut self, cycle: u64) {
+        self.horizon = self.horizon.min(cycle);
+    }
+
     /// Whether time passes for all threads up to the cycle of what the core does next.
     pub(in crate::engine::soft) fn is_in_step(&self) -> bool {
         self.in_step
@@ -273,9 +280,10 @@ impl Multithreaded {
         self.core.holds(thread)
     }
 
-    /// The cycle up to which the time of a thread had been told when its last instruction began.
-    pub(in crate::engine::soft) fn begun(&self, thread: usize) -> u64 {
-        self.threads[thread].begun
+    /// The cycle up to which the time of a thread had been told when its last instruction began, if that was told of.
+    pub(in crate::engine::soft) fn begun(&self, thread: usize, cpu: &Cpu) -> Option<u64> {
+        let Thread { begun, suspended, .. } = self.threads[thread];
+        (suspended == (cpu.retired(), cpu.linear_rip())).then_some(begun)
     }
 
     /// Lets all issue that is to issue before anything else has to be executed, as far as it is known who takes part:
@@ -340,14 +348,6 @@ impl Multithreaded {
     pub(in crate::engine::soft) fn tell(&mut self, thread: usize, cycle: u64) {
         let thread = &mut self.threads[thread];
         (thread.begun, thread.told) = (thread.told, cycle);
-    }
-
-    /// The last run or wait of each thread began when it was over: for tests that compare waits in different pieces.
-    #[cfg(test)]
-    pub(super) fn forget_pieces(&mut self) {
-        for thread in &mut self.threads {
-            thread.begun = thread.told;
-        }
     }
 
     /// When the last step of the running thread was over, of the cycles since its run or its wait began.
@@ -474,18 +474,28 @@ impl State for Multithreaded {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
         let Self { core, threads, running, horizon, in_step, write_buffers: _, found } = self;
         if V::LOADS {
-            *found = None;
+            (*found, *horizon) = (None, 0);
         }
         core.visit(visitor);
         threads.visit(visitor);
         visitor.index(running, THREADS);
-        horizon.visit(visitor);
         in_step.visit(visitor);
     }
 }
 
 uarch::state! {
     Thread {
-        saved: told, begun, issued, execution, elements, waited, writes, halted, is_over, away, suspended;
+        saved: told, issued, execution, elements, waited, writes, halted, is_over, away, suspended;
+        derived: begun;
+        then: forget_pieces;
+    }
+}
+
+impl Thread {
+    /// Nothing has begun that is not over.
+    fn forget_pieces<V: Visitor>(&mut self, _: &mut V) {
+        if V::LOADS {
+            self.begun = self.told;
+        }
     }
 }
