@@ -694,7 +694,7 @@ impl Cpu {
     /// Reads a device, and has the owner look after it: a local APIC may interrupt because of a register that it
     /// lacks.
     fn read_device<O: Observer>(&mut self, cx: &mut Cx<'_, O>, gpa: u64, size: usize) -> u64 {
-        self.leave_soon();
+        self.accessed_device();
         cx.bus.mmio_read(self.time, gpa, size)
     }
 
@@ -702,7 +702,7 @@ impl Cpu {
     /// let the owner look after a write to a device, look for data breakpoints.
     fn wrote<O: Observer>(&mut self, cx: &mut Cx<'_, O>, linear: u64, place: Place, bytes: u64) {
         if place.host.is_none() {
-            self.leave_soon();
+            self.accessed_device();
         } else {
             self.note_overwritten(cx.ram.note_write(place.gpa, bytes));
         }

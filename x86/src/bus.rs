@@ -53,6 +53,17 @@ pub struct Place {
     pub cpl: u8,
 }
 
+/// What a processor is at between two instructions, or two iterations of a repeated one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Virtual time in cycles.
+    pub time: u64,
+    /// Current privilege level.
+    pub cpl: u8,
+    /// EFLAGS.IF.
+    pub interrupts_enabled: bool,
+}
+
 /// What was observed since the owner last added it to its counters.
 pub struct Uncounted<'a> {
     /// What was observed until `time`.
@@ -80,9 +91,9 @@ pub struct CpuidResult {
 ///
 /// `time` is the processor's virtual time in cycles at the start of the instruction or of the
 /// iteration, and never less than that of an earlier call; `ends` is the time at which the instruction
-/// ends. After a call that may have changed what interrupts the processor sees (writes to
+/// ends. After a call that may have changed what interrupts the processor sees (accesses to
 /// memory-mapped registers and ports), the processor returns from its run at the next instruction
-/// boundary, so that the owner can deliver them.
+/// boundary, so that the owner can deliver them; unless [`Bus::look`] says that there is nothing to do.
 pub trait Bus {
     /// Whether a device answers for the page of a guest-physical address, even where there is RAM.
     /// The processor remembers the answer until a write says [`After::DevicesMoved`]. Page tables are
@@ -149,6 +160,13 @@ pub trait Bus {
     /// over.
     fn renew_budget(&mut self, _uncounted: Uncounted<'_>, _last_step: LastStep) -> Option<Budget> {
         None
+    }
+    /// A device was accessed, or the privilege level or EFLAGS.IF has changed where that is observed
+    /// ([`crate::cpu::Cpu::observe_privilege`]), and nothing else ends the run here: whether it does, or goes on.
+    /// `uncounted` is as for [`Bus::rdpmc`]; what is observed from here on is of what the processor is at now. Asked
+    /// where nobody follows the instructions ([`crate::observe::Observer::FOLLOWS`]).
+    fn look(&mut self, _now: Now, _uncounted: Option<Uncounted<'_>>) -> After {
+        After::Leave
     }
     /// CPUID as the personality has it.
     fn cpuid(&mut self, leaf: u32, subleaf: u32) -> CpuidResult;

@@ -456,11 +456,12 @@ impl Cpu {
     /// owner or the run loop has to act on the change.
     pub(crate) fn flags_changed(&mut self, before: u64) {
         let changed = before ^ self.system_flags;
-        if changed & flags::IF != 0
-            && (self.observe_privilege
-                || self.interrupt_waits && self.system_flags & flags::IF != 0)
-        {
-            self.leave.ask();
+        if changed & flags::IF != 0 {
+            if self.interrupt_waits && self.system_flags & flags::IF != 0 {
+                self.leave.ask();
+            } else if self.observe_privilege {
+                self.leave.ask_for_a_look();
+            }
         }
         if self.system_flags & flags::TF != 0 {
             // The run loop goes instruction by instruction from here.
@@ -471,10 +472,16 @@ impl Cpu {
         }
     }
 
-    /// Ends the run at the next instruction boundary, or between two iterations, so that the owner can
-    /// deliver interrupts and run devices.
+    /// Ends the run at the next instruction boundary, or between two iterations.
     pub(crate) fn leave_soon(&mut self) {
         self.leave.ask();
+        self.overwrote = false;
+    }
+
+    /// A device was accessed: the owner looks at the next instruction boundary, or between two iterations, whether it has
+    /// interrupts to deliver, or devices to run.
+    pub(crate) fn accessed_device(&mut self) {
+        self.leave.ask_for_a_look();
         self.overwrote = false;
     }
 
@@ -535,7 +542,7 @@ impl Cpu {
     /// Sets the privilege level.
     pub fn set_cpl(&mut self, cpl: u8) {
         if cpl != self.cpl && self.observe_privilege {
-            self.leave.ask();
+            self.leave.ask_for_a_look();
         }
         self.cpl = cpl;
         self.refresh_mmu();

@@ -4,7 +4,7 @@ use crate::{
     block::{
         Block, BlockId, Code, Ending, Jump, Link, MAX_INSNS, Mapping, Mode, TRANSIENT, Translations,
     },
-    bus::Uncounted,
+    bus::{After, Now, Uncounted},
     cpu::{Cpu, Shadow},
     flags,
     insn::{BLOCK_BASE, Insn, seg},
@@ -129,10 +129,29 @@ impl Cpu {
             {
                 return Exit::Shutdown;
             }
-            if self.leave.is_asked() || O::MODELS && cx.observer.is_spent() {
+            if (self.leave.is_asked() || O::MODELS && cx.observer.is_spent())
+                && (O::FOLLOWS || !self.leave.is_a_look() || !self.goes_on(cx))
+            {
                 return if self.paused { Exit::Pause } else { Exit::Leave };
             }
         }
+    }
+
+    /// The run ends here if the owner has anything to do, and nothing else ends it: whether it goes on.
+    #[inline(never)]
+    fn goes_on<O: Observer>(&mut self, cx: &mut Cx<'_, O>) -> bool {
+        self.tell_place(cx);
+        let (time, retired, alike) = (self.time, self.retired, self.take_alike());
+        let now = Now { time, cpl: self.cpl, interrupts_enabled: self.interrupts_enabled() };
+        let observed = cx.observer.observed();
+        let uncounted = observed.map(|observed| Uncounted { observed, time, retired, alike });
+        match cx.bus.look(now, uncounted) {
+            After::GoOn => {}
+            After::Within(budget) => self.bound(budget, retired),
+            After::Leave | After::DevicesMoved => return false,
+        }
+        (self.leave, self.overwrote) = (Leave::default(), false);
+        true
     }
 
     /// The budget is used up: whether the owner gives another one, with which the run goes on.

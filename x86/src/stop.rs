@@ -114,10 +114,24 @@ impl Stop {
 pub(crate) struct Leave(u64);
 
 impl Leave {
+    const END: u64 = 1;
+    const LOOK: u64 = 2;
+
     /// Ends the run at the next instruction boundary.
     #[inline(always)]
     pub(crate) fn ask(&mut self) {
-        self.0 = 1;
+        self.0 |= Self::END;
+    }
+
+    /// Has the owner look there ([`crate::bus::Bus::look`]), for whom the run need not end.
+    #[inline(always)]
+    pub(crate) fn ask_for_a_look(&mut self) {
+        self.0 |= Self::LOOK;
+    }
+
+    /// Whether nothing but a look is asked for.
+    pub(crate) fn is_a_look(self) -> bool {
+        self.0 == Self::LOOK
     }
 
     #[inline(always)]

@@ -74,6 +74,12 @@ impl InTransit {
         self.posted.push(Delivery { vcpu, kind });
     }
 
+    /// Whether anything was posted that has not departed.
+    #[inline]
+    pub(super) fn is_any_posted(&self) -> bool {
+        !self.posted.is_empty()
+    }
+
     /// All that was posted departs at `time`; an IPI takes `ipi_latency` cycles, a PMI none. Whether
     /// there was anything.
     #[inline]

@@ -227,6 +227,12 @@ impl Interrupts {
         arrived.into_iter().filter_map(deliver).collect()
     }
 
+    /// Whether the processor that is running has sent any that have not departed.
+    #[inline]
+    pub(crate) fn has_sent(&self) -> bool {
+        self.in_transit.is_any_posted()
+    }
+
     /// The processor that has been running is at `time`: the interrupts that it has sent depart, and
     /// IPIs among them arrive `ipi_latency` cycles later. Whether it has sent any.
     #[inline]

@@ -183,7 +183,7 @@ fn input<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -
     cpu.count_port(cx, port, T::BYTES, Direction::Load);
     let value = cx.bus.io_read(cpu.now(insn), port, T::BYTES);
     // A read of a device may change its interrupts as a write does.
-    cpu.leave_soon();
+    cpu.accessed_device();
     cpu.set_reg(gpr::RAX, T::from_u64(u64::from(value)));
     Ok(())
 }
@@ -195,7 +195,7 @@ fn output<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) 
     cpu.count_port(cx, port, T::BYTES, Direction::Store);
     let value = cpu.reg::<T>(gpr::RAX).to_u64() as u32;
     cx.bus.io_write(cpu.now(insn), port, T::BYTES, value);
-    cpu.leave_soon();
+    cpu.accessed_device();
     Ok(())
 }
 
@@ -212,7 +212,7 @@ fn ins<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) -> 
         cpu.port_match(cx, port, T::BYTES as u64);
         cpu.count_port(cx, port, T::BYTES, Direction::Load);
         let value = cx.bus.io_read(cpu.now(insn), port, T::BYTES);
-        cpu.leave_soon();
+        cpu.accessed_device();
         cpu.store(cx, linear, T::from_u64(u64::from(value)))?;
         if !cpu.another_iteration::<T>(insn, gpr::RDI)? {
             return Ok(());
@@ -233,7 +233,7 @@ fn outs<O: Observer, T: Word>(cpu: &mut Cpu, cx: &mut Cx<'_, O>, insn: &Insn) ->
         cpu.port_match(cx, port, T::BYTES as u64);
         cpu.count_port(cx, port, T::BYTES, Direction::Store);
         cx.bus.io_write(cpu.now(insn), port, T::BYTES, value.to_u64() as u32);
-        cpu.leave_soon();
+        cpu.accessed_device();
         if !cpu.another_iteration::<T>(insn, gpr::RSI)? {
             return Ok(());
         }

@@ -695,6 +695,12 @@ fn observed_since<O: Observer, T>(
         counts: &mut vcpu.counts,
         late: &mut vcpu.late,
         context: demand.counting.then_some(context),
+        since: (vcpu.cpu.time, vcpu.cpu.retired()),
+        inner: if waits_under.is_some() {
+            Accesses::default()
+        } else {
+            std::mem::take(&mut vcpu.inner)
+        },
         counted_time: since,
         counted_instructions: vcpu.cpu.retired(),
         quiet: Quiet::default(),
@@ -707,15 +713,14 @@ fn observed_since<O: Observer, T>(
         acted: false,
         place: vcpu.cpu.place(),
     };
-    let mut cx = Cx { bus: &mut outside, ram, observer };
-    // What a transfer did at the inner level is counted there, with the first instruction.
     let waits = waits_under.is_some();
-    let inner = if waits { Accesses::default() } else { std::mem::take(&mut vcpu.inner) };
+    // What a transfer did at the inner level is counted there, with the first instruction.
+    let inner = outside.inner;
+    let mut cx = Cx { bus: &mut outside, ram, observer };
     if let Some(facts) = cx.observer.facts() {
         facts.stores = inner.stores;
         facts.misaligned = inner.misaligned;
     }
-    let began = (vcpu.cpu.time, vcpu.cpu.retired());
     let result = act(&mut vcpu.cpu, &mut cx);
     let Cx { mut observer, .. } = cx;
     outside.place = vcpu.cpu.place();
@@ -727,10 +732,10 @@ fn observed_since<O: Observer, T>(
         let alike = vcpu.cpu.take_alike();
         if !waits {
             vcpu.inner = std::mem::take(&mut observed.facts.inner);
-            if (time, retired) == began {
+            if (time, retired) == outside.since {
                 // The first instruction is yet to come: there may have been one that did not retire, whose exception
                 // has added to what waits.
-                let facts = &mut *observed.facts;
+                let (facts, inner) = (&mut *observed.facts, outside.inner);
                 let stores = inner.stores.min(facts.stores);
                 let misaligned = inner.misaligned.min(facts.misaligned);
                 facts.stores -= stores;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use pmu_model::{CounterSet, Demand, MsrAccess, Pmis, Pmu, RdpmcCaller, SignalCounts, Tier};
-use x86_cpu::bus::{After, Bus, CpuidResult, Place, RdpmcRequest, Refused, Uncounted};
-use x86_cpu::observe::{Heeded, LastStep};
+use x86_cpu::bus::{After, Bus, CpuidResult, Now, Place, RdpmcRequest, Refused, Uncounted};
+use x86_cpu::observe::{Accesses, Facts, Heeded, LastStep};
 use x86_cpu::timing::{AlikeSteps, Budget};
 
 use super::cycles::{Compare, Cycles};
@@ -46,6 +46,10 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) late: &'a mut VecDeque<u64>,
     /// What execution is counted under; `None` if nothing is counted.
     pub(super) context: Option<CountingContext>,
+    /// Where that began: virtual time, and retired instructions; and what a transfer before it did at the inner level,
+    /// which counts with the first instruction behind.
+    pub(super) since: (u64, u64),
+    pub(super) inner: Accesses,
     /// The time up to which everything has been counted.
     pub(super) counted_time: u64,
     /// The instructions that have been counted, of all since power-on.
@@ -115,11 +119,7 @@ impl<'t> Outside<'_, 't> {
         }
         // Nothing more is told of it, and what happens next in no instruction, as an exception, is not of it.
         self.programmed = false;
-        if self.context.is_some() {
-            After::Within(self.budget(ends))
-        } else {
-            After::GoOn
-        }
+        if self.context.is_some() { After::Within(self.budget(ends)) } else { After::GoOn }
     }
 
     /// How far the run may go from `time` on, up to which everything has been counted.
@@ -291,15 +291,15 @@ impl<'t> Outside<'_, 't> {
 
     /// Adds what has been observed to the counters, as [`Bus::update_counters`] has it, and sends the PMIs of what
     /// overflows: which those are.
-    fn count_uncounted(&mut self, mut uncounted: Uncounted<'_>) -> Pmis {
+    fn count_uncounted(&mut self, uncounted: &mut Uncounted<'_>) -> Pmis {
         let Some(context) = self.context else { return Pmis::NONE };
-        self.pass_alike(&mut uncounted);
+        self.pass_alike(uncounted);
         self.quiet.count(self.pmu);
         let (time, retired) = (uncounted.time, uncounted.retired);
         if std::mem::take(&mut self.programmed) && retired == self.counted_instructions {
             *self.programs_still = Some(self.pmu.begun_anew());
         }
-        let mut stretch = self.stretch(&mut uncounted, context);
+        let mut stretch = self.stretch(uncounted, context);
         self.counted_instructions = retired;
         self.counted_time = time;
         let pmis = match *self.programs_still {
@@ -347,7 +347,7 @@ impl<'t> Outside<'_, 't> {
     #[inline(never)]
     fn count_and_renew_budget(
         &mut self,
-        uncounted: Uncounted<'_>,
+        mut uncounted: Uncounted<'_>,
         last_step: LastStep,
     ) -> Option<Budget> {
         let (time, retired) = (uncounted.time, uncounted.retired);
@@ -364,12 +364,57 @@ impl<'t> Outside<'_, 't> {
             return None;
         }
         let iterations = retired == self.counted_instructions;
-        if !self.count_uncounted(uncounted).is_empty() || self.board.stops_at_act() {
+        if !self.count_uncounted(&mut uncounted).is_empty() || self.board.stops_at_act() {
             return None;
         }
         let Some(context) = self.quiet_under() else { return Some(self.budget(time)) };
         let most = self.quiet.room(self.pmu, context, !iterations);
         Some(self.one_step(time, retired, most, iterations))
+    }
+
+    /// Whether there is nothing that the owner has to do before the run goes on: no interrupt to deliver or to send, and
+    /// no device to run before the run ends. Where cores have several threads, others may have to be looked at as well, and
+    /// count with this one.
+    fn has_nothing_to_do(&self) -> bool {
+        let Board { chipset, platform, .. } = &*self.board;
+        let arrival = chipset.irq.next_arrival(self.id);
+        let is_later = |due: u64| due >= self.limit && due > self.board.latest_device_time();
+        platform.threads_per_core == 1
+            && !chipset.irq.pending(self.id).any()
+            && !chipset.irq.has_sent()
+            && arrival.is_none_or(|at| at >= self.limit)
+            && !chipset.irq.has_signals()
+            && !chipset.has_events()
+            && chipset.next_deadline().is_none_or(is_later)
+            && !self.board.stops_at_act()
+    }
+
+    /// What is counted from here on is counted under what the processor is at now: with which budget, if what was before
+    /// leaves nothing to be done.
+    fn count_under(&mut self, now: Now, mut uncounted: Uncounted<'_>) -> Option<Budget> {
+        let Now { time, cpl, interrupts_enabled } = now;
+        // What was done in no time waits for the next instruction.
+        let is_any = (time, uncounted.retired) != (self.counted_time, self.counted_instructions);
+        let is_over = time >= self.limit || uncounted.retired >= self.retire_limit;
+        let is_plain = is_any
+            && !is_over
+            && !self.steps_are_bounded
+            && !self.overflowed_within
+            && !self.programmed
+            && self.overflowed.is_empty()
+            && self.programs_still.is_none();
+        if !is_plain || !self.count_uncounted(&mut uncounted).is_empty() {
+            return None;
+        }
+        let facts = uncounted.observed.facts;
+        self.inner = facts.inner;
+        let Accesses { stores, misaligned, .. } = self.inner;
+        *facts = Facts { stores, misaligned, ..Facts::default() };
+        self.since = (time, uncounted.retired);
+        let context = CountingContext { cpl, masked: !interrupts_enabled, pending: false };
+        self.context = Some(context);
+        self.quiet = Quiet::default();
+        Some(self.budget(time))
     }
 
     /// One step from `time` on, when `retired` instructions have retired, and behind it up to `most` that are alike, as
@@ -689,8 +734,8 @@ impl Bus for Outside<'_, '_> {
         self.after_programming(before, ends)
     }
 
-    fn update_counters(&mut self, uncounted: Uncounted<'_>) {
-        self.overflowed_within |= !self.count_uncounted(uncounted).is_empty();
+    fn update_counters(&mut self, mut uncounted: Uncounted<'_>) {
+        self.overflowed_within |= !self.count_uncounted(&mut uncounted).is_empty();
     }
 
     fn renew_budget(
@@ -703,6 +748,19 @@ impl Bus for Outside<'_, '_> {
             return Some(budget);
         }
         self.count_and_renew_budget(uncounted, last_step)
+    }
+
+    fn look(&mut self, now: Now, mut uncounted: Option<Uncounted<'_>>) -> After {
+        if let Some(uncounted) = &mut uncounted {
+            self.pass_alike(uncounted);
+        }
+        match uncounted {
+            _ if !self.has_nothing_to_do() => After::Leave,
+            Some(uncounted) if self.context.is_some() => {
+                self.count_under(now, uncounted).map_or(After::Leave, After::Within)
+            }
+            _ => After::GoOn,
+        }
     }
 
     fn cpuid(&mut self, leaf: u32, subleaf: u32) -> CpuidResult {

@@ -1,9 +1,9 @@
-//! Instructions that are counted one at a time, without the block that they are in being left, against the same where the
-//! run ends behind each of them: all of the state of both machines, in generated guests whose counters compare the
-//! occurrences of each cycle, or are near an overflow.
+//! Instructions that are counted without the run that they are in being left, against the same where the run ends behind
+//! each of them: all of the state of both machines, in generated guests whose counters compare the occurrences of each
+//! cycle, or are near an overflow, and that access devices and go through privilege levels.
 
 use iced_x86::code_asm::{
-    al, byte_ptr, cl, dr0, dr7, dword_ptr, eax, ecx, edi, edx, esi, esp, mm0, mm1, st0,
+    al, byte_ptr, cl, dr0, dr7, dword_ptr, dx, eax, ecx, edi, edx, esi, esp, mm0, mm1, st0,
 };
 
 use super::{Timing, Warm};
@@ -18,10 +18,27 @@ const PMI_VECTOR: u64 = 0x43;
 /// The time-stamp counter, a register of no PMU.
 const TSC: u32 = 0x10;
 
+/// Registers of the local APIC (Intel SDM volume 3, table 10-1): task priority, interrupt command, the entry of
+/// counters' interrupts, the timer's initial count.
+const TPR: i32 = 0x80;
+const ICR: i32 = 0x300;
+const LVTPC: i32 = 0x340;
+const INITIAL: i32 = 0x380;
+/// To the sender itself, asserted.
+const TO_SELF: u32 = 1 << 18 | 1 << 14;
+
+/// The Pentium's control and event select register, of both counters.
+const CESR: u32 = 0x11;
+
+/// The vector by which code at CPL 3 goes back; and where to, with which stack pointer.
+const RETURN_VECTOR: u8 = 0x80;
+const RETURN: u32 = DATA + 0x390;
+const RETURN_STACK: u32 = DATA + 0x394;
+
 /// A processor, and what its counters are programmed with.
 struct Part {
     cpu: &'static str,
-    /// The first two event selects and counters.
+    /// The first two event selects, or one of both; and counters.
     selects: [u32; 2],
     counters: [u32; 2],
     /// Bits of a counter.
@@ -32,7 +49,7 @@ struct Part {
     events: &'static [u32],
 }
 
-const PARTS: [Part; 4] = [
+const PARTS: [Part; 5] = [
     // AMD 26094: x87 and MMX operations, segment loads, locks, accesses, misses, fetches, instructions, branches, far
     // transfers, cycles with interrupts masked, stalls.
     Part {
@@ -67,6 +84,19 @@ const PARTS: [Part; 4] = [
             0xC2, 0xC4, 0xC5, 0xC6, 0xC7, 0xC9, 0xCC, 0xD0, 0xE0, 0xF2,
         ],
     },
+    // Intel 243191, chapter 16 and appendix A: accesses, misses, walks, misaligned, I/O, branches, instructions, the V pipe,
+    // interrupts, stalls. What code above CPL 0 pushes onto the stack of that level is told by accesses here alone.
+    Part {
+        cpu: "p55c",
+        selects: [CESR; 2],
+        counters: [0x12, 0x13],
+        width: 40,
+        retired: 0x16,
+        events: &[
+            0x00, 0x01, 0x00, 0x01, 0x03, 0x0B, 0x0D, 0x12, 0x14, 0x16, 0x17, 0x19, 0x1D, 0x27,
+            0x28,
+        ],
+    },
     // Intel 327357-001: accesses, misses, branches, the V pipe, address interlocks, instructions, the E stage.
     Part {
         cpu: "knc",
@@ -78,18 +108,49 @@ const PARTS: [Part; 4] = [
     },
 ];
 
-/// A handler that goes on so many bytes behind where the exception was.
+/// A handler that goes on so many bytes behind where the exception was, and begins with another one if that is #OF.
 fn skips(p: &mut Program, vector: u8, bytes: i32) -> Made {
     let mut over = p.create_label();
     p.jmp(over)?;
     let entry = p.here()?;
     p.gate(vector, entry, 0);
+    if vector == 4 {
+        p.ud2()?;
+    }
     // Steps behind one that has retired nothing, in one block.
     p.nop()?;
     p.nop()?;
     p.add(dword_ptr(esp), bytes)?;
     p.iretd()?;
     p.place(&mut over)
+}
+
+/// The handler of what code at CPL 3 calls to go back.
+fn returns(p: &mut Program) -> Made {
+    let mut over = p.create_label();
+    p.jmp(over)?;
+    let entry = p.here()?;
+    p.gate(RETURN_VECTOR, entry, 3);
+    p.mov(esp, dword_ptr(RETURN_STACK))?;
+    p.jmp(dword_ptr(RETURN))?;
+    p.place(&mut over)
+}
+
+/// A few instructions at CPL 3, with interrupts or without.
+fn at_cpl3(p: &mut Program, random: &mut Random, part: &Part) -> Made {
+    let (mut user, mut back) = (p.create_label(), p.create_label());
+    p.mov(dword_ptr(RETURN_STACK), esp)?;
+    p.address(eax, back)?;
+    p.mov(dword_ptr(RETURN), eax)?;
+    p.enter(3, user, 2 | (random.below(2) as i32) << 9)?;
+    p.place(&mut user)?;
+    for _ in 0..random.below(6) {
+        // Nothing that is refused there.
+        let choice = random.below(18);
+        instruction(p, random, part, choice)?;
+    }
+    p.int(i32::from(RETURN_VECTOR))?;
+    p.place(&mut back)
 }
 
 /// A handler of #DB that goes on without TF.
@@ -124,17 +185,25 @@ fn program_with(p: &mut Program, random: &mut Random, part: &Part, left: u32) ->
     let compared = if random.below(5) == 0 { 0 } else { compared };
     let umask = if random.below(2) == 0 { 0xFF } else { 1 << random.below(5) } << 8;
     let interrupts = random.below(2) << 20;
-    let select = event | umask | (1 + random.below(3)) << 16 | interrupts | 1 << 22 | compared;
+    let select = match part.selects[n] {
+        // Both count what they count at these levels.
+        CESR => {
+            let other = part.events[random.below(part.events.len() as u32) as usize];
+            (event | (1 + random.below(3)) << 6) << (16 * n)
+                | (other | (1 + random.below(3)) << 6) << (16 * (1 - n))
+        }
+        _ => event | umask | (1 + random.below(3)) << 16 | interrupts | 1 << 22 | compared,
+    };
     p.write_msr(part.selects[n], 0)?;
     p.write_msr(part.counters[n], u64::from(left).wrapping_neg() & ((1 << part.width) - 1))?;
     p.write_msr(part.selects[n], select.into())
 }
 
 /// An instruction or a few, of those that a block is left for, stopped in or goes on behind.
-fn instruction(p: &mut Program, random: &mut Random, part: &Part) -> Made {
+fn instruction(p: &mut Program, random: &mut Random, part: &Part, choice: u32) -> Made {
     let own = DATA + 0x400 + random.below(64) * 4;
     let far = 0x30_0000 + random.below(4096);
-    match random.below(34) {
+    match choice {
         0..=2 => p.add(eax, edx),
         3 => p.mov(eax, dword_ptr(own)),
         4 => p.mov(dword_ptr(far), eax),
@@ -258,6 +327,23 @@ fn instruction(p: &mut Program, random: &mut Random, part: &Part) -> Made {
             p.wrmsr()
         }
         33 => p.rdtsc(),
+        34 | 35 => at_cpl3(p, random, part),
+        // A device that does nothing, does something later, or interrupts at once, if interrupts are enabled.
+        36 => match random.below(6) {
+            0 => p.write_lapic(TPR, random.below(2) << 5),
+            1 => p.write_lapic(LVTPC, random.below(2) << 16 | PMI_VECTOR as u32),
+            2 => p.write_lapic(INITIAL, 1 + random.below(300)),
+            3 => p.write_lapic(ICR, TO_SELF | u32::from(IPI_VECTOR)),
+            4 => {
+                p.mov(edx, 0x3FB)?;
+                p.in_(al, dx)
+            }
+            _ => {
+                p.mov(esi, LAPIC + LAPIC_ID as u32)?;
+                p.mov(ecx, 1 + random.below(3))?;
+                p.rep().lodsd()
+            }
+        },
         _ => p.fldz(),
     }
 }
@@ -270,12 +356,16 @@ fn guest(random: &mut Random, part: &Part) -> Vec<u8> {
             skips(p, vector, bytes)?;
         }
         ends_single_steps(p)?;
+        returns(p)?;
         if knc { p.write_msr(0x2F, 3) } else { Ok(()) }
     };
     each_by_itself(1, knc, prepare, |p| {
         for _ in 0..8 {
             program(p, random, part)?;
-            (0..12).try_for_each(|_| instruction(p, random, part))?;
+            for _ in 0..12 {
+                let choice = random.below(37);
+                instruction(p, random, part, choice)?;
+            }
         }
         Ok(())
     })
