@@ -284,10 +284,21 @@ impl State for TargetBuffer {
         if !V::LOADS {
             self.renumber_uses();
         }
-        let Self { geometry: _, tag_mask: _, tags, entries, hints: _, clock } = self;
-        let words = tags.chunks_mut(u64::BITS as usize).zip(entries.chunks_mut(u64::BITS as usize));
-        for (tags, entries) in words {
-            visit_present(visitor, tags, entries);
+        let Self { geometry: _, tag_mask: _, tags, entries, hints, clock } = self;
+        if V::LOADS {
+            // As of an empty buffer.
+            hints.fill(Hint::new(0, None));
+        }
+        let words = tags.chunks_mut(WORD).zip(entries.chunks_mut(WORD));
+        for (first, (tags, entries)) in (0..).step_by(WORD).zip(words) {
+            let present = visit_present(visitor, tags, entries);
+            if V::LOADS {
+                for n in bits(present) {
+                    if let Some(tag) = tags[n] {
+                        hints[Self::hint(tag)] = Hint::new(tag, Some(Slot::new(first + n)));
+                    }
+                }
+            }
         }
         let most = entries.len();
         let mut uses = *clock as usize;
@@ -297,29 +308,47 @@ impl State for TargetBuffer {
             tags.iter().zip(entries).all(|(tag, entry)| tag.is_none() || entry.used <= *clock)
         });
         if V::LOADS {
-            self.restore_hints(visitor);
+            visitor.check_all(|| self.finds_its_entries());
         }
     }
 }
 
-/// Visits up to 64 entries: which of them there are, one bit each, and those.
-fn visit_present<V: Visitor>(visitor: &mut V, tags: &mut [Option<u32>], entries: &mut [Entry]) {
-    let bits = tags.iter().enumerate();
-    let mut present = bits.fold(0, |bits, (n, tag)| bits | u64::from(tag.is_some()) << n);
-    present.visit(visitor);
-    visitor.check(tags.len() == u64::BITS as usize || present >> tags.len() == 0);
+/// Entries that are visited together.
+const WORD: usize = u64::BITS as usize;
+
+/// Visits up to 64 entries: which of them there are, one bit each, and those. Which there are now.
+fn visit_present<V: Visitor>(
+    visitor: &mut V,
+    tags: &mut [Option<u32>],
+    entries: &mut [Entry],
+) -> u64 {
+    let mut present = 0;
     if V::LOADS {
         tags.fill(None);
+    } else {
+        let all = tags.iter().enumerate();
+        present = all.fold(0, |bits, (n, tag)| bits | u64::from(tag.is_some()) << n);
     }
-    for (n, (tag, entry)) in tags.iter_mut().zip(entries).enumerate() {
-        if present >> n == 0 {
-            break;
-        }
-        if present >> n & 1 != 0 {
-            tag.get_or_insert_default().visit(visitor);
-            entry.visit(visitor);
-        }
+    present.visit(visitor);
+    let most = u64::MAX >> (WORD - tags.len());
+    visitor.check(present & !most == 0);
+    present &= most;
+    for n in bits(present) {
+        tags[n].get_or_insert_default().visit(visitor);
+        entries[n].visit(visitor);
     }
+    present
+}
+
+/// The numbers of the bits that are set, ascending.
+fn bits(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let n = word.trailing_zeros() as usize;
+        (word != 0).then(|| {
+            word &= word - 1;
+            n
+        })
+    })
 }
 
 impl TargetBuffer {
@@ -336,17 +365,14 @@ impl TargetBuffer {
         }
     }
 
-    /// Hints of the entries that there are, and of no others.
-    fn restore_hints<V: Visitor>(&mut self, visitor: &mut V) {
-        // As of an empty buffer.
-        self.hints.fill(Hint::new(0, None));
-        for index in 0..self.tags.len() {
-            let Some(tag) = self.tags[index] else { continue };
-            // It is the one that is found, where it is looked for.
-            let slot = Slot::new(index);
-            let found = self.search(self.address(tag)).map(Slot::index);
-            visitor.check(tag & !self.tag_mask == 0 && found == Some(index));
-            self.hints[Self::hint(tag)] = Hint::new(tag, Some(slot));
-        }
+    /// Whether each entry is the one that is found where it is looked for.
+    fn finds_its_entries(&self) -> bool {
+        let is_found = |(index, tag): (usize, &Option<u32>)| {
+            tag.is_none_or(|tag| {
+                let found = self.search(self.address(tag)).map(Slot::index);
+                tag & !self.tag_mask == 0 && found == Some(index)
+            })
+        };
+        self.tags.iter().enumerate().all(is_found)
     }
 }
