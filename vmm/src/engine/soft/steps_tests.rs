@@ -27,7 +27,8 @@ const INITIAL: i32 = 0x380;
 /// To the sender itself, asserted.
 const TO_SELF: u32 = 1 << 18 | 1 << 14;
 
-/// The Pentium's control and event select register, of both counters.
+/// The Pentium's control and event select register, of both counters: ES0 in bits 5:0, CC0 in bits 8:6, the same of
+/// counter 1 from bit 16 on (Intel SDM volume 3B).
 const CESR: u32 = 0x11;
 
 /// The vector by which code at CPL 3 goes back; and where to, with which stack pointer.
@@ -84,8 +85,8 @@ const PARTS: [Part; 5] = [
             0xC2, 0xC4, 0xC5, 0xC6, 0xC7, 0xC9, 0xCC, 0xD0, 0xE0, 0xF2,
         ],
     },
-    // Intel 243191, chapter 16 and appendix A: accesses, misses, walks, misaligned, I/O, branches, instructions, the V pipe,
-    // interrupts, stalls. What code above CPL 0 pushes onto the stack of that level is told by accesses here alone.
+    // Intel MMX Technology manual, chapter 6: accesses, misses, misaligned ones, branches, instructions, the V pipe, interrupts,
+    // stalls. Here alone, and on knc, stores are counted without a model, and so what a transfer pushes at an inner level.
     Part {
         cpu: "p55c",
         selects: [CESR; 2],
@@ -423,8 +424,8 @@ fn steps_in_a_block_are_counted_as_runs_of_one_instruction() {
 }
 
 /// K8's retired instructions include exceptions (AMD 26094, event C0h): one that comes right behind a write to the counter
-/// is among those that it counts, as are the four of the handler and the one before RDPMC. The first two are counted apart
-/// from what follows, since interrupts are masked then, or since each cycle is compared.
+/// is among those that it counts, as are the four of the handler and the one before RDPMC. It is counted apart from what
+/// follows, since interrupts are masked from there on, or since each cycle is compared.
 #[test]
 fn an_exception_right_behind_a_write_to_a_running_counter_is_counted() {
     const FOUND: u32 = DATA + 0x380;
