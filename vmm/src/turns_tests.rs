@@ -11,7 +11,8 @@ use super::*;
 use crate::boot::memory::RamLayout;
 use crate::boot::{self, Payload};
 use crate::config::Config;
-use crate::program::{DATA, LAPIC, LAPIC_ID, Program, TRAMPOLINE, TRAMPOLINE_BYTES};
+use crate::engine::soft::{Timing, Warm};
+use crate::program::{DATA, Image, LAPIC, LAPIC_ID, Program, TRAMPOLINE, TRAMPOLINE_BYTES};
 
 pub(crate) type Made = Result<(), IcedError>;
 
@@ -185,8 +186,18 @@ pub(crate) fn each_by_itself(
     cpus: u32,
     knc: bool,
     prepare: impl FnOnce(&mut Program) -> Made,
-    mut script: impl FnMut(&mut Program) -> Made,
+    script: impl FnMut(&mut Program) -> Made,
 ) -> Result<Vec<u8>, IcedError> {
+    Ok(image_of_each(cpus, knc, prepare, script)?.bytes)
+}
+
+/// The same, with its symbols.
+pub(crate) fn image_of_each(
+    cpus: u32,
+    knc: bool,
+    prepare: impl FnOnce(&mut Program) -> Made,
+    mut script: impl FnMut(&mut Program) -> Made,
+) -> Result<Image, IcedError> {
     let mut program = Program::new()?;
     let p = &mut program;
     for vector in VECTORS {
@@ -223,7 +234,7 @@ pub(crate) fn each_by_itself(
     p.write_lapic(ICR, ALL_BUT_SELF | ASSERT | INIT)?;
     p.write_lapic(ICR, ALL_BUT_SELF | ASSERT | START_UP)?;
     p.jmp(work)?;
-    Ok(program.finish()?.bytes)
+    program.finish()
 }
 
 /// What a counter may be programmed to beside the plain way.
@@ -422,7 +433,12 @@ fn compare(cpu: &str, cpus: u32, seeds: Range<u64>, seen: &mut Seen) {
     for seed in seeds {
         let random = &mut Random(seed);
         let bytes = guest(random, cpus, cpu == "knc").unwrap();
-        let [mut one, mut other] = [0; 2].map(|_| machine(cpu, cpus, &bytes));
+        let [mut one, mut other] = [0; 2].map(|_| {
+            let mut machine = machine(cpu, cpus, &bytes);
+            // The threads of a core do not take turns, whatever is counted.
+            machine.soft.set_timing(Timing::Flat, Warm::Counting);
+            machine
+        });
         let mut left = u64::MAX;
         for slice in 0..150 {
             let asleep = one.is_asleep();

@@ -174,7 +174,7 @@ impl Soft {
             && self.recording.is_none()
             && board.tracer.is_none()
             && vcpu.is_counted_simply()
-            && !siblings.count_the_core()
+            && !siblings.count_the_core(vcpu.cpu.time)
             && self.interleaves();
         let Some(modelling) = self.modelling.as_mut().filter(|_| is_simple) else { return false };
         modelling.begin_turns(vcpu.id);

@@ -93,6 +93,9 @@ pub struct Soft {
     asking: Asking,
     /// Who has executed HLT, which is yet to issue.
     halting: ProcessorSet,
+    /// Up to when threads of a core may be apart, as they have not taken turns instruction by instruction for all that
+    /// time.
+    apart_until: u64,
     /// Where threads take turns, each instruction is looked at, and those that go in step wait a cycle at a time: for
     /// tests, which compare.
     pub(crate) looks_at_each: bool,
@@ -131,6 +134,7 @@ impl Soft {
             others_count: false,
             asking: Asking::default(),
             halting: ProcessorSet::default(),
+            apart_until: 0,
             looks_at_each: false,
             recording: None,
             translated_for_recordings: Translated::default(),
@@ -235,7 +239,8 @@ impl Soft {
     /// Takes notice of what the counters of a processor ask for. Of the processors of the core that it
     /// runs, the engine does so by itself; else whoever changes a PMU has it do so.
     pub(crate) fn look_at(&mut self, vcpu: &Vcpu) {
-        let asked = self.modelling.as_ref().map(|modelling| modelling.asked_by(&vcpu.pmu));
+        let asked =
+            self.modelling.as_ref().map(|modelling| modelling.asked_by(&vcpu.pmu, self.timing));
         self.asking.note(vcpu, asked.unwrap_or_default());
     }
 
@@ -272,7 +277,11 @@ impl Soft {
         self.look_at(vcpu);
         siblings.iter().for_each(|sibling| self.look_at(sibling));
         // They take turns, or the last instruction has begun that: the others' next ones are to know of it.
-        if self.timing != Timing::Flat && (interleaves || self.interleaves()) {
+        let goes_on = self.interleaves();
+        if goes_on && !interleaves {
+            self.notice_apart(vcpus);
+        }
+        if self.timing != Timing::Flat && (interleaves || goes_on) {
             self.notice_in_step(vcpus, id, board, ram);
         }
         outcome
@@ -402,7 +411,8 @@ impl Soft {
             limit.steps = limit.steps.min(1);
         }
         vcpu.cpu.interrupt_waits = pending.any();
-        let demand = running.siblings.demand().with(vcpu.pmu.demand());
+        limit.until = limit.until.min(running.siblings.begin_to_count(time));
+        let demand = running.siblings.demand(time).with(vcpu.pmu.demand());
         vcpu.observe(&demand);
         let mut counted = limit;
         if demand.counting {
@@ -433,7 +443,8 @@ impl Soft {
         // The interrupt is no longer pending. The delivery is counted as if no other one were either,
         // which matters to the cycles of the delivery alone.
         let pending = Pending::default();
-        let demand = running.siblings.demand().with(running.vcpu.pmu.demand());
+        let demand = running.siblings.demand(running.vcpu.cpu.time);
+        let demand = demand.with(running.vcpu.pmu.demand());
         self.observe(running, &demand, UNLIMITED, pending, Deliver(vector))
     }
 
@@ -484,7 +495,7 @@ impl Soft {
     /// The models, if what is about to run is told to any, and to which.
     fn take_models(&mut self, pmu: &Pmu, demand: &Demand) -> Option<(Modelling, Detail)> {
         let modelling = self.modelling.as_ref()?;
-        let asked = self.others.with(modelling.asked_by(pmu));
+        let asked = self.others.with(modelling.asked_by(pmu, self.timing));
         let detail = self.detail(modelling, asked, demand.counting || self.others_count);
         let is_told = detail.models;
         Some((self.modelling.take_if(|_| is_told)?, detail))
@@ -674,7 +685,8 @@ fn observed_since<O: Observer, T>(
     let waits_under = vcpu.waits_under.take();
     let context = waits_under.unwrap_or_else(|| vcpu.counting_context(pending));
     vcpu.counted_under = Some(context);
-    let shared = siblings.count_the_core();
+    let begun = vcpu.cpu.time;
+    let shared = siblings.count_the_core(begun);
     let steps_may_be_quiet =
         demand.per_cycle && !observer.keeps_time() && !shared && limit.steps == u64::MAX;
     let mut outside = Outside {
@@ -683,6 +695,7 @@ fn observed_since<O: Observer, T>(
         pmu: &mut vcpu.pmu,
         bank: &mut vcpu.bank,
         tsc_offset: &mut vcpu.tsc_offset,
+        begun,
         shared,
         siblings,
         demand: *demand,

@@ -39,6 +39,7 @@ use self::multithreaded::Multithreaded;
 pub(super) use self::multithreaded::Step;
 use self::pipeline::{Descriptions, Pipeline};
 use self::state::Saved;
+use super::timing::Timing;
 use super::vcpu::{Siblings, Vcpu};
 use crate::boot::memory::RamLayout;
 use crate::engine::Board;
@@ -198,11 +199,18 @@ impl Modelling {
         }
     }
 
-    /// What the counters of a processor ask for.
-    pub(super) fn asked_by(&self, pmu: &Pmu) -> Detail {
+    /// What the counters of a processor ask for, where virtual time is this clock.
+    pub(super) fn asked_by(&self, pmu: &Pmu, timing: Timing) -> Detail {
         let signals = pmu.demand().signals.intersection(&self.signals);
         let pipelines = !signals.intersection(&CYCLE_DEPENDENT).is_empty();
-        Detail { models: !signals.is_empty(), pipelines, keeps_time: false }
+        // What all threads of a core have done by the same time, only the core's own pipeline says.
+        let has_others = self.is_multithreaded() && self.observer.watch.processors.len() > 1;
+        let counts_core = has_others && timing != Timing::Flat && pmu.sibling_demand().counting;
+        Detail {
+            models: !signals.is_empty() || counts_core,
+            pipelines: pipelines || counts_core,
+            keeps_time: false,
+        }
     }
 
     /// What asks for these signals.

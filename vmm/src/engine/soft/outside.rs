@@ -26,7 +26,9 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) siblings: &'a mut Siblings<'b>,
     /// The signals that counters take from this processor, its own and its siblings'.
     pub(super) demand: Demand,
-    /// Counters of siblings take some of them.
+    /// When the run began, by which counters of siblings take what it does, or do not yet.
+    pub(super) begun: u64,
+    /// They take some of it.
     pub(super) shared: bool,
     /// A pipeline keeps the time, so that several instructions may retire in one cycle.
     pub(super) keeps_time: bool,
@@ -225,7 +227,7 @@ impl<'t> Outside<'_, 't> {
         let mut pmis = Pmis::NONE;
         let (mut pmus, _, counts) = self.sharing();
         let Some(counts) = counts.as_mut().filter(|counts| !counts.is_empty()) else { return pmis };
-        if pmus.siblings.count_the_core() {
+        if pmus.siblings.count_the_core(pmus.begun) {
             for _ in 0..times {
                 let added = pmus.pmu.advance(counts, cpl);
                 pmus.share(|sibling, _| sibling.sibling_advance(counts, cpl));
@@ -279,6 +281,7 @@ impl<'t> Outside<'_, 't> {
     ) -> (Sharing<'_, 't>, &mut Option<Box<Cycles>>, &mut Option<Box<SignalCounts>>) {
         let pmus = Sharing {
             id: self.id,
+            begun: self.begun,
             pmu: self.pmu,
             siblings: self.siblings,
             board: self.board,
@@ -555,6 +558,8 @@ pub(super) fn raise(
 /// A processor's counters, and those of its siblings that see what it does.
 struct Sharing<'a, 'b> {
     id: usize,
+    /// When its run began.
+    begun: u64,
     pmu: &'a mut Pmu,
     siblings: &'a mut Siblings<'b>,
     board: &'a mut Board,
@@ -574,7 +579,7 @@ impl Sharing<'_, '_> {
     /// [`Vcpu::receive`]: super::Vcpu
     fn share(&mut self, mut tell: impl FnMut(&mut Pmu, usize) -> Pmis) {
         for (sibling, nth) in self.siblings.iter_with_nth() {
-            if !sibling.counts_the_core() {
+            if !sibling.counts_others_at(self.begun) {
                 continue;
             }
             let pmis = tell(&mut sibling.pmu, nth);
@@ -601,7 +606,7 @@ impl Sharing<'_, '_> {
 
 impl Compare for Sharing<'_, '_> {
     fn compare(&mut self, counts: &SignalCounts, cpl: u8, cycles: u64) -> Pmis {
-        if !self.siblings.count_the_core() {
+        if !self.siblings.count_the_core(self.begun) {
             return self.pmu.compare_cycles(counts, cpl, cycles);
         }
         let mut pmis = Pmis::NONE;
@@ -613,7 +618,7 @@ impl Compare for Sharing<'_, '_> {
     }
 
     fn compare_beyond(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
-        if self.siblings.count_the_core() {
+        if self.siblings.count_the_core(self.begun) {
             self.share(|sibling, nth| sibling.sibling_compare_beyond(nth, counts, cpl));
         }
         self.pmu.compare_beyond(counts, cpl)

@@ -31,6 +31,7 @@ pub struct VcpuState {
     waits_under: Option<CountingContext>,
     programs_still: Option<CounterSet>,
     cycles: Option<Box<Cycles>>,
+    counts_others_from: u64,
 }
 
 impl VcpuState {
@@ -70,6 +71,7 @@ impl Vcpu {
             waits_under,
             programs_still,
             cycles,
+            counts_others_from,
         } = self;
         VcpuState {
             cpu: cpu.state(),
@@ -85,6 +87,7 @@ impl Vcpu {
             waits_under: *waits_under,
             programs_still: *programs_still,
             cycles: cycles.clone(),
+            counts_others_from: *counts_others_from,
         }
     }
 
@@ -112,6 +115,7 @@ impl Vcpu {
             waits_under,
             programs_still,
             cycles,
+            counts_others_from,
         } = state;
         let contexts = counted_under.iter().chain(waits_under);
         let mut cpls = contexts.map(|context| context.cpl).chain(cycles.iter().map(|c| c.cpl()));
@@ -133,6 +137,7 @@ impl Vcpu {
         self.waits_under = *waits_under;
         self.programs_still = *programs_still;
         self.cycles.clone_from(cycles);
+        self.counts_others_from = *counts_others_from;
         Ok(())
     }
 }
@@ -142,6 +147,7 @@ impl Vcpu {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SoftState {
     halting: ProcessorSet,
+    apart_until: u64,
     /// The models, if there are any: [`uarch::state`].
     #[serde(with = "bytes")]
     models: Arc<[u8]>,
@@ -169,6 +175,7 @@ impl Soft {
     pub(crate) fn state(&mut self, vcpus: &[Vcpu]) -> SoftState {
         let Self {
             halting,
+            apart_until,
             // What is asked for, and of whom.
             timing: _,
             warm: _,
@@ -185,7 +192,11 @@ impl Soft {
             modelling,
         } = self;
         let models = modelling.as_mut().map(|modelling| modelling.save(vcpus));
-        SoftState { halting: *halting, models: models.unwrap_or_default() }
+        SoftState {
+            halting: *halting,
+            apart_until: *apart_until,
+            models: models.unwrap_or_default(),
+        }
     }
 
     /// Puts a state back, the processors having theirs.
@@ -193,8 +204,8 @@ impl Soft {
     /// # Errors
     /// What no such models can be in.
     pub(crate) fn restore(&mut self, state: &SoftState, vcpus: &[Vcpu]) -> Result<(), String> {
-        let SoftState { halting, models } = state;
-        self.halting = *halting;
+        let SoftState { halting, apart_until, models } = state;
+        (self.halting, self.apart_until) = (*halting, *apart_until);
         match &mut self.modelling {
             Some(modelling) => modelling.load(models, vcpus).map_err(|e| e.to_string())?,
             None if models.is_empty() => {}

@@ -52,7 +52,7 @@ impl Soft {
     pub(super) fn begins_to_interleave(&self, pmu: &Pmu) -> bool {
         self.modelling.as_ref().filter(|modelling| modelling.is_multithreaded()).is_some_and(
             |modelling| {
-                let asked = self.others.with(modelling.asked_by(pmu));
+                let asked = self.others.with(modelling.asked_by(pmu, self.timing));
                 let counts = pmu.demand().counting || self.others_count;
                 self.detail(modelling, asked, counts).pipelines
             },
@@ -182,7 +182,8 @@ impl Soft {
 
     /// Whether the threads of a core go in step, as a counter of one of them counts what all do.
     pub(super) fn goes_in_step(&self, vcpu: &Vcpu, siblings: &Siblings<'_>) -> bool {
-        self.timing != Timing::Flat && (vcpu.counts_the_core() || siblings.count_the_core())
+        self.timing != Timing::Flat
+            && (vcpu.counts_the_core() || siblings.count_the_core(vcpu.cpu.time))
     }
 
     /// The processors that have executed HLT, which is yet to issue: their turn is not over.
@@ -238,8 +239,15 @@ impl Soft {
         }
     }
 
+    /// The threads of cores begin to take turns instruction by instruction, and are where they have come to.
+    pub(super) fn notice_apart(&mut self, vcpus: &[Vcpu]) {
+        let executing = vcpus.iter().filter(|vcpu| !vcpu.cpu.halted && !vcpu.waits_for_startup);
+        self.apart_until = executing.map(|vcpu| vcpu.cpu.time).max().unwrap_or(0);
+    }
+
     /// Takes notice of whether counters of a core count what all its threads do. If the instruction that processor
-    /// `id` has executed last has begun that, they do not count what the others did before it.
+    /// `id` has executed last has begun that, they do not count what the others did before it; and it lasts until all
+    /// others have come as far as the one that is furthest ahead, if they had not taken turns until then.
     pub(super) fn notice_in_step(
         &mut self,
         vcpus: &mut [Vcpu],
@@ -279,6 +287,34 @@ impl Soft {
                 let vcpu = &mut vcpus[other];
                 self.wait_until(Running { vcpu, siblings, board, ram }, until);
             }
+        }
+        self.come_together(vcpus, id, board, ram);
+    }
+
+    /// Processor `id` begins to count what all threads of its core do: from when on none of them has to be caught up
+    /// with.
+    fn come_together(&mut self, vcpus: &mut [Vcpu], id: usize, board: &mut Board, ram: &Ram) {
+        let threads_per_core = usize::from(board.platform.threads_per_core);
+        let Some((vcpu, mut siblings)) = Siblings::split(vcpus, id, threads_per_core) else {
+            return;
+        };
+        if !vcpu.counts_the_core() {
+            return;
+        }
+        let executing = siblings.iter().filter(|vcpu| !vcpu.cpu.halted && !vcpu.waits_for_startup);
+        let furthest = executing.map(|sibling| sibling.cpu.time).max().unwrap_or(0);
+        let from = furthest.min(self.apart_until).max(vcpu.cpu.time);
+        vcpu.counts_others_from = from;
+        let core = self.modelling.as_mut().and_then(|modelling| modelling.core_of(id));
+        if let Some((core, _, first)) = core.filter(|_| vcpu.cpu.time < from) {
+            core.last_until(id - first, from);
+            // What it has begun counts nothing of the instruction that has begun it.
+            let programs_still = vcpu.programs_still;
+            vcpu.programs_still = programs_still.or(Some(vcpu.pmu.begun_anew()));
+            (self.others, self.others_count) = self.asking.by_others(id);
+            let siblings = &mut siblings;
+            self.wait_until(Running { vcpu: &mut *vcpu, siblings, board, ram }, from);
+            vcpu.programs_still = vcpu.programs_still.and(programs_still);
         }
     }
 
@@ -322,7 +358,7 @@ impl Soft {
             recorder.waited(id, &running.vcpu.cpu, cycles, modelling.take_log(id));
         }
         let Running { vcpu, siblings, board, ram } = running;
-        let demand = siblings.demand().with(vcpu.pmu.demand());
+        let demand = siblings.demand(vcpu.cpu.time).with(vcpu.pmu.demand());
         if demand.counting {
             vcpu.waits_under = vcpu.counted_under;
             let running = Running { vcpu: &mut *vcpu, siblings, board: &mut *board, ram };

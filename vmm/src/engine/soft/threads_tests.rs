@@ -11,16 +11,18 @@ use crate::machine::{End, Machine, Pause};
 use crate::program::{DATA, Image, Program, TRAMPOLINE, TRAMPOLINE_BYTES};
 use crate::stop::Stop;
 use crate::turns::tests::{
-    ASSERT, Counted, ICR, ICR_HIGH, IPI_VECTOR, Made, Random, core_script, each_by_itself, machine,
-    seeds, spin, start_pit,
+    ASSERT, Counted, ICR, ICR_HIGH, IPI_VECTOR, Made, Random, core_script, each_by_itself,
+    image_of_each, machine, seeds, spin, start_pit,
 };
 
 /// Knights Corner's registers (Intel 327357-001, 1.4.3): global enable, counter 0 and the selects of both counters.
 const GLOBAL: u32 = 0x2F;
 const SELECT: u32 = 0x28;
 const SELECT_1: u32 = 0x29;
-/// Events of 327357-001, table 1-6: INSTRUCTIONS_EXECUTED and, which the pipeline tells, EXEC_STAGE_CYCLES.
+/// Events of 327357-001, table 1-6: INSTRUCTIONS_EXECUTED, CPU_CLK_UNHALTED and, which the pipeline tells,
+/// EXEC_STAGE_CYCLES.
 const INSTRUCTIONS: u64 = 0x16;
+const CYCLES: u64 = 0x2A;
 const EXEC_STAGE_CYCLES: u64 = 0x2E;
 /// Fields of a select (table 1-5): USR and OS; EDGE; thread count mode, for all threads; EN.
 const ALL_LEVELS: u64 = 3 << 16;
@@ -76,12 +78,12 @@ impl Runner {
         machine.run_until(&self.stop, Some(instructions), &mut self.console).unwrap()
     }
 
-    /// Runs a machine to the marker, and then one instruction at a time until thread 0 is at a place. How many have
+    /// Runs a machine to the marker, and then one instruction at a time until a thread is at a place. How many have
     /// retired.
-    fn step_to(&mut self, machine: &mut Machine, place: u64) -> u64 {
+    fn step_to(&mut self, machine: &mut Machine, thread: usize, place: u64) -> u64 {
         machine.pause_at(Pause::Marker);
         assert_eq!(self.run(machine, 1_000_000), End::Paused);
-        while machine.vcpus()[0].cpu.rip != place {
+        while machine.vcpus()[thread].cpu.rip != place {
             let next = machine.retired() + 1;
             self.run(machine, next);
         }
@@ -184,11 +186,16 @@ fn edges_of_a_sibling_are_counted_from_the_write_on() {
         machine
     });
     let mut runner = Runner::new();
-    let enabled = runner.step_to(&mut cut, image.symbol("enabled").unwrap());
-    let before = cut.vcpus()[1].cpu.retired();
+    let enabled = runner.step_to(&mut cut, 0, image.symbol("enabled").unwrap());
+    let begun = cut.vcpus()[0].cpu.time;
+    let mut before = None;
     for at in enabled + 1..enabled + 100 {
+        // The other may be yet to come as far.
+        let other = &cut.vcpus()[1].cpu;
+        before = before.or_else(|| (other.time >= begun).then(|| other.retired()));
         runner.run(&mut cut, at);
     }
+    let before = before.unwrap();
     runner.run(&mut whole, enabled + 99);
     assert_eq!(difference(&mut whole, &mut cut), None);
     for machine in [&mut whole, &mut cut] {
@@ -197,6 +204,100 @@ fn edges_of_a_sibling_are_counted_from_the_write_on() {
         let sibling = (machine.vcpus()[1].cpu.retired() - before) as u32;
         assert!(sibling > 100, "{sibling}");
         assert_eq!(word(machine, DATA + 4), CLEARS + 3 + sibling);
+    }
+}
+
+/// Threads that do nothing but go round a loop, until `counting` has gone round it so often: that one has a counter count
+/// an event of all then, up to "begun", and reads it ten instructions later, from "read" on. If it `has_turns_taken`, another
+/// counter has begun to count what the pipeline tells, right before.
+fn counts_all_at_once(
+    cpus: u32,
+    counting: u32,
+    rounds: u32,
+    event: u64,
+    has_turns_taken: bool,
+) -> Result<Image, IcedError> {
+    let mut thread = 0;
+    image_of_each(
+        cpus,
+        true,
+        |p| p.write_msr(GLOBAL, 3),
+        |p| {
+            thread += 1;
+            if thread - 1 != counting {
+                return spin(p, 100_000);
+            }
+            // Turns are short for a while, as a start-up IPI is not long ago.
+            spin(p, 20_000 + rounds)?;
+            mark(p)?;
+            if has_turns_taken {
+                p.write_msr(SELECT_1, EXEC_STAGE_CYCLES | ALL_LEVELS | ENABLE)?;
+            }
+            p.write_msr(SELECT, event | ALL_LEVELS | ALL_THREADS | ENABLE)?;
+            p.mark("begun")?;
+            (0..9).try_for_each(|_| p.nop())?;
+            p.mov(ecx, 0)?;
+            p.mark("read")?;
+            p.rdpmc()?;
+            p.mov(dword_ptr(DATA), eax)
+        },
+    )
+}
+
+/// What such a thread has counted, what the others have executed since they had come as far, and in how many cycles.
+fn counted_of_all(machine: &mut Machine, image: &Image, counting: usize) -> (u64, u64, u64) {
+    let mut runner = Runner::new();
+    runner.step_to(machine, counting, image.symbol("begun").unwrap());
+    let begun = machine.vcpus()[counting].cpu.time;
+    let read = image.symbol("read").unwrap();
+    let mut from = vec![None; machine.vcpus().len()];
+    let (mut of_others, mut cycles) = (0, 0);
+    while machine.vcpus()[counting].cpu.rip <= read {
+        of_others = 0;
+        cycles = machine.vcpus()[counting].cpu.time - begun;
+        for (vcpu, from) in machine.vcpus().iter().zip(&mut from) {
+            let retired = vcpu.cpu.retired();
+            if vcpu.cpu.time >= begun && vcpu.id != counting {
+                of_others += retired - *from.get_or_insert(retired);
+            }
+        }
+        let next = machine.retired() + 1;
+        runner.run(machine, next);
+    }
+    let next = machine.retired() + 200;
+    runner.run(machine, next);
+    (word(machine, DATA).into(), of_others, cycles)
+}
+
+/// Where threads did not take turns instruction by instruction until one began to count what all do, some may be ahead of
+/// it and some behind, by up to what is left of a turn. Counted is what they all do from when on none of them has to be
+/// caught up with: ten instructions of the thread itself, and what the others execute meanwhile, for some of them that
+/// of the cycles in which the code of the ten comes from memory; or the cycles of all.
+#[test]
+fn threads_that_were_apart_are_counted_from_the_same_time_on() {
+    for (cpus, counting) in (2..=4).flat_map(|cpus| (0..cpus).map(move |counting| (cpus, counting)))
+    {
+        for (nth, rounds) in [0, 450, 900, 1350, 1800, 2250].into_iter().enumerate() {
+            let timing = [Timing::Auto, Timing::Model][(nth + counting as usize) % 2];
+            let has_turns_taken = nth % 3 == 0;
+            let event = [INSTRUCTIONS, CYCLES][nth / 3];
+            let image = counts_all_at_once(cpus, counting, rounds, event, has_turns_taken).unwrap();
+            let mut machine = machine("knc", cpus, &image.bytes);
+            machine.soft.set_timing(timing, Warm::Counting);
+            let (counted, of_others, cycles) =
+                counted_of_all(&mut machine, &image, counting as usize);
+            let place = format!(
+                "{counting} of {cpus} behind {rounds}, {timing:?}, turns {has_turns_taken}"
+            );
+            let each = of_others / u64::from(cpus - 1);
+            assert!((4..400).contains(&each), "{of_others}: {place}");
+            let expected = match event {
+                INSTRUCTIONS => 10 + of_others,
+                // None of them is halted.
+                _ => u64::from(cpus) * cycles,
+            };
+            assert_eq!(counted, expected, "{place}");
+        }
     }
 }
 
@@ -248,7 +349,7 @@ fn time_is_the_same_where_a_write_has_threads_go_in_step() {
     for rounds in (240..500).step_by(5) {
         let image = woken_where_all_begin(rounds).unwrap();
         let [mut whole, mut cut] = [0; 2].map(|_| machine("knc", 2, &image.bytes));
-        let enabled = runner.step_to(&mut cut, image.symbol("enabled").unwrap());
+        let enabled = runner.step_to(&mut cut, 0, image.symbol("enabled").unwrap());
         for at in enabled + 1..enabled + 40 {
             runner.run(&mut cut, at);
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Timing {
     /// The pipeline's while a counter, or the recorder, counts what depends on it: stalls, what is decoded
-    /// and retired a cycle, how long buses are busy. Else it is flat.
+    /// and retired a cycle, how long buses are busy, and what all threads of a core do. Else it is flat.
     ///
     /// Unhalted cycles alone do not ask for the pipeline: kernels count them all the time to watch for
     /// lockups, and would run at about a twentieth of the speed.

@@ -49,6 +49,9 @@ pub struct Vcpu {
     pub(super) programs_still: Option<CounterSet>,
     /// The running cycle, since a counter compared the occurrences of each and a pipeline kept the time.
     pub(super) cycles: Option<Box<Cycles>>,
+    /// Of what the other threads of its core do, its counters that count the whole core take what begins at this time or
+    /// later.
+    pub(super) counts_others_from: u64,
 }
 
 impl Vcpu {
@@ -71,6 +74,7 @@ impl Vcpu {
             waits_under: None,
             programs_still: None,
             cycles: None,
+            counts_others_from: 0,
         }
     }
 
@@ -121,7 +125,7 @@ impl Vcpu {
     /// Whether a counter, its own or a sibling's, counts what the processor does, or a PMI is on its
     /// way.
     pub(super) fn is_counted(&self, siblings: &Siblings<'_>) -> bool {
-        self.has_counters_enabled() || siblings.demand().counting
+        self.has_counters_enabled() || siblings.iter().any(Vcpu::counts_the_core)
     }
 
     /// Whether one of the processor's own counters is enabled, or a PMI is on its way.
@@ -133,6 +137,11 @@ impl Vcpu {
     /// Whether one of its own counters counts what all threads of the core do.
     pub(super) fn counts_the_core(&self) -> bool {
         self.pmu.sibling_demand().counting
+    }
+
+    /// Whether they count what another thread does that begins at this time.
+    pub(super) fn counts_others_at(&self, time: u64) -> bool {
+        self.counts_the_core() && time >= self.counts_others_from
     }
 
     pub(super) fn takes_nmi(&self, pending: Pending) -> bool {
@@ -283,24 +292,31 @@ impl<'a> Siblings<'a> {
         before.chain(self.after.iter_mut().map(move |sibling| (sibling, nth)))
     }
 
-    /// Whether counters of siblings take anything from the other threads of the core.
-    pub(super) fn count_the_core(&self) -> bool {
-        self.iter().any(Vcpu::counts_the_core)
+    /// Whether counters of siblings take anything from what another thread of the core does that begins at this time.
+    pub(super) fn count_the_core(&self, time: u64) -> bool {
+        self.iter().any(|sibling| sibling.counts_others_at(time))
+    }
+
+    /// When more of them do, later than at this time.
+    pub(super) fn begin_to_count(&self, time: u64) -> u64 {
+        let counting = self.iter().filter(|sibling| sibling.counts_the_core());
+        let begin = counting.map(|sibling| sibling.counts_others_from);
+        begin.filter(|&from| from > time).min().unwrap_or(u64::MAX)
     }
 
     /// [`headroom`] of their counters of the core, which overflow behind the very instruction as well.
     pub(super) fn headroom(&self, demand: &Demand, time: u64) -> Budget {
         let mut budget = Budget::until(u64::MAX);
-        for sibling in self.iter().filter(|sibling| sibling.counts_the_core()) {
+        for sibling in self.iter().filter(|sibling| sibling.counts_others_at(time)) {
             budget = budget.min(headroom(&sibling.pmu, demand, time));
         }
         budget
     }
 
-    /// What the siblings' counters take from the other threads of the core.
-    pub(super) fn demand(&self) -> Demand {
+    /// What the siblings' counters take from what another thread of the core does that begins at this time.
+    pub(super) fn demand(&self, time: u64) -> Demand {
         let mut sum = Demand::default();
-        for sibling in self.iter() {
+        for sibling in self.iter().filter(|sibling| sibling.counts_others_at(time)) {
             sum = sum.with(sibling.pmu.sibling_demand());
         }
         sum

@@ -134,6 +134,18 @@ impl Core {
         self.running &= !(1 << thread);
     }
 
+    /// The instruction that was brought for a thread, and is yet to issue, is not finished before a cycle. Nothing else
+    /// waits for it.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such thread.
+    pub fn last_until(&mut self, thread: usize, cycle: u64) {
+        debug_assert!(self.holds(thread));
+        let thread = &mut self.threads[thread];
+        thread.finished = thread.finished.max(cycle);
+    }
+
     /// Whether an instruction was brought for a thread and is yet to issue.
     ///
     /// # Panics
@@ -297,7 +309,7 @@ impl Core {
         }
         of.front_end.take(at);
         of.decoded = at + parameters.cadence;
-        of.finished = self.free + waits;
+        of.finished = of.finished.max(self.free + waits);
         of.operands.issued(pairing::address_hazards(&parameters.pipes, scalar), of.finished);
         of.operands.note(instruction, *precision, at + waits);
         of.stage = if pairing::may_be_first(scalar) { Stage::First(at) } else { Stage::Issued };

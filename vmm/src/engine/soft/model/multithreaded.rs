@@ -350,6 +350,13 @@ impl Multithreaded {
         (thread.begun, thread.told) = (thread.told, cycle);
     }
 
+    /// The last instruction of a thread lasts until this cycle, if it is yet to issue.
+    pub(in crate::engine::soft) fn last_until(&mut self, thread: usize, cycle: u64) {
+        if self.core.holds(thread) {
+            self.core.last_until(thread, cycle);
+        }
+    }
+
     /// When the last step of the running thread was over, of the cycles since its run or its wait began.
     pub(super) fn last_step(&self) -> LastStep {
         let thread = self.running();
