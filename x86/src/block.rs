@@ -20,6 +20,7 @@ use std::{
 use crate::{
     access::OF_DEVICE,
     class::{BlockClasses, Class},
+    cpu::Cpu,
     handler::handler,
     insn::{Insn, Op, Size},
     lower::LoweredBlock,
@@ -413,6 +414,14 @@ impl<O> Translations<O> {
     #[inline(always)]
     pub(crate) fn find_jump(&self, from: &Jump, epochs: &[u64; 2]) -> Option<&Block<O>> {
         self.get(self.jumps.find(from, epochs)?)
+    }
+
+    /// The instruction that a processor executes next, unless anything comes before it; `None` if that takes a look at
+    /// more than the jump cache.
+    pub fn next_instruction(&mut self, cpu: &Cpu, ram: &Ram) -> Option<&Insn> {
+        self.notice_writes(ram);
+        let block = self.find_jump(&cpu.jump(), &cpu.tlb.epochs).filter(|_| !cpu.uncached)?;
+        block.ops.first().map(|op| &op.insn)
     }
 
     /// Enters the block at a place into the jump cache, for the epochs of a processor. `global`: all of

@@ -78,7 +78,7 @@ impl Cpu {
 
     /// The jump cache's key for the block at RIP.
     #[inline(always)]
-    pub(super) fn jump(&self) -> Jump {
+    pub(crate) fn jump(&self) -> Jump {
         Jump { linear: self.linear_rip(), mode: Lowering::mode_of(self), mmu: self.mmu as u8 }
     }
 

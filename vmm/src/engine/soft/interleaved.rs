@@ -7,9 +7,12 @@
 //! ([`super::outside::Outside::acted`]), the threads run one after the other, each as [`Soft::run`] would have run it,
 //! and in the same order: that of the model of the core.
 //!
-//! Where a counter compares the occurrences of each cycle, or counts what all threads do, each instruction is looked
-//! at.
+//! Where a counter compares the occurrences of each cycle, each instruction is looked at. Where one counts what all
+//! threads do, and nothing is near an overflow, it does not matter when their time passes as long as nobody reads it: they
+//! go in step again where they end that, and before an instruction that reads or programs counters.
 
+use pmu_model::Demand;
+use uarch::pipeline::in_order::multithreaded::THREADS;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::observe::Cx;
 use x86_cpu::ram::Ram;
@@ -25,6 +28,7 @@ use crate::engine::{Board, Limit, Outcome};
 use crate::irq::Pending;
 use crate::processor_set::ProcessorSet;
 use crate::stop::Stop;
+use crate::turns::QUANTUM;
 
 #[cfg(test)]
 mod tests;
@@ -34,12 +38,17 @@ mod tests;
 /// accesses of which nobody waits for the end.
 const FAR: u64 = 1 << 24;
 
+/// The same of a counter of all threads of a core, and of all that these do in a slice.
+const FAR_FOR_ALL: u64 = THREADS as u64 * QUANTUM.div_ceil(STRIDE) * FAR;
+
 /// The threads of a core each execute, or sleep and are stirred by nothing.
 #[derive(Clone, Copy, Debug)]
 struct Undisturbed {
     /// Up to when, if none of them does anything beyond registers and memory.
     until: u64,
     threads_per_core: usize,
+    /// A counter of one of them counts what all do: they go in step otherwise.
+    counts_all: bool,
 }
 
 impl Soft {
@@ -92,16 +101,21 @@ impl Soft {
         let threads_per_core = usize::from(platform.threads_per_core);
         let (core, _, first) = self.modelling.as_mut()?.core_of(id)?;
         let last = (first + threads_per_core).min(vcpus.len());
+        let of_core = &vcpus[first..last];
+        let running = of_core.iter().filter(|vcpu| core.runs(vcpu.id - first));
+        let least = running.map(|vcpu| vcpu.cpu.time).min().unwrap_or(0);
+        let counts_all = of_core.iter().any(Vcpu::counts_the_core);
         let is_undisturbed = |vcpu: &Vcpu| {
             let thread = vcpu.id - first;
-            !vcpu.counts_the_core()
+            vcpu.needs_no_steps(least)
                 && match core.runs(thread) {
                     true => threads.contains(vcpu.id) && vcpu.only_executes(board),
                     false => !core.holds(thread) && vcpu.next_turn(board).is_none(),
                 }
         };
-        let all_are = !core.is_in_step() && vcpus[first..last].iter().all(is_undisturbed);
-        all_are.then_some(Undisturbed { until: limit.time.min(deadline), threads_per_core })
+        let all_are = core.is_in_step() == counts_all && of_core.iter().all(is_undisturbed);
+        let until = limit.time.min(deadline);
+        all_are.then_some(Undisturbed { until, threads_per_core, counts_all })
     }
 
     /// Runs threads in the order in which their turns come, as long as they are undisturbed. `None` if processor `id`
@@ -115,7 +129,7 @@ impl Soft {
         undisturbed: Undisturbed,
         limit: &mut Limit,
     ) -> Option<Outcome> {
-        let Undisturbed { until, threads_per_core } = undisturbed;
+        let Undisturbed { until, threads_per_core, counts_all } = undisturbed;
         let mut modelling = self.modelling.take()?;
         modelling.begin_turns(*id);
         let mut outcome = None;
@@ -128,14 +142,21 @@ impl Soft {
                 || self.stop.as_ref().is_some_and(Stop::is_requested)
                 || vcpu.cpu.has_watch_hit()
                 || vcpu.cpu.stops_here();
+            let counted = vcpu.counts_its_wait();
+            // Before it is, the time of all has to pass.
+            let is_looked_at = counts_all
+                && (counted == Counted::AtOnce || modelling.may_access_counters(vcpu, ram));
             // The first is the one that was asked for, unless that one only waits.
-            if is_over || outcome.is_none() && next != *id {
+            if is_over || is_looked_at || outcome.is_none() && next != *id {
                 break;
             }
             *id = next;
-            let counted = vcpu.counts_its_wait();
             let begun = vcpu.cpu.time;
-            let pmis = modelling.wait(vcpu, due, counted);
+            let demand = match counts_all {
+                true => siblings.demand(begun).with(vcpu.pmu.demand()),
+                false => *vcpu.pmu.demand(),
+            };
+            let pmis = modelling.wait(vcpu, &demand, due, counted);
             if !pmis.is_empty() {
                 let (place, retired) = (vcpu.cpu.place(), vcpu.cpu.retired());
                 raise(pmis, board, next, place, &mut vcpu.late, retired);
@@ -145,9 +166,13 @@ impl Soft {
                 break;
             }
             let before = vcpu.cpu.retired();
+            vcpu.cpu.leaves_at_pause = limit.at_pause;
             let since = if counted == Counted::WithWhatFollows { begun } else { vcpu.cpu.time };
             let running = Running { vcpu: &mut *vcpu, siblings: &mut siblings, board, ram };
-            let (exit, acted, after) = take_turn(modelling, running, *limit, until, since);
+            // Of a string as much is told at once as where they go in step.
+            let steps = if counts_all { 1 } else { u64::MAX };
+            let budget = Budget { instructions: limit.instructions, steps, ..Budget::until(until) };
+            let (exit, acted, after) = take_turn(modelling, running, &demand, budget, since);
             modelling = after;
             limit.instructions = limit.instructions.saturating_sub(vcpu.cpu.retired() - before);
             let goes_on = !acted
@@ -155,15 +180,55 @@ impl Soft {
                 && matches!(exit, Exit::Leave | Exit::Deadline)
                 && !vcpu.is_held_up();
             #[cfg(test)]
+            tests::note(|ends| ends.sums += u32::from(counts_all));
+            #[cfg(test)]
             tests::note_end(exit, acted, vcpu.is_held_up(), goes_on);
             if !goes_on {
                 self.modelling = Some(modelling);
+                if counts_all {
+                    self.tell_issues(vcpus, next, board, ram);
+                    if exit == Exit::Shutdown {
+                        self.catch_up(vcpus, next, board, ram, due);
+                    }
+                }
                 return self.end_turns(vcpus, next, board, ram, exit, *limit);
             }
             outcome = Some(Outcome::HandsOver);
         }
         self.modelling = Some(modelling);
+        if counts_all {
+            self.tell_issues(vcpus, *id, board, ram);
+        }
         outcome
+    }
+
+    /// Counts of the threads of the core of processor `id` that their last instructions have issued, which was not told yet.
+    fn tell_issues(&mut self, vcpus: &mut [Vcpu], id: usize, board: &mut Board, ram: &Ram) {
+        for id in board.platform.core_of(id).iter() {
+            let core = self.modelling.as_mut().and_then(|modelling| modelling.core_of(id));
+            let issued = core.and_then(|(core, _, first)| core.issued(id - first));
+            if let Some(cycle) = issued {
+                self.wait(vcpus, id, board, ram, cycle);
+            }
+        }
+    }
+
+    /// Time passes for the threads of a core that execute, but for processor `id`, up to this cycle.
+    #[cold]
+    fn catch_up(
+        &mut self,
+        vcpus: &mut [Vcpu],
+        id: usize,
+        board: &mut Board,
+        ram: &Ram,
+        until: u64,
+    ) {
+        for other in board.platform.core_of(id).iter().filter(|&other| other != id) {
+            let core = self.modelling.as_mut().and_then(|modelling| modelling.core_of(other));
+            if core.is_some_and(|(core, _, first)| core.runs(other - first)) {
+                self.wait(vcpus, other, board, ram, until);
+            }
+        }
     }
 
     /// [`Self::wait_until`] a cycle, where only the counters of the thread itself count that, and nobody is told of it:
@@ -178,7 +243,8 @@ impl Soft {
             && self.interleaves();
         let Some(modelling) = self.modelling.as_mut().filter(|_| is_simple) else { return false };
         modelling.begin_turns(vcpu.id);
-        let pmis = modelling.wait(vcpu, until, Counted::AtOnce);
+        let demand = *vcpu.pmu.demand();
+        let pmis = modelling.wait(vcpu, &demand, until, Counted::AtOnce);
         let (place, retired) = (vcpu.cpu.place(), vcpu.cpu.retired());
         raise(pmis, board, vcpu.id, place, &mut vcpu.late, retired);
         true
@@ -235,6 +301,14 @@ impl Vcpu {
         }
     }
 
+    /// Whether no counter of its that counts what all threads of the core do from this time on has to know of it in the
+    /// cycle in which it is done.
+    fn needs_no_steps(&self, time: u64) -> bool {
+        let is_far = || self.pmu.nearest_overflow().is_none_or(|nearest| nearest > FAR_FOR_ALL);
+        !self.counts_the_core()
+            || self.counts_others_at(time) && !self.pmu.sibling_demand().per_cycle && is_far()
+    }
+
     /// Whether none of its counters overflows by what happens in a run.
     fn is_far_from_overflow(&self) -> bool {
         self.pmu.nearest_overflow().is_none_or(|nearest| nearest > FAR)
@@ -262,21 +336,19 @@ impl Vcpu {
 fn take_turn(
     mut modelling: Modelling,
     running: Running<'_, '_>,
-    limit: Limit,
-    until: u64,
+    demand: &Demand,
+    limit: Budget,
     since: u64,
 ) -> (Exit, bool, Modelling) {
     let Running { vcpu, siblings, board, ram } = running;
-    let stride = until.min((vcpu.cpu.time / STRIDE + 1).saturating_mul(STRIDE));
-    let budget = Budget { instructions: limit.instructions, ..Budget::until(stride) };
-    vcpu.cpu.leaves_at_pause = limit.at_pause;
+    let stride = (vcpu.cpu.time / STRIDE + 1).saturating_mul(STRIDE);
+    let budget = limit.min(Budget::until(stride));
     vcpu.cpu.interrupt_waits = false;
-    let demand = *vcpu.pmu.demand();
-    vcpu.observe(&demand);
+    vcpu.observe(demand);
     let is_far = vcpu.is_far_from_overflow();
     let counted = match is_far {
         true => budget,
-        false => budget.min(headroom(&vcpu.pmu, &demand, vcpu.cpu.time)),
+        false => budget.min(headroom(&vcpu.pmu, demand, vcpu.cpu.time)),
     };
     #[cfg(test)]
     tests::note(|ends| ends.far += u32::from(is_far));
@@ -285,7 +357,7 @@ fn take_turn(
     let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
     let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| cpu.run(cx, &mut timed, counted);
     let (exit, observer, acted) =
-        observed_since(since, running, &demand, budget, Pending::default(), observer, act);
+        observed_since(since, running, demand, budget, Pending::default(), observer, act);
     let mut modelling = Modelling { observer, translations, timed, signals };
     modelling.end(vcpu);
     (exit, acted, modelling)

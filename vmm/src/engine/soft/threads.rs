@@ -278,14 +278,19 @@ impl Soft {
             else {
                 return;
             };
-            // DELAY and what is left of HLT are counted as well.
+            // DELAY and what is left of HLT are counted as well, and what has issued by then of one whose time is later.
             let halted = vcpus[other].cpu.halted;
             let until = if halted { core.due(other - first) } else { begun };
-            if vcpus[other].cpu.time < until && !vcpus[other].waits_for_startup {
+            let is_behind = vcpus[other].cpu.time < until || core.has_issued(other - first);
+            if is_behind && !vcpus[other].waits_for_startup {
                 (self.others, self.others_count) = self.asking.by_others(other);
                 let siblings = &mut Siblings::default();
                 let vcpu = &mut vcpus[other];
                 self.wait_until(Running { vcpu, siblings, board, ram }, until);
+                // If nobody counted that, nobody does later.
+                if let Some(modelling) = &mut self.modelling {
+                    modelling.forget_issue(other);
+                }
             }
         }
         self.come_together(vcpus, id, board, ram);

@@ -4,11 +4,11 @@
 
 use std::cell::Cell;
 
-use iced_x86::code_asm::{al, dword_ptr, eax, ecx, edi, esi};
+use iced_x86::code_asm::{al, dword_ptr, eax, ecx, edi, esi, word_ptr};
 
 use super::Exit;
 use crate::machine::{End, Machine};
-use crate::program::{LAPIC, LAPIC_ID, Program};
+use crate::program::{DATA, LAPIC, LAPIC_ID, Program};
 use crate::snapshot::tests::{self as snapshots, run};
 use crate::turns::tests::{
     ASSERT, Counted, ICR, ICR_HIGH, Made, Random, core_script, each_by_itself, machine, seeds, spin,
@@ -33,11 +33,13 @@ pub(super) struct Ends {
     pub(super) others: u32,
     /// With counters so far from an overflow that they had no budgets.
     pub(super) far: u32,
+    /// With those of counters of all threads of the core, too.
+    pub(super) sums: u32,
 }
 
 thread_local! {
     static ENDS: Cell<Ends> = const { Cell::new(Ends {
-        handed_over: 0, acted: 0, overflowed: 0, slept: 0, others: 0, far: 0,
+        handed_over: 0, acted: 0, overflowed: 0, slept: 0, others: 0, far: 0, sums: 0,
     }) };
 }
 
@@ -123,9 +125,46 @@ fn script(p: &mut Program, random: &mut Random, cpus: u32) -> Made {
     }
 }
 
-/// A guest whose threads mostly count what they do themselves; or `together`, often what all threads do and the
-/// occurrences of each cycle as well.
-fn guest(random: &mut Random, cpus: u32, together: bool) -> Vec<u8> {
+/// What the counters of a guest's threads count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counting {
+    /// Mostly what a thread does itself.
+    Own,
+    /// Often what all threads do, and the occurrences of each cycle as well.
+    Together,
+    /// The sums of what all threads do.
+    Sums,
+}
+
+/// Has a counter be far from an overflow, and at times begin then to count an event of all threads.
+fn set_far(p: &mut Program, random: &mut Random, event: u32) -> Made {
+    let begins = random.below(3) == 0;
+    if begins {
+        p.write_msr(0x28, 0)?;
+    }
+    let left = 1 << [29, 39][random.below(2) as usize];
+    p.write_msr(0x20, u64::wrapping_neg(left) & 0xFF_FFFF_FFFF)?;
+    if begins {
+        p.write_msr(0x28, u64::from(event | 3 << 16 | 1 << 21 | 1 << 22))?;
+    }
+    Ok(())
+}
+
+/// Reads a counter by an instruction that it has just written, or writes over that.
+fn read_by_new_code(p: &mut Program, random: &mut Random) -> Made {
+    let mut here = p.create_label();
+    p.xor(ecx, ecx)?;
+    p.call(here)?;
+    p.place(&mut here)?;
+    p.pop(esi)?;
+    // Two NOPs, or RDPMC: behind POP and this MOV of 6 bytes.
+    let (nops, rdpmc) = (0x9090, 0x330F);
+    p.mov(word_ptr(esi + 7), [nops, rdpmc][random.below(2) as usize])?;
+    p.db(&[0x90, 0x90])?;
+    p.add(dword_ptr(DATA + 0x200), eax)
+}
+
+fn guest(random: &mut Random, cpus: u32, counting: Counting) -> Vec<u8> {
     // Of 327357-001: reads that miss, flushes, the V pipe, address interlocks, front end, E stage, cycles,
     // instructions.
     const EVENTS: [u32; 9] = [0x03, 0x15, 0x17, 0x1F, 0x2D, 0x2E, 0x2A, 0x16, 0x00];
@@ -139,9 +178,10 @@ fn guest(random: &mut Random, cpus: u32, together: bool) -> Vec<u8> {
         p.write_msr(0x29, 0x2E | 3 << 16 | 1 << 22)
     };
     // One in so many events.
-    let odds = match together {
-        true => [0, 0, 0, 0, 0, 12, 2, 2][random.below(8) as usize],
-        false => [u32::MAX, u32::MAX, u32::MAX, 12][random.below(4) as usize],
+    let odds = match counting {
+        Counting::Together => [0, 0, 0, 0, 0, 12, 2, 2][random.below(8) as usize],
+        Counting::Own => [u32::MAX, u32::MAX, u32::MAX, 12][random.below(4) as usize],
+        Counting::Sums => 0,
     };
     each_by_itself(cpus, true, prepare, |p| {
         if counts == 0 && random.below(2) == 0 {
@@ -151,11 +191,15 @@ fn guest(random: &mut Random, cpus: u32, together: bool) -> Vec<u8> {
             // What is pending is taken from here on, up to where interrupts are forbidden again.
             0 => p.sti(),
             1 => script(p, random, cpus),
+            2 if counting == Counting::Sums => read_by_new_code(p, random),
             _ => {
                 let event = EVENTS[random.below(9) as usize];
                 let mut at_times = || odds != 0 && random.below(odds) == 0;
-                let counted = Counted { all_threads: at_times(), compared: at_times() };
-                core_script(p, random, cpus, event, counted)
+                let mut counted = Counted { all_threads: at_times(), compared: at_times() };
+                counted.all_threads |= counting == Counting::Sums;
+                core_script(p, random, cpus, event, counted)?;
+                let is_far = counting == Counting::Sums && random.below(4) != 0;
+                if is_far { set_far(p, random, event) } else { Ok(()) }
             }
         })
     })
@@ -172,7 +216,9 @@ fn difference(one: &mut Machine, other: &mut Machine) -> Option<String> {
 
 fn compare(cpus: u32, seed: u64) {
     let random = &mut Random(seed);
-    let bytes = guest(random, cpus, seed.is_multiple_of(2));
+    let counting =
+        [Counting::Sums, Counting::Own, Counting::Together, Counting::Own][(seed % 4) as usize];
+    let bytes = guest(random, cpus, counting);
     let make = |looks_at_each| {
         let mut machine = machine("knc", cpus, &bytes);
         machine.soft.looks_at_each = looks_at_each;
@@ -253,7 +299,7 @@ fn turns_that_nobody_looks_at_are_those_of_threads_that_are_looked_at() {
         }
     }
     let ends = ENDS.get();
-    let Ends { handed_over, acted, overflowed, slept, others, far } = ends;
-    assert!(handed_over > 20_000 && far > 5000 && far < handed_over, "{ends:?}");
+    let Ends { handed_over, acted, overflowed, slept, others, far, sums } = ends;
+    assert!(handed_over > 20_000 && far > 5000 && far < handed_over && sums > 2000, "{ends:?}");
     assert!([acted, slept, others].into_iter().all(|n| n > 100) && overflowed > 0, "{ends:?}");
 }

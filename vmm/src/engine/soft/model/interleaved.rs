@@ -2,8 +2,10 @@
 //! looked at in between ([`super::super::interleaved`]): less each time than [`Modelling::begin`] and
 //! [`Modelling::end`] tell, as all of them keep the time by the pipeline of their core.
 
-use pmu_model::Pmis;
+use pmu_model::{Demand, Pmis};
 use x86_cpu::observe::Observer;
+use x86_cpu::operation::Operation;
+use x86_cpu::ram::Ram;
 
 use super::by_block::Cache;
 use super::pipeline::Pipeline;
@@ -43,11 +45,30 @@ impl Modelling {
         Some((first + thread, core.due_at(thread, cycle)))
     }
 
-    /// Time passes for a thread up to a cycle. Unless it is to be counted with what follows, so is what the thread has
+    /// Whether the next instruction of a processor reads or programs counters, or it takes more to know that.
+    pub(in crate::engine::soft) fn may_access_counters(&mut self, vcpu: &Vcpu, ram: &Ram) -> bool {
+        use Operation::{Rdmsr, Rdpmc, Spflt, Wrmsr};
+        let next = self.timed.next_instruction(&vcpu.cpu, ram);
+        next.is_none_or(|insn| matches!(insn.op, Rdmsr | Rdpmc | Spflt | Wrmsr))
+    }
+
+    /// Nothing of what a thread has issued until now is counted later.
+    pub(in crate::engine::soft) fn forget_issue(&mut self, processor: usize) {
+        let model = &mut self.observer.watch;
+        model.is_as_saved = false;
+        let first = model.pipelines.first_of(model.pipelines.number_of(processor));
+        if let Pipeline::Multithreaded(core) = &mut model.pipelines[first] {
+            core.forget_issue(processor - first);
+            model.system.occurrences(processor).clear();
+        }
+    }
+
+    /// Time passes for a thread up to a cycle, of which this is demanded. Unless it is to be counted with what follows, so is what the thread has
     /// done since it was last told of: what overflows by that.
     pub(in crate::engine::soft) fn wait(
         &mut self,
         vcpu: &mut Vcpu,
+        demand: &Demand,
         until: u64,
         counted: Counted,
     ) -> Pmis {
@@ -61,7 +82,7 @@ impl Modelling {
             return Pmis::NONE;
         }
         core.tell(thread, until);
-        let Some(context) = vcpu.counted_under.filter(|_| vcpu.pmu.demand().counting) else {
+        let Some(context) = vcpu.counted_under.filter(|_| demand.counting) else {
             vcpu.cpu.pass(cycles);
             return Pmis::NONE;
         };

@@ -339,9 +339,20 @@ impl Multithreaded {
         self.core.runs(thread)
     }
 
-    /// Whether the last instruction of a thread has issued since it was last told of.
+    /// The cycle in which the last instruction of a thread has issued, if it has since it was last told of.
+    pub(in crate::engine::soft) fn issued(&self, thread: usize) -> Option<u64> {
+        self.threads[thread].issued.filter(|&cycle| cycle != COUNTED)
+    }
+
+    /// Nothing of that is told any more.
+    pub(super) fn forget_issue(&mut self, thread: usize) {
+        let issued = &mut self.threads[thread].issued;
+        *issued = issued.map(|_| COUNTED);
+    }
+
+    /// Whether it has.
     pub(in crate::engine::soft) fn has_issued(&self, thread: usize) -> bool {
-        self.threads[thread].issued.is_some_and(|cycle| cycle != COUNTED)
+        self.issued(thread).is_some()
     }
 
     /// A thread's time has been told up to this cycle.
