@@ -164,6 +164,7 @@ fn read_by_new_code(p: &mut Program, random: &mut Random) -> Made {
     p.add(dword_ptr(DATA + 0x200), eax)
 }
 
+/// A guest whose threads count so, each by a script of its own.
 fn guest(random: &mut Random, cpus: u32, counting: Counting) -> Vec<u8> {
     // Of 327357-001: reads that miss, flushes, the V pipe, address interlocks, front end, E stage, cycles,
     // instructions.
