@@ -343,8 +343,8 @@ impl Machine {
         stirred
     }
 
-    /// The part of a turn of a processor that slept when it began, and of the threads of its core; `None` if the
-    /// slice goes on.
+    /// The part of a turn of a processor that slept when it began, and of the threads of its core if they take turns
+    /// instruction by instruction, as those that ran before it may have begun to do; `None` if the slice goes on.
     fn run_stirred(
         &mut self,
         id: usize,
@@ -352,7 +352,7 @@ impl Machine {
         turn: &mut Turn,
         left: &mut u64,
     ) -> Option<Slice> {
-        if threads.is_none() {
+        if threads.is_none() && !self.soft.interleaves() {
             let ended = self.run_one(id, turn, false, left);
             if ended.is_some() || !self.soft.interleaves() {
                 return ended;
