@@ -185,13 +185,15 @@ impl Soft {
             tests::note_end(exit, acted, vcpu.is_held_up(), goes_on);
             if !goes_on {
                 self.modelling = Some(modelling);
+                // Before time passes for any other thread.
+                let sent = board.chipset.irq.depart(vcpu.cpu.time, board.platform.ipi_latency);
                 if counts_all {
                     self.tell_issues(vcpus, next, board, ram);
                     if exit == Exit::Shutdown {
                         self.catch_up(vcpus, next, board, ram, due);
                     }
                 }
-                return self.end_turns(vcpus, next, board, ram, exit, *limit);
+                return self.end_turns(vcpus, next, board, ram, exit, sent, *limit);
             }
             outcome = Some(Outcome::HandsOver);
         }
@@ -250,7 +252,7 @@ impl Soft {
         true
     }
 
-    /// The turn of processor `id` ended so. `None` if it is to go on.
+    /// The turn of processor `id` ended so, and whether it has `sent` an interrupt. `None` if it is to go on.
     fn end_turns(
         &mut self,
         vcpus: &mut [Vcpu],
@@ -258,12 +260,12 @@ impl Soft {
         board: &mut Board,
         ram: &Ram,
         exit: Exit,
+        sent: bool,
         limit: Limit,
     ) -> Option<Outcome> {
         let threads_per_core = usize::from(board.platform.threads_per_core);
         let (vcpu, siblings) = Siblings::split(vcpus, id, threads_per_core)?;
         let time = vcpu.cpu.time;
-        let sent = board.chipset.irq.depart(time, board.platform.ipi_latency);
         let outcome = match exit {
             Exit::Shutdown => Outcome::Shutdown,
             Exit::Pause => Outcome::Yielded,
