@@ -172,6 +172,9 @@ impl Soft {
         if !keeps_time {
             return Some((Next::Runs(NextThread { id, until }), vcpus[id].cpu.time));
         }
+        if cycle <= vcpus[id].cpu.time {
+            core.reach(thread, cycle);
+        }
         // What may join its last instruction does so in that one's cycle, which its time may be beyond.
         let cycle = cycle.max(vcpus[id].cpu.time);
         if known <= cycle {
@@ -351,7 +354,11 @@ impl Soft {
         let thread = id - first;
         let until = core.due(thread).max(until);
         let cycles = until.saturating_sub(running.vcpu.cpu.time);
-        if cycles == 0 && !core.has_issued(thread) || self.waits_simply(&mut running, until) {
+        if cycles == 0 && !core.has_issued(thread) {
+            core.reach(thread, until);
+            return;
+        }
+        if self.waits_simply(&mut running, until) {
             return;
         }
         let Some(modelling) = &mut self.modelling else { return };

@@ -79,6 +79,7 @@ impl Modelling {
         let thread = vcpu.id - first;
         let cycles = until.saturating_sub(vcpu.cpu.time);
         if cycles == 0 && !core.has_issued(thread) {
+            core.reach(thread, until);
             return Pmis::NONE;
         }
         core.tell(thread, until);

@@ -361,6 +361,13 @@ impl Multithreaded {
         (thread.begun, thread.told) = (thread.told, cycle);
     }
 
+    /// The same where the thread's virtual time is not behind that, so that nothing passes for it: more may have been
+    /// told of a repeated instruction than it took.
+    pub(in crate::engine::soft) fn reach(&mut self, thread: usize, cycle: u64) {
+        let thread = &mut self.threads[thread];
+        thread.told = thread.told.max(cycle);
+    }
+
     /// The last instruction of a thread lasts until this cycle, if it is yet to issue.
     pub(in crate::engine::soft) fn last_until(&mut self, thread: usize, cycle: u64) {
         if self.core.holds(thread) {
