@@ -22,12 +22,12 @@ pub(crate) const ICR_HIGH: i32 = 0x310;
 const LVT_TIMER: i32 = 0x320;
 const LVTPC: i32 = 0x340;
 pub(crate) const INITIAL: i32 = 0x380;
-const EOI: i32 = 0xB0;
+pub(crate) const EOI: i32 = 0xB0;
 pub(crate) const ASSERT: u32 = 1 << 14;
 const ALL_BUT_SELF: u32 = 3 << 18;
 const INIT: u32 = 5 << 8;
 const START_UP: u32 = 6 << 8 | 8;
-const NMI: u32 = 4 << 8;
+pub(crate) const NMI: u32 = 4 << 8;
 
 const TIMER_VECTOR: u8 = 0x40;
 const PIT_VECTOR: u8 = 0x41;

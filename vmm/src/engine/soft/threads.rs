@@ -13,7 +13,7 @@ use x86_cpu::observe::{Cx, Observer};
 use x86_cpu::ram::Ram;
 
 use super::model::{Modelling, Step};
-use super::vcpu::{Siblings, Vcpu, headroom};
+use super::vcpu::{Siblings, Vcpu, begin_to_count, headroom};
 use super::{Act, Recording, Running, Soft, Timing, UNLIMITED};
 use crate::engine::Board;
 use crate::irq::Pending;
@@ -147,7 +147,10 @@ impl Soft {
             if let Some((time, id, delayed)) = behind.filter(|&(time, ..)| time < cycle) {
                 let until = match self.looks_at_each {
                     true => time + 1,
-                    false => cycle.min(least_overflow(&vcpus[first..last], time)),
+                    // A counter takes what another thread does that begins from some time on.
+                    false => cycle
+                        .min(least_overflow(&vcpus[first..last], time))
+                        .min(begin_to_count(vcpus[first..last].iter(), time)),
                 };
                 let next = match delayed {
                     Some(end) => Next::Runs(NextThread { id, until: until.min(end) }),

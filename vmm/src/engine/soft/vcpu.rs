@@ -227,6 +227,12 @@ pub(super) fn put_off(late: &mut VecDeque<u64>, retired: u64) {
     late.insert(late.partition_point(|&other| other <= retired), retired);
 }
 
+/// When more of these count what another thread of their core does, later than at this time.
+pub(super) fn begin_to_count<'a>(vcpus: impl Iterator<Item = &'a Vcpu>, time: u64) -> u64 {
+    let begin = vcpus.filter(|vcpu| vcpu.counts_the_core()).map(|vcpu| vcpu.counts_others_from);
+    begin.filter(|&from| from > time).min().unwrap_or(u64::MAX)
+}
+
 /// One step from `time` on, in one cycle.
 pub(super) const fn one_step(time: u64) -> Budget {
     Budget { steps: 1, ..Budget::until(time.saturating_add(1)) }
@@ -297,11 +303,9 @@ impl<'a> Siblings<'a> {
         self.iter().any(|sibling| sibling.counts_others_at(time))
     }
 
-    /// When more of them do, later than at this time.
+    /// [`begin_to_count`] of them.
     pub(super) fn begin_to_count(&self, time: u64) -> u64 {
-        let counting = self.iter().filter(|sibling| sibling.counts_the_core());
-        let begin = counting.map(|sibling| sibling.counts_others_from);
-        begin.filter(|&from| from > time).min().unwrap_or(u64::MAX)
+        begin_to_count(self.iter(), time)
     }
 
     /// [`headroom`] of their counters of the core, which overflow behind the very instruction as well.
