@@ -19,6 +19,7 @@ mod kernel;
 mod lockstep;
 #[path = "../system/memory.rs"]
 mod memory;
+mod next;
 mod random;
 mod silicon;
 

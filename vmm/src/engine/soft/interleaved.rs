@@ -169,9 +169,7 @@ impl Soft {
             vcpu.cpu.leaves_at_pause = limit.at_pause;
             let since = if counted == Counted::WithWhatFollows { begun } else { vcpu.cpu.time };
             let running = Running { vcpu: &mut *vcpu, siblings: &mut siblings, board, ram };
-            // Of a string as much is told at once as where they go in step.
-            let steps = if counts_all { 1 } else { u64::MAX };
-            let budget = Budget { instructions: limit.instructions, steps, ..Budget::until(until) };
+            let budget = Budget { instructions: limit.instructions, ..Budget::until(until) };
             let (exit, acted, after) = take_turn(modelling, running, &demand, budget, since);
             modelling = after;
             limit.instructions = limit.instructions.saturating_sub(vcpu.cpu.retired() - before);
