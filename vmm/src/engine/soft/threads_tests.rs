@@ -15,10 +15,12 @@ use crate::turns::tests::{
     image_of_each, machine, seeds, spin, start_pit,
 };
 
-/// Knights Corner's registers (Intel 327357-001, 1.4.3): global enable, counter 0 and the selects of both counters.
+/// Knights Corner's registers (Intel 327357-001, 1.4.3): global enable, the selects of both counters, and which of them count
+/// where a thread has executed SPFLT.
 const GLOBAL: u32 = 0x2F;
 const SELECT: u32 = 0x28;
 const SELECT_1: u32 = 0x29;
+const SPFLT_CONTROL: u32 = 0x2C;
 /// Events of 327357-001, table 1-6: INSTRUCTIONS_EXECUTED, CPU_CLK_UNHALTED and, which the pipeline tells,
 /// EXEC_STAGE_CYCLES.
 const INSTRUCTIONS: u64 = 0x16;
@@ -208,14 +210,15 @@ fn edges_of_a_sibling_are_counted_from_the_write_on() {
 }
 
 /// Threads that do nothing but go round a loop, until `counting` has gone round it so often: that one has a counter count
-/// an event of all then, up to "begun", and reads it ten instructions later, from "read" on. If it `has_turns_taken`, another
-/// counter has begun to count what the pipeline tells, right before.
+/// an event of all then, up to "begun", and reads it ten instructions later, from "read" on: by the WRMSR that selects it, or
+/// `by_spflt`. If it `has_turns_taken`, another counter has begun to count what the pipeline tells, right before.
 fn counts_all_at_once(
     cpus: u32,
     counting: u32,
     rounds: u32,
     event: u64,
     has_turns_taken: bool,
+    by_spflt: bool,
 ) -> Result<Image, IcedError> {
     let mut thread = 0;
     image_of_each(
@@ -233,7 +236,15 @@ fn counts_all_at_once(
             if has_turns_taken {
                 p.write_msr(SELECT_1, EXEC_STAGE_CYCLES | ALL_LEVELS | ENABLE)?;
             }
+            if by_spflt {
+                p.write_msr(SPFLT_CONTROL, 1)?;
+            }
             p.write_msr(SELECT, event | ALL_LEVELS | ALL_THREADS | ENABLE)?;
+            if by_spflt {
+                p.mov(eax, 1)?;
+                // SPFLT EAX (327357-001, 1.4.2).
+                p.db(&[0xC5, 0xFB, 0xAE, 0xF0])?;
+            }
             p.mark("begun")?;
             (0..9).try_for_each(|_| p.nop())?;
             p.mov(ecx, 0)?;
@@ -281,13 +292,17 @@ fn threads_that_were_apart_are_counted_from_the_same_time_on() {
             let timing = [Timing::Auto, Timing::Model][(nth + counting as usize) % 2];
             let has_turns_taken = nth % 3 == 0;
             let event = [INSTRUCTIONS, CYCLES][nth / 3];
-            let image = counts_all_at_once(cpus, counting, rounds, event, has_turns_taken).unwrap();
+            let by_spflt = nth % 3 == 1;
+            let image =
+                counts_all_at_once(cpus, counting, rounds, event, has_turns_taken, by_spflt)
+                    .unwrap();
             let mut machine = machine("knc", cpus, &image.bytes);
             machine.soft.set_timing(timing, Warm::Counting);
             let (counted, of_others, cycles) =
                 counted_of_all(&mut machine, &image, counting as usize);
             let place = format!(
-                "{counting} of {cpus} behind {rounds}, {timing:?}, turns {has_turns_taken}"
+                "{counting} of {cpus} behind {rounds}, {timing:?}, turns {has_turns_taken}, \
+                 by SPFLT {by_spflt}"
             );
             let each = of_others / u64::from(cpus - 1);
             assert!((4..400).contains(&each), "{of_others}: {place}");
