@@ -63,8 +63,8 @@ impl Modelling {
         }
     }
 
-    /// Time passes for a thread up to a cycle, of which this is demanded. Unless it is to be counted with what follows, so is what the thread has
-    /// done since it was last told of: what overflows by that.
+    /// Time passes for a thread up to a cycle, of which this is demanded: what overflows by that. What the thread has done
+    /// since it was last told of is counted too, unless all is to be counted with what follows.
     pub(in crate::engine::soft) fn wait(
         &mut self,
         vcpu: &mut Vcpu,
