@@ -109,7 +109,7 @@ impl Occurrences {
 
     /// `n` occurrences of a signal that were fired last did not happen. None of them has used up a budget, or been
     /// logged.
-    pub(crate) fn take_back(&mut self, signal: Signal, n: u64) {
+    pub fn take_back(&mut self, signal: Signal, n: u64) {
         let index = signal.index();
         self.by_signal.fired[index] -= n;
         let counters = self.by_signal.counted_by[index];

@@ -167,6 +167,7 @@ impl<T> PerRun<T> {
     /// # Panics
     ///
     /// If there is no processor of that number.
+    #[inline]
     pub fn choose(&mut self, processor: usize, make: impl FnOnce() -> T) {
         if processor != self.number {
             let chosen = self.others[processor].take().unwrap_or_else(|| Box::new(make()));

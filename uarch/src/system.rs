@@ -136,6 +136,18 @@ impl System {
         }
     }
 
+    /// The same of another thread of the core of the one that runs.
+    #[inline]
+    pub fn choose_thread(&mut self, processor: usize) {
+        debug_assert_eq!(self.tlbs.number(), self.tlbs.number_of(processor));
+        self.processors.choose(processor);
+        self.predictors.choose(processor, || Predictor::new(self.predictor));
+        self.occurrences.choose(processor);
+        if self.caches.choose(processor) != processor {
+            self.change_thread(processor);
+        }
+    }
+
     /// Another thread of a core runs than before.
     fn change_thread(&mut self, to: usize) {
         let thread = self.tlbs.thread_of(to);

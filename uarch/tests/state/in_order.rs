@@ -243,7 +243,9 @@ impl<const EXECUTE: usize> Machine for Multithreaded<EXECUTE> {
                 None => {}
                 Some((_, Turn::Bring(thread))) => answers.extend(self.bring(thread, world, random)),
                 Some((_, Turn::Issue(thread))) => {
-                    answers.push(self.core.issue(thread, &mut self.occurrences[thread]));
+                    let (at, fired) = self.core.issue(thread, &mut self.occurrences[thread]);
+                    answers.push(at);
+                    answers.extend(fired);
                 }
             }
         }

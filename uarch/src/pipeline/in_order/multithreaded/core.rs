@@ -22,11 +22,17 @@ pub enum Turn {
     Issue(usize),
 }
 
+/// The signals that are fired when an instruction issues: in the turn of another thread, it may be.
+pub const AT_ISSUE: [Signal; 3] =
+    [Signal::EStageBusy, Signal::MicrocodeBusy, Signal::StallFrontend];
+
 /// An in-order core of several threads.
 #[derive(Clone, Debug)]
 pub struct Core {
     pub(super) parameters: &'static Parameters,
     pub(super) threads: [Thread; THREADS],
+    /// What says whose turn it is of each, together: the threads are large.
+    claims: Claims,
     /// The threads that execute, a bit each: they are neither halted nor away.
     running: u8,
     /// What is executed to deliver an exception or an interrupt.
@@ -39,6 +45,39 @@ pub struct Core {
     x87: X87Unit,
     /// When an instruction of the vector unit can begin.
     vector_free: u64,
+}
+
+/// What a thread does next, when its turn comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Claims {
+    /// By thread: the first cycle in which it could if there were no other thread, and its unit were free; [`NEVER`] if it
+    /// does not execute.
+    could: [u64; THREADS],
+    /// Whether its instruction was brought, and is to issue.
+    holds: [bool; THREADS],
+    /// The threads of which that needs a unit which all share, and which may not be free, a bit each.
+    need_units: u8,
+}
+
+/// No cycle is so late. With four times as many, there is room for the number of a thread.
+const NEVER: u64 = u64::MAX >> 2;
+const _: () = assert!(THREADS == 4);
+
+impl Claims {
+    /// This thread has changed.
+    #[inline]
+    fn note(&mut self, number: usize, runs: bool, thread: &Thread) {
+        let (could, holds, needs_unit) = match thread.stage {
+            Stage::Held(ready) => {
+                let unit = &thread.brought.instruction.scalar.timing.unit;
+                (ready, true, matches!(unit, Unit::X87(_) | Unit::Vector(_)))
+            }
+            Stage::First(_) | Stage::Issued => (thread.lower_bound(), false, false),
+        };
+        self.could[number] = if runs { could } else { NEVER };
+        self.holds[number] = holds;
+        self.need_units = self.need_units & !(1 << number) | u8::from(needs_unit) << number;
+    }
 }
 
 impl Core {
@@ -60,6 +99,7 @@ impl Core {
         Self {
             parameters,
             threads: std::array::from_fn(|_| Thread::default()),
+            claims: Claims { could: [NEVER; THREADS], ..Claims::default() },
             running: 0,
             delivery: Instruction::scalar(delivery),
             last: THREADS - 1,
@@ -78,8 +118,9 @@ impl Core {
     /// If there is no such thread, or it executes.
     pub fn start(&mut self, thread: usize, cycle: u64) {
         self.resume(thread, cycle);
-        let thread = &mut self.threads[thread];
-        thread.restart(thread.finished + self.parameters.pipes.refill);
+        let of = &mut self.threads[thread];
+        of.restart(of.finished + self.parameters.pipes.refill);
+        self.claim(thread);
     }
 
     /// The same with all in its pipeline that was there when it halted, as nothing else has been executed: DELAY
@@ -91,10 +132,27 @@ impl Core {
     pub fn resume(&mut self, thread: usize, cycle: u64) {
         assert!(!self.runs(thread));
         self.running |= 1 << thread;
-        let thread = &mut self.threads[thread];
-        thread.finished = thread.finished.max(cycle).max(self.now);
+        let of = &mut self.threads[thread];
+        of.finished = of.finished.max(cycle).max(self.now);
         // It is not the front end that held it up.
-        thread.decoded = thread.decoded.max(thread.finished);
+        of.decoded = of.decoded.max(of.finished);
+        self.claim(thread);
+    }
+
+    /// A thread has changed.
+    #[inline]
+    fn claim(&mut self, thread: usize) {
+        let runs = self.runs(thread);
+        self.claims.note(thread, runs, &self.threads[thread]);
+    }
+
+    /// What follows from the rest.
+    fn all_claims(&self) -> Claims {
+        let mut claims = Claims::default();
+        for (number, thread) in self.threads.iter().enumerate() {
+            claims.note(number, self.runs(number), thread);
+        }
+        claims
     }
 
     /// What is told of a thread ends, and may go on: [`Core::come_back`]. Nothing of it is to issue.
@@ -105,6 +163,7 @@ impl Core {
     pub fn leave(&mut self, thread: usize) {
         debug_assert!(!self.holds(thread));
         self.running &= !(1 << thread);
+        self.claim(thread);
     }
 
     /// What is told of a thread that left goes on where it ended, in a cycle or later. If neither that is later than
@@ -120,6 +179,7 @@ impl Core {
         } else {
             assert!(!self.runs(thread));
             self.running |= 1 << thread;
+            self.claim(thread);
         }
     }
 
@@ -132,6 +192,7 @@ impl Core {
     pub fn stop(&mut self, thread: usize) {
         self.threads[thread].stage = Stage::Issued;
         self.running &= !(1 << thread);
+        self.claim(thread);
     }
 
     /// The instruction that was brought for a thread, and is yet to issue, is not finished before a cycle. Nothing else
@@ -153,7 +214,7 @@ impl Core {
     /// If there is no such thread.
     #[must_use]
     pub fn holds(&self, thread: usize) -> bool {
-        matches!(self.threads[thread].stage, Stage::Held(_))
+        self.claims.holds[thread]
     }
 
     /// Whether a thread executes.
@@ -192,6 +253,7 @@ impl Core {
     /// The same, and the cycle before which nothing issues.
     #[must_use]
     pub fn next_at(&self) -> Option<(u64, Turn)> {
+        debug_assert_eq!(self.claims, self.all_claims());
         // What may join the instruction that issued last does so in its cycle.
         if self.runs(self.last)
             && let Stage::First(cycle) = self.threads[self.last].stage
@@ -199,28 +261,26 @@ impl Core {
             return Some((cycle, Turn::Bring(self.last)));
         }
         // By turns: the thread behind the one that issued last comes first, and that one last. One that may
-        // be able to issue comes before those whose turn is later, whether they are able or may be.
-        let mut next: Option<(u64, Turn)> = None;
-        for behind in 1..=THREADS {
-            let number = (self.last + behind) % THREADS;
-            if !self.runs(number) {
-                continue;
-            }
-            let thread = &self.threads[number];
-            let (cycle, turn) = match thread.stage {
-                Stage::Held(ready) => {
-                    let unit = self.unit_free(&thread.brought.instruction);
-                    (ready.max(self.free).max(unit), Turn::Issue(number))
-                }
-                Stage::First(_) | Stage::Issued => {
-                    (thread.lower_bound().max(self.free), Turn::Bring(number))
-                }
-            };
-            if next.is_none_or(|(of_next, _)| cycle < of_next) {
-                next = Some((cycle, turn));
-            }
+        // be able to issue comes before those whose turn is later, whether they are able or may be. Which of them it is
+        // changes all the time: without a branch on that, nothing is mispredicted.
+        // Each by itself: one of them has been written just now.
+        let key = |behind: usize| {
+            let could = self.claims.could[(self.last + 1 + behind) % THREADS];
+            could.max(self.free) << 2 | behind as u64
+        };
+        let least = match self.claims.need_units {
+            0 => key(0).min(key(1)).min(key(2)).min(key(3)),
+            _ => self.least_with_units(),
+        };
+        if self.running == 0 {
+            return None;
         }
-        next
+        let number = (self.last + 1 + (least & 3) as usize) % THREADS;
+        let turn = match self.claims.holds[number] {
+            true => Turn::Issue(number),
+            false => Turn::Bring(number),
+        };
+        Some((least >> 2, turn))
     }
 
     /// Brings the next instruction of a thread. `Some` if it joins the one before: the cycle in which both
@@ -237,7 +297,7 @@ impl Core {
         execution: &Execution,
     ) -> Option<u64> {
         let parameters = self.parameters;
-        assert!(self.runs(thread) && !matches!(self.threads[thread].stage, Stage::Held(_)));
+        assert!(self.runs(thread) && !self.holds(thread));
         let of = &mut self.threads[thread];
         let entered = of.enter(parameters, instruction, execution);
         let joins = self.join(thread, occurrences, instruction, execution, entered);
@@ -245,6 +305,7 @@ impl Core {
             let of = &mut self.threads[thread];
             of.hold(parameters, occurrences, instruction, execution, entered);
         }
+        self.claim(thread);
         joins
     }
 
@@ -256,18 +317,19 @@ impl Core {
     /// As [`Core::bring`].
     pub fn deliver(&mut self, thread: usize, occurrences: &mut Occurrences) {
         let delivery = self.delivery;
-        assert!(self.runs(thread) && !matches!(self.threads[thread].stage, Stage::Held(_)));
+        assert!(self.runs(thread) && !self.holds(thread));
         let of = &mut self.threads[thread];
         of.hold(self.parameters, occurrences, &delivery, &Execution::default(), 0);
+        self.claim(thread);
     }
 
-    /// The instruction that was brought for a thread issues: in which cycle. [`Core::next`] says when it is
-    /// to.
+    /// The instruction that was brought for a thread issues: in which cycle, and how often each of [`AT_ISSUE`] has
+    /// occurred by that. [`Core::next`] says when it is to.
     ///
     /// # Panics
     ///
     /// If there is no such thread, or nothing was brought for it.
-    pub fn issue(&mut self, thread: usize, occurrences: &mut Occurrences) -> u64 {
+    pub fn issue(&mut self, thread: usize, occurrences: &mut Occurrences) -> (u64, [u64; 3]) {
         debug_assert_eq!(self.next(), Some(Turn::Issue(thread)));
         let parameters = self.parameters;
         let of = &self.threads[thread];
@@ -288,11 +350,8 @@ impl Core {
         let scalar = &instruction.scalar;
         // What other threads had turns for is not in it.
         let stalled = ready.max(unit_free).saturating_sub(of.decoded);
-        for (signal, clocks) in [
-            (Signal::EStageBusy, *clocks),
-            (Signal::MicrocodeBusy, if scalar.timing.microcode { *clocks } else { 0 }),
-            (Signal::StallFrontend, stalled),
-        ] {
+        let fired = [*clocks, if scalar.timing.microcode { *clocks } else { 0 }, stalled];
+        for (signal, clocks) in AT_ISSUE.into_iter().zip(fired) {
             if clocks != 0 {
                 occurrences.fire(signal, clocks);
             }
@@ -315,10 +374,28 @@ impl Core {
         of.stage = if pairing::may_be_first(scalar) { Stage::First(at) } else { Stage::Issued };
         let (serialises, mispredicted, halts) = (scalar.serialises, *mispredicted, *halts);
         of.go_on(parameters, serialises, mispredicted);
-        if halts {
-            self.stop(thread);
+        match halts {
+            true => self.stop(thread),
+            false => self.claim(thread),
         }
-        at
+        (at, fired)
+    }
+
+    /// As the least in [`Self::next_at`], where the unit of an instruction may not be free.
+    #[cold]
+    fn least_with_units(&self) -> u64 {
+        let key = |behind: usize| {
+            let number = (self.last + 1 + behind) % THREADS;
+            let could = match self.claims.need_units & 1 << number {
+                0 => self.claims.could[number],
+                _ => {
+                    let unit = self.unit_free(&self.threads[number].brought.instruction);
+                    self.claims.could[number].max(unit)
+                }
+            };
+            could.max(self.free) << 2 | behind as u64
+        };
+        (0..THREADS).map(key).min().unwrap_or(u64::MAX)
     }
 
     /// When the unit of an instruction, which all threads share, can begin it.
@@ -334,8 +411,18 @@ impl Core {
 
 impl State for Core {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
-        let Self { parameters, threads, running, delivery: _, last, now, free, x87, vector_free } =
-            self;
+        let Self {
+            parameters,
+            threads,
+            claims: _,
+            running,
+            delivery: _,
+            last,
+            now,
+            free,
+            x87,
+            vector_free,
+        } = self;
         threads.visit(visitor);
         x87.visit(visitor);
         visitor.name("multithreaded::Core");
@@ -351,5 +438,8 @@ impl State for Core {
             let first = &thread.brought.instruction.scalar;
             !is_late && pairing::is_no_longer_alone(&parameters.pipes, first)
         }));
+        if V::LOADS {
+            self.claims = self.all_claims();
+        }
     }
 }

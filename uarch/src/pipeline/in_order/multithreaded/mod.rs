@@ -50,7 +50,7 @@ mod tests;
 mod thread;
 
 pub use self::{
-    core::{Core, THREADS, Turn},
+    core::{AT_ISSUE, Core, THREADS, Turn},
     execution::{Access, Execution},
     instruction::{Instruction, VectorRegisters},
     parameters::Parameters,
