@@ -99,42 +99,91 @@ impl Cpu {
                 self.chain::<O, true>(cx, translations)
             };
             self.alone = true;
-            let result = match result {
-                Err(stop) if stop.exception().is_some() => {
-                    self.debug_hits = 0;
-                    self.raise(cx, stop)
-                }
-                other => other,
-            };
-            match result {
-                Ok(()) | Err(Stop::RESTART | Stop::LEAVE) => {}
-                Err(Stop::ALONE) => {
-                    // What the instruction has asked for until then, it asks for again when it is executed.
-                    // If the run ended here, the next would begin with it in the middle of a block again.
-                    self.leave = Leave::default();
-                    self.overwrote = false;
-                    alone = true;
-                    continue;
-                }
-                Err(Stop::HALT) => {
-                    self.halted = true;
-                    return Exit::Halt;
-                }
-                Err(_) => return Exit::Shutdown,
+            if result == Err(Stop::ALONE) {
+                // What the instruction has asked for until then, it asks for again when it is executed.
+                // If the run ended here, the next would begin with it in the middle of a block again.
+                self.leave = Leave::default();
+                self.overwrote = false;
+                alone = true;
+                continue;
             }
-            // Data breakpoints that the finished instruction met.
-            if self.debug_hits != 0
-                && let Some(stop) = self.debug_trap(false)
-                && self.raise(cx, stop).is_err()
-            {
-                return Exit::Shutdown;
-            }
-            if (self.leave.is_asked() || O::MODELS && cx.observer.is_spent())
-                && (O::FOLLOWS || !self.leave.is_a_look() || !self.goes_on(cx))
-            {
-                return if self.paused { Exit::Pause } else { Exit::Leave };
+            if let Some(exit) = self.settle(cx, result) {
+                return exit;
             }
         }
+    }
+
+    /// Runs the next block, as far as the observer lets it, if nothing can come between its instructions and the one
+    /// before, and it is at hand. As [`Self::run`] then, with [`Exit::Deadline`] if nothing but its end ended it; else
+    /// nothing is done.
+    #[inline(never)]
+    pub fn run_block<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        translations: &mut Translations<O>,
+        budget: Budget,
+    ) -> Option<Exit> {
+        let is_plain = !self.halted
+            && self.stops.is_none()
+            && !self.uncached
+            && self.watch.code == 0
+            && self.system_flags & (flags::TF | flags::RF) == 0
+            && self.shadow == Shadow::None
+            && self.time >= self.delayed_until;
+        if !is_plain {
+            return None;
+        }
+        self.notice_code(cx, translations);
+        let block = translations.find_jump(&self.jump(), &self.tlb.epochs)?;
+        self.bound(budget, self.retired);
+        if !self.can_afford(block) || self.code_is_limited(block) {
+            return None;
+        }
+        self.cycle_costs = translations.cycle_costs;
+        self.leave = Leave::default();
+        self.overwrote = false;
+        self.paused = false;
+        let mut result = self.execute_first(cx, block, block.ops.len());
+        self.alone = true;
+        if result == Err(Stop::ALONE) {
+            // As in `run`.
+            self.leave = Leave::default();
+            self.overwrote = false;
+            result = self.step(cx, translations);
+        }
+        Some(self.settle(cx, result).unwrap_or(Exit::Deadline))
+    }
+
+    /// Something has been executed, with this result: why the run ends, if it does.
+    #[inline(always)]
+    fn settle<O: Observer>(&mut self, cx: &mut Cx<'_, O>, result: Exec<()>) -> Option<Exit> {
+        let result = match result {
+            Err(stop) if stop.exception().is_some() => {
+                self.debug_hits = 0;
+                self.raise(cx, stop)
+            }
+            other => other,
+        };
+        match result {
+            Ok(()) | Err(Stop::RESTART | Stop::LEAVE) => {}
+            Err(Stop::HALT) => {
+                self.halted = true;
+                return Some(Exit::Halt);
+            }
+            Err(_) => return Some(Exit::Shutdown),
+        }
+        // Data breakpoints that the finished instruction met.
+        if self.debug_hits != 0
+            && let Some(stop) = self.debug_trap(false)
+            && self.raise(cx, stop).is_err()
+        {
+            return Some(Exit::Shutdown);
+        }
+        let is_asked = self.leave.is_asked() || O::MODELS && cx.observer.is_spent();
+        if is_asked && (O::FOLLOWS || !self.leave.is_a_look() || !self.goes_on(cx)) {
+            return Some(if self.paused { Exit::Pause } else { Exit::Leave });
+        }
+        None
     }
 
     /// The run ends here if the owner has anything to do, and nothing else ends it: whether it goes on.

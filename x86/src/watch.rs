@@ -328,7 +328,8 @@ impl ExecutionContext {
 pub struct Watching<W> {
     /// The model.
     pub watch: W,
-    counting: Counting,
+    /// Apart, so that those of another processor may take its place ([`Watching::exchange`]).
+    counting: Box<Counting>,
     /// The only access that is not yet certain, with [`SINGLE`].
     single: Access,
     /// Accesses that are not, without it.
@@ -350,12 +351,20 @@ pub struct Watching<W> {
     begun: u16,
 }
 
+/// What has been observed of a processor whose run goes on later ([`Watching::exchange`]): nothing at first.
+#[derive(Default)]
+pub struct Aside {
+    counting: Box<Counting>,
+    /// [`IN_CONTEXT`], or 0.
+    in_context: u8,
+}
+
 impl<W: Watch> Watching<W> {
     /// An observer that reports to `watch`. It is large, and its owner may hand it over for an instruction at a time.
     pub fn new(watch: W) -> Box<Self> {
         Box::new(Self {
             watch,
-            counting: Counting::default(),
+            counting: Box::default(),
             single: NO_ACCESS,
             accesses: Vec::new(),
             walks: Vec::new(),
@@ -371,9 +380,23 @@ impl<W: Watch> Watching<W> {
 
     /// Counts facts anew, from zero, and forgets in which context they were.
     pub fn restart(&mut self) {
-        self.counting = Counting::default();
+        *self.counting = Counting::default();
         self.spent = false;
         self.state &= !IN_CONTEXT;
+        self.context = None;
+    }
+
+    /// Goes on with what was observed of another processor, in the middle of its run, and puts aside what has been
+    /// observed until now: the model keeps it. Between two instructions, with nothing left to be told of the last.
+    #[inline]
+    pub fn exchange(&mut self, aside: impl FnOnce(&mut W) -> &mut Aside) {
+        let aside = aside(&mut self.watch);
+        std::mem::swap(&mut self.counting, &mut aside.counting);
+        let in_context = self.state & IN_CONTEXT;
+        self.state = self.state & !IN_CONTEXT | aside.in_context;
+        aside.in_context = in_context;
+        self.spent = false;
+        // It was told of the other's: what is told when that changes is told whatever it is.
         self.context = None;
     }
 

@@ -7,12 +7,14 @@ use x86_cpu::{
     cpu::Cpu,
     features::Features,
     insn::Insn,
-    observe::{Access, Cx, Delivery, Direction, FloatCases, FloatUnit, Target, Walk},
+    observe::{Access, Cx, Delivery, Direction, FloatCases, FloatUnit, Observer, Target, Walk},
     operation::Operation,
     ram::Ram,
     run::Exit,
     timing::Budget,
-    watch::{AccessKind, ExecutionContext, Fetch, Hint, Transfer, TransferKind, Watch, Watching},
+    watch::{
+        AccessKind, Aside, ExecutionContext, Fetch, Hint, Transfer, TransferKind, Watch, Watching,
+    },
 };
 
 use crate::machine::*;
@@ -38,6 +40,8 @@ struct Log {
     time: u64,
     times: Vec<u64>,
     changes: Vec<ExecutionContext>,
+    /// What was observed of a processor that does not run.
+    aside: Aside,
 }
 
 impl Watch for Log {
@@ -395,6 +399,44 @@ fn changes_are_reported() {
     });
     let seen = log.changes.iter().map(|now| now.cr3).collect::<Vec<_>>();
     assert_eq!(seen, [Some(PML4), Some(PML4 | 8)]);
+}
+
+/// Two processors take turns under one observer: each has its own facts, and is told to be in another context where it
+/// changes its own, though the other had come to the same one before.
+#[test]
+fn what_is_observed_of_two_processors_is_exchanged() {
+    let mut both = [machine(), machine()];
+    for (m, cr3_flag) in both.iter_mut().zip([0, 8]) {
+        m.cpu.set_gpr(RAX, PML4 | 8);
+        m.cpu.set_gpr(RBX, PML4 | cr3_flag);
+        m.load(CODE, 64, |a| {
+            a.mov(cr3, rbx).unwrap();
+            a.mov(ecx, dword_ptr(rsi)).unwrap();
+            a.mov(cr3, rax).unwrap();
+            a.mov(ecx, dword_ptr(rsi + 4)).unwrap();
+        });
+    }
+    let mut translations = [Translations::new(), Translations::new()];
+    let mut observer = Watching::new(Log::default());
+    observer.restart();
+    let mut loads = Vec::new();
+    // The first processor, the second, and the first again: CR3 is written by one of two instructions.
+    for n in [0, 1, 0] {
+        let m = &mut both[n];
+        let mut context = Cx { bus: &mut m.ports, ram: &m.memory.ram, observer };
+        let end = m.cpu.retired() + 2;
+        while m.cpu.retired() < end {
+            let budget = Budget { instructions: end - m.cpu.retired(), ..Budget::until(u64::MAX) };
+            m.cpu.run(&mut context, &mut translations[n], budget);
+        }
+        observer = context.observer;
+        loads.push(observer.observed().map(|observed| observed.facts.loads));
+        observer.exchange(|log| &mut log.aside);
+    }
+    assert_eq!(loads, [Some(1), Some(1), Some(2)]);
+    let seen: Vec<_> = observer.watch.changes.iter().filter_map(|now| now.cr3).collect();
+    // Behind the first of each, and what the first has come to behind its second.
+    assert_eq!(seen[seen.len() - 2..], [PML4 | 8, PML4 | 8], "{seen:x?}");
 }
 
 /// A run ends between two iterations of INSB: the finished ones are reported, all 20 in the end.
