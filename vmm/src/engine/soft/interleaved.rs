@@ -11,7 +11,6 @@
 //! threads do, and nothing is near an overflow, it does not matter when their time passes as long as nobody reads it: they
 //! go in step again where they end that, and before an instruction that reads or programs counters.
 
-use pmu_model::Demand;
 use uarch::pipeline::in_order::multithreaded::THREADS;
 use x86_cpu::cpu::Cpu;
 use x86_cpu::observe::Cx;
@@ -22,8 +21,9 @@ use x86_cpu::timing::Budget;
 use super::model::Modelling;
 use super::model::interleaved::Counted;
 use super::outside::raise;
+use super::stretch::CountingContext;
 use super::vcpu::{Siblings, Vcpu, headroom};
-use super::{Running, STRIDE, Soft, Timing, observed_since};
+use super::{Open, Running, STRIDE, Soft, Timing, UNLIMITED, observed_from};
 use crate::engine::{Board, Limit, Outcome};
 use crate::irq::Pending;
 use crate::processor_set::ProcessorSet;
@@ -132,7 +132,8 @@ impl Soft {
         let Undisturbed { until, threads_per_core, counts_all } = undisturbed;
         let mut modelling = self.modelling.take()?;
         modelling.begin_turns(*id);
-        let mut outcome = None;
+        let mut turns = [Turns::Counted; THREADS];
+        let (mut outcome, mut ended) = (None, None);
         while let Some((next, due)) = modelling.next_turn(*id) {
             let Some((vcpu, mut siblings)) = Siblings::split(vcpus, next, threads_per_core) else {
                 break;
@@ -142,39 +143,30 @@ impl Soft {
                 || self.stop.as_ref().is_some_and(Stop::is_requested)
                 || vcpu.cpu.has_watch_hit()
                 || vcpu.cpu.stops_here();
-            let counted = vcpu.counts_its_wait();
-            // Before it is, the time of all has to pass.
-            let is_looked_at = counts_all
-                && (counted == Counted::AtOnce || modelling.may_access_counters(vcpu, ram));
             // The first is the one that was asked for, unless that one only waits.
-            if is_over || is_looked_at || outcome.is_none() && next != *id {
+            if is_over || outcome.is_none() && next != *id {
                 break;
             }
-            *id = next;
-            let begun = vcpu.cpu.time;
-            let demand = match counts_all {
-                true => siblings.demand(begun).with(vcpu.pmu.demand()),
-                false => *vcpu.pmu.demand(),
-            };
-            let pmis = modelling.wait(vcpu, &demand, due, counted);
-            if !pmis.is_empty() {
-                let (place, retired) = (vcpu.cpu.place(), vcpu.cpu.retired());
-                raise(pmis, board, next, place, &mut vcpu.late, retired);
-                #[cfg(test)]
-                tests::note(|ends| ends.overflowed += 1);
-                outcome = None;
-                break;
-            }
-            let before = vcpu.cpu.retired();
-            vcpu.cpu.leaves_at_pause = limit.at_pause;
-            let since = if counted == Counted::WithWhatFollows { begun } else { vcpu.cpu.time };
-            let running = Running { vcpu: &mut *vcpu, siblings: &mut siblings, board, ram };
+            let (turns, before) = (&mut turns[next % threads_per_core], vcpu.cpu.retired());
             let budget = Budget { instructions: limit.instructions, ..Budget::until(until) };
-            let (exit, acted, after) = take_turn(modelling, running, &demand, budget, since);
-            modelling = after;
+            vcpu.cpu.leaves_at_pause = limit.at_pause;
+            let mut running = Running { vcpu: &mut *vcpu, siblings: &mut siblings, board, ram };
+            turns.end_stride(&mut modelling, &mut running);
+            let is_block = matches!(turns, Turns::Open { .. });
+            let turn = Turn { from: due, limit: budget, counts_all };
+            let (exit, acted) = match turn.take(&mut modelling, running, turns) {
+                Ok(taken) => taken,
+                Err(NotTaken::LooksAtOthers) => break,
+                Err(NotTaken::Overflowed) => {
+                    (*id, outcome) = (next, None);
+                    break;
+                }
+            };
+            *id = next;
             limit.instructions = limit.instructions.saturating_sub(vcpu.cpu.retired() - before);
+            // Of one block, the next one may be the same thread's.
             let goes_on = !acted
-                && modelling.hands_over()
+                && (modelling.hands_over() || is_block && exit == Exit::Deadline)
                 && matches!(exit, Exit::Leave | Exit::Deadline)
                 && !vcpu.is_held_up();
             #[cfg(test)]
@@ -182,24 +174,29 @@ impl Soft {
             #[cfg(test)]
             tests::note_end(exit, acted, vcpu.is_held_up(), goes_on);
             if !goes_on {
-                self.modelling = Some(modelling);
-                // Before time passes for any other thread.
-                let sent = board.chipset.irq.depart(vcpu.cpu.time, board.platform.ipi_latency);
-                if counts_all {
-                    self.tell_issues(vcpus, next, board, ram);
-                    if exit == Exit::Shutdown {
-                        self.catch_up(vcpus, next, board, ram, due);
-                    }
-                }
-                return self.end_turns(vcpus, next, board, ram, exit, sent, *limit);
+                ended = Some((exit, vcpu.cpu.time, due));
+                break;
             }
             outcome = Some(Outcome::HandsOver);
         }
+        for (id, turns) in board.platform.core_of(*id).iter().zip(&mut turns) {
+            if let Some((vcpu, mut siblings)) = Siblings::split(vcpus, id, threads_per_core) {
+                let siblings = &mut siblings;
+                turns.close(&mut modelling, Running { vcpu, siblings, board, ram });
+            }
+        }
         self.modelling = Some(modelling);
+        // Before time passes for any other thread.
+        let sent =
+            ended.map(|(_, time, _)| board.chipset.irq.depart(time, board.platform.ipi_latency));
         if counts_all {
             self.tell_issues(vcpus, *id, board, ram);
         }
-        outcome
+        let (Some((exit, _, due)), Some(sent)) = (ended, sent) else { return outcome };
+        if counts_all && exit == Exit::Shutdown {
+            self.catch_up(vcpus, *id, board, ram, due);
+        }
+        self.end_turns(vcpus, *id, board, ram, exit, sent, *limit)
     }
 
     /// Counts of the threads of the core of processor `id` that their last instructions have issued, which was not told yet.
@@ -330,35 +327,175 @@ impl Vcpu {
     }
 }
 
-/// A thread runs, until another one's turn comes or anything has to be looked at, and what was demanded is counted, of
-/// the time `since` then: why that ended, and whether it did anything beyond registers and memory.
-#[inline]
-fn take_turn(
-    mut modelling: Modelling,
-    running: Running<'_, '_>,
-    demand: &Demand,
+/// What has been counted of the turns of a thread.
+#[derive(Clone, Copy)]
+enum Turns {
+    /// All of it.
+    Counted,
+    /// Nothing since then, as nothing is near an overflow by what happens up to this time, and in an instruction more.
+    Open { open: Open, until: u64 },
+}
+
+impl Turns {
+    /// What may be near an overflow is looked at anew in each stride.
+    #[inline]
+    fn end_stride(&mut self, modelling: &mut Modelling, running: &mut Running<'_, '_>) {
+        if matches!(*self, Self::Open { until, .. } if running.vcpu.cpu.time >= until) {
+            let Running { vcpu, siblings, board, ram } = running;
+            self.close(modelling, Running { vcpu, siblings, board, ram });
+        }
+    }
+
+    /// Counts what has not been counted, up to the end of the last turn.
+    #[inline(never)]
+    fn close(&mut self, modelling: &mut Modelling, running: Running<'_, '_>) {
+        let Self::Open { mut open, .. } = std::mem::replace(self, Self::Counted) else { return };
+        let id = running.vcpu.id;
+        let later = modelling.begin_to_close(id);
+        let observer = modelling.observer.lend();
+        let (nothing, closed) = (|_: &mut Cpu, _: &mut Cx<'_, _>| (), |_: &(), _, _: &Cpu| false);
+        let ((), observer, acted, _) =
+            observed_from(&mut open, running, UNLIMITED, observer, nothing, closed);
+        debug_assert!(!acted, "nothing is near an overflow");
+        modelling.observer.take_back(observer);
+        modelling.end_closing(id, later);
+    }
+}
+
+impl CountingContext {
+    /// Whether what was executed under it needs not be counted yet: its turn ended so, it did nothing that others may
+    /// notice, and goes on under it.
+    fn stays_open(self, exit: Exit, acted: bool, cpu: &Cpu) -> bool {
+        !acted && matches!(exit, Exit::Leave | Exit::Deadline) && self.is_that_of(cpu)
+    }
+}
+
+/// Why a thread has not taken its turn.
+enum NotTaken {
+    /// The time of all others has to pass before.
+    LooksAtOthers,
+    /// A counter has overflowed as time passed for it.
+    Overflowed,
+}
+
+/// What a thread does until another one's turn comes, or anything has to be looked at.
+struct Turn {
+    /// Its time has passed up to here.
+    from: u64,
     limit: Budget,
-    since: u64,
-) -> (Exit, bool, Modelling) {
-    let Running { vcpu, siblings, board, ram } = running;
-    let stride = (vcpu.cpu.time / STRIDE + 1).saturating_mul(STRIDE);
-    let budget = limit.min(Budget::until(stride));
-    vcpu.cpu.interrupt_waits = false;
-    vcpu.observe(demand);
-    let is_far = vcpu.is_far_from_overflow();
-    let counted = match is_far {
-        true => budget,
-        false => budget.min(headroom(&vcpu.pmu, demand, vcpu.cpu.time)),
-    };
-    #[cfg(test)]
-    tests::note(|ends| ends.far += u32::from(is_far));
-    modelling.begin_turn(vcpu, board, !is_far);
-    let Modelling { observer, translations, mut timed, signals } = modelling;
-    let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
-    let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| cpu.run(cx, &mut timed, counted);
-    let (exit, observer, acted) =
-        observed_since(since, running, demand, budget, Pending::default(), observer, act);
-    let mut modelling = Modelling { observer, translations, timed, signals };
-    modelling.end(vcpu);
-    (exit, acted, modelling)
+    /// A counter of one of the threads counts what all do.
+    counts_all: bool,
+}
+
+impl Turn {
+    /// Why it ended, and whether the thread did anything beyond registers and memory.
+    #[inline]
+    fn take(
+        self,
+        modelling: &mut Modelling,
+        running: Running<'_, '_>,
+        turns: &mut Turns,
+    ) -> Result<(Exit, bool), NotTaken> {
+        let counted = match turns {
+            Turns::Open { .. } => Counted::WithWhatFollows,
+            Turns::Counted => running.vcpu.counts_its_wait(),
+        };
+        let is_looked_at = self.counts_all
+            && (counted == Counted::AtOnce
+                || modelling.may_access_counters(running.vcpu, running.ram));
+        if is_looked_at {
+            return Err(NotTaken::LooksAtOthers);
+        }
+        running.vcpu.cpu.interrupt_waits = false;
+        match turns {
+            Turns::Open { .. } => Ok(self.go_on(modelling, running, turns)),
+            Turns::Counted => self.begin(modelling, running, turns, counted),
+        }
+    }
+
+    /// The same where all has been counted until then.
+    fn begin(
+        self,
+        modelling: &mut Modelling,
+        running: Running<'_, '_>,
+        turns: &mut Turns,
+        counted: Counted,
+    ) -> Result<(Exit, bool), NotTaken> {
+        let Self { from, limit, counts_all } = self;
+        let Running { vcpu, siblings, board, ram } = running;
+        let begun = vcpu.cpu.time;
+        let demand = match counts_all {
+            true => siblings.demand(begun).with(vcpu.pmu.demand()),
+            false => *vcpu.pmu.demand(),
+        };
+        let pmis = modelling.wait(vcpu, &demand, from, counted);
+        if !pmis.is_empty() {
+            let (place, retired) = (vcpu.cpu.place(), vcpu.cpu.retired());
+            raise(pmis, board, vcpu.id, place, &mut vcpu.late, retired);
+            #[cfg(test)]
+            tests::note(|ends| ends.overflowed += 1);
+            return Err(NotTaken::Overflowed);
+        }
+        let since = if counted == Counted::WithWhatFollows { begun } else { vcpu.cpu.time };
+        let stride = (vcpu.cpu.time / STRIDE + 1).saturating_mul(STRIDE);
+        let budget = limit.min(Budget::until(stride));
+        let is_far = vcpu.is_far_from_overflow();
+        let within = match is_far {
+            true => budget,
+            false => budget.min(headroom(&vcpu.pmu, &demand, vcpu.cpu.time)),
+        };
+        vcpu.observe(&demand);
+        modelling.begin_turn(vcpu, board, !is_far);
+        #[cfg(test)]
+        tests::note(|ends| ends.far += u32::from(is_far));
+        let (mut observer, timed) = (modelling.observer.lend(), &mut *modelling.timed);
+        let pending = Pending::default();
+        let mut open = Open::new(vcpu, siblings, &demand, since, pending, false, &mut observer);
+        let context = open.context;
+        let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
+        let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| cpu.run(cx, timed, within);
+        let stays_open =
+            |exit: &Exit, acted: bool, cpu: &Cpu| is_far && context.stays_open(*exit, acted, cpu);
+        let (exit, observer, acted, is_open) =
+            observed_from(&mut open, running, budget, observer, act, stays_open);
+        modelling.observer.take_back(observer);
+        modelling.end_turn(vcpu, is_far, is_open);
+        if is_open {
+            *turns = Turns::Open { open, until: stride };
+        }
+        Ok((exit, acted))
+    }
+
+    /// The same where it has not been.
+    #[inline]
+    fn go_on(
+        self,
+        modelling: &mut Modelling,
+        running: Running<'_, '_>,
+        turns: &mut Turns,
+    ) -> (Exit, bool) {
+        let Turns::Open { open, until } = turns else { return (Exit::Leave, false) };
+        let Running { vcpu, siblings, board, ram } = running;
+        modelling.go_on_with_turns(vcpu, &open.demand, self.from);
+        let budget = self.limit.min(Budget::until(*until));
+        let (observer, timed) = (modelling.observer.lend(), &mut *modelling.timed);
+        let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
+        let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| {
+            let exit = cpu.run_block(cx, timed, budget);
+            exit.unwrap_or_else(|| cpu.run(cx, timed, budget))
+        };
+        let context = open.context;
+        let stays_open =
+            |exit: &Exit, acted: bool, cpu: &Cpu| context.stays_open(*exit, acted, cpu);
+        let (exit, observer, acted, is_open) =
+            observed_from(open, running, budget, observer, act, stays_open);
+        modelling.observer.take_back(observer);
+        modelling.end_turn(vcpu, true, is_open);
+        #[cfg(test)]
+        tests::note(|ends| ends.far += 1);
+        if !is_open {
+            *turns = Turns::Counted;
+        }
+        (exit, acted)
+    }
 }

@@ -26,6 +26,7 @@ mod asking;
 mod cycles;
 mod interleaved;
 mod model;
+mod open;
 mod outside;
 mod quiet;
 mod recorded;
@@ -42,13 +43,14 @@ use uarch::part::Part;
 use x86_cpu::block::{Translated, Translations};
 use x86_cpu::bus::{Bus, Uncounted};
 use x86_cpu::cpu::Cpu;
-use x86_cpu::observe::{Accesses, Counting, Cx, Heeded, LastStep, Observer, Plain};
+use x86_cpu::observe::{Counting, Cx, LastStep, Observer, Plain};
 use x86_cpu::ram::Ram;
 use x86_cpu::run::Exit;
 use x86_cpu::timing::{Budget, CycleCosts};
 
 use self::asking::Asking;
 use self::model::{Cache, Detail, Modelling};
+use self::open::Open;
 use self::outside::Outside;
 use self::quiet::Quiet;
 use self::recorded::Recorded;
@@ -475,11 +477,14 @@ impl Soft {
             let cache = if detail.keeps_time { Cache::Timed } else { Cache::Models };
             modelling.begin(vcpu, siblings, board, detail, cache);
             let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
-            let Modelling { observer, mut translations, mut timed, signals } = modelling;
-            let blocks = if detail.keeps_time { &mut *timed } else { &mut *translations };
+            let observer = modelling.observer.lend();
+            let blocks = match detail.keeps_time {
+                true => &mut *modelling.timed,
+                false => &mut *modelling.translations,
+            };
             let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| act.act(cpu, cx, blocks);
             let (outcome, observer) = observed(running, demand, limit, pending, observer, act);
-            let mut modelling = Modelling { observer, translations, timed, signals };
+            modelling.observer.take_back(observer);
             modelling.end(vcpu);
             self.modelling = Some(modelling);
             outcome
@@ -638,15 +643,12 @@ impl Recording {
         recorder.begin(vcpu.id, &vcpu.cpu, blocks);
         let before = vcpu.pmu.programmings();
         let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
-        let Modelling { observer: models, translations: of_models, timed: timed_alone, signals } =
-            modelling;
-        let observer = Recorded { recorder, models };
+        let observer = Recorded { recorder, models: modelling.observer.lend() };
         let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| act.act(cpu, cx, of_both);
         let (outcome, observer) = observed(running, demand, limit, pending, observer, act);
         let Recorded { mut recorder, models } = observer;
         recorder.end(&vcpu.cpu, &vcpu.pmu, vcpu.pmu.programmings() != before);
-        let mut modelling =
-            Modelling { observer: models, translations: of_models, timed: timed_alone, signals };
+        modelling.observer.take_back(models);
         modelling.end(vcpu);
         (outcome, Self { recorder, translations, modelled, timed }, modelling)
     }
@@ -655,51 +657,43 @@ impl Recording {
 /// Does `act` with a processor and counts what the observer saw. `limit` is how far the run may go
 /// when an instruction in it disables the counters. Gives the observer back.
 fn observed<O: Observer, T>(
-    running: Running<'_, '_>,
+    mut running: Running<'_, '_>,
     demand: &Demand,
     limit: Budget,
     pending: Pending,
-    observer: O,
+    mut observer: O,
     act: impl FnOnce(&mut Cpu, &mut Cx<'_, O>) -> T,
 ) -> (T, O) {
-    let since = running.vcpu.cpu.time;
-    let (result, observer, _) =
-        observed_since(since, running, demand, limit, pending, observer, act);
+    let Running { vcpu, siblings, .. } = &mut running;
+    let (since, steps_are_bounded) = (vcpu.cpu.time, limit.steps != u64::MAX);
+    let mut open =
+        Open::new(vcpu, siblings, demand, since, pending, steps_are_bounded, &mut observer);
+    let (result, observer, ..) =
+        observed_from(&mut open, running, limit, observer, act, |_, _, _| false);
     (result, observer)
 }
 
-/// The same, and counts the time since then; and whether anything was done that others than the processor may notice,
-/// beside what it did to memory.
+/// The same of what is `open`, unless what came of `act`, whether it did anything that others than the processor may
+/// notice, beside what it did to memory, and the processor are such that it stays open. Both of these as well: whether it
+/// did, and whether it does.
 #[inline(always)]
-fn observed_since<O: Observer, T>(
-    since: u64,
+fn observed_from<O: Observer, T>(
+    open: &mut Open,
     running: Running<'_, '_>,
-    demand: &Demand,
     limit: Budget,
-    pending: Pending,
     observer: O,
     act: impl FnOnce(&mut Cpu, &mut Cx<'_, O>) -> T,
-) -> (T, O, bool) {
+    stays_open: impl FnOnce(&T, bool, &Cpu) -> bool,
+) -> (T, O, bool, bool) {
     let Running { vcpu, siblings, board, ram } = running;
-    let programmings = vcpu.pmu.programmings();
-    let waits_under = vcpu.waits_under.take();
-    let context = waits_under.unwrap_or_else(|| vcpu.counting_context(pending));
-    vcpu.counted_under = Some(context);
-    let begun = vcpu.cpu.time;
-    let shared = siblings.count_the_core(begun);
-    let steps_may_be_quiet =
-        demand.per_cycle && !observer.keeps_time() && !shared && limit.steps == u64::MAX;
     let mut outside = Outside {
         id: vcpu.id,
         board,
         pmu: &mut vcpu.pmu,
         bank: &mut vcpu.bank,
         tsc_offset: &mut vcpu.tsc_offset,
-        begun,
-        shared,
         siblings,
-        demand: *demand,
-        keeps_time: observer.keeps_time(),
+        open,
         last_step: LastStep::EndsTheCycles,
         cycles: &mut vcpu.cycles,
         limit: limit.until,
@@ -707,18 +701,7 @@ fn observed_since<O: Observer, T>(
         steps_are_bounded: limit.steps != u64::MAX,
         counts: &mut vcpu.counts,
         late: &mut vcpu.late,
-        context: demand.counting.then_some(context),
-        since: (vcpu.cpu.time, vcpu.cpu.retired()),
-        inner: if waits_under.is_some() {
-            Accesses::default()
-        } else {
-            std::mem::take(&mut vcpu.inner)
-        },
-        counted_time: since,
-        counted_instructions: vcpu.cpu.retired(),
         quiet: Quiet::default(),
-        steps_may_be_quiet,
-        heeded: if steps_may_be_quiet { quiet::heeded(&demand.signals) } else { Heeded::NOTHING },
         programmed: false,
         programs_still: &mut vcpu.programs_still,
         overflowed: Pmis::NONE,
@@ -726,16 +709,13 @@ fn observed_since<O: Observer, T>(
         acted: false,
         place: vcpu.cpu.place(),
     };
-    let waits = waits_under.is_some();
-    // What a transfer did at the inner level is counted there, with the first instruction.
-    let inner = outside.inner;
     let mut cx = Cx { bus: &mut outside, ram, observer };
-    if let Some(facts) = cx.observer.facts() {
-        facts.stores = inner.stores;
-        facts.misaligned = inner.misaligned;
-    }
     let result = act(&mut vcpu.cpu, &mut cx);
     let Cx { mut observer, .. } = cx;
+    if stays_open(&result, outside.acted, &vcpu.cpu) {
+        return (result, observer, outside.acted, true);
+    }
+    let Open { demand, waits, programmings, .. } = *outside.open;
     outside.place = vcpu.cpu.place();
     outside.last_step = observer.last_step();
     if demand.counting
@@ -745,10 +725,10 @@ fn observed_since<O: Observer, T>(
         let alike = vcpu.cpu.take_alike();
         if !waits {
             vcpu.inner = std::mem::take(&mut observed.facts.inner);
-            if (time, retired) == outside.since {
+            if (time, retired) == outside.open.since {
                 // The first instruction is yet to come: there may have been one that did not retire, whose exception
                 // has added to what waits.
-                let (facts, inner) = (&mut *observed.facts, outside.inner);
+                let (facts, inner) = (&mut *observed.facts, outside.open.inner);
                 let stores = inner.stores.min(facts.stores);
                 let misaligned = inner.misaligned.min(facts.misaligned);
                 facts.stores -= stores;
@@ -772,7 +752,7 @@ fn observed_since<O: Observer, T>(
         // if it has programmed a counter.
         vcpu.counted_under = Some(vcpu.counting_context(pending));
     }
-    (result, observer, acted)
+    (result, observer, acted, false)
 }
 
 #[cfg(test)]

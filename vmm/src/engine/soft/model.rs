@@ -5,10 +5,13 @@
 //! facts of the same stretch. How often a cache misses nobody knows before, so the counters of such
 //! signals have budgets there: the run ends behind the instruction that uses one up.
 
+use std::ops::{Deref, DerefMut};
+
 use pmu_model::{CYCLE_DEPENDENT, Pmu, Signal, SignalSet, Tier};
 use uarch::branch;
 use uarch::cache::{Hint, Kind, MemoryType};
 use uarch::part::{self, Part};
+use uarch::pipeline::in_order::multithreaded::THREADS;
 use uarch::processors::PerProcessor;
 use uarch::system::{self, DataAccess, PageTables, System};
 use uarch::tlb::{Page, PageSize};
@@ -22,7 +25,7 @@ use x86_cpu::operation::Operation;
 use x86_cpu::ram::Ram;
 use x86_cpu::timing::CycleCosts;
 use x86_cpu::watch::{
-    AccessKind, ExecutionContext, Fetch, Transfer, TransferKind, Watch, Watching,
+    AccessKind, Aside, ExecutionContext, Fetch, Transfer, TransferKind, Watch, Watching,
 };
 
 mod by_block;
@@ -56,11 +59,41 @@ const CACHE_DISABLE: u64 = 1 << 30;
 /// What is told of execution for the models.
 pub(super) type ModelObserver = Box<Watching<Model>>;
 
-/// The models of a machine, and the code translated for execution that they see. It is moved where it is
-/// used, which may be for an instruction at a time.
+/// What is told of execution. What executes has it for so long, which may be an instruction.
+pub(super) struct Lent(Option<ModelObserver>);
+
+impl Lent {
+    const IS_BACK: &str = "nothing is executed that has it";
+
+    pub(super) fn lend(&mut self) -> ModelObserver {
+        self.0.take().expect(Self::IS_BACK)
+    }
+
+    pub(super) fn take_back(&mut self, observer: ModelObserver) {
+        self.0 = Some(observer);
+    }
+}
+
+impl Deref for Lent {
+    type Target = ModelObserver;
+
+    #[inline(always)]
+    fn deref(&self) -> &ModelObserver {
+        self.0.as_ref().expect(Self::IS_BACK)
+    }
+}
+
+impl DerefMut for Lent {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut ModelObserver {
+        self.0.as_mut().expect(Self::IS_BACK)
+    }
+}
+
+/// The models of a machine, and the code translated for execution that they see.
 pub(super) struct Modelling {
     /// What is told of execution.
-    pub(super) observer: ModelObserver,
+    pub(super) observer: Lent,
     pub(super) translations: Box<Translations<ModelObserver>>,
     /// The same code where pipelines keep the time.
     pub(super) timed: Box<Translations<ModelObserver>>,
@@ -121,6 +154,8 @@ pub(super) struct Model {
     /// What the models were saved as or loaded from last, and that nobody has told them anything since.
     saved: Option<Saved>,
     is_as_saved: bool,
+    /// What has been observed of each thread of a core whose turns are counted together.
+    asides: [Aside; THREADS],
 }
 
 /// What is known of a processor.
@@ -186,13 +221,14 @@ impl Modelling {
             internal_page: None,
             saved: None,
             is_as_saved: false,
+            asides: Default::default(),
         };
         let live = vcpus.first().map(|vcpu| &vcpu.pmu.personality().live);
         let signals = live.map_or(SignalSet::EMPTY, |live| {
             live.of(Tier::Microarchitecture).without(live.of(Tier::InstructionSet))
         });
         Self {
-            observer: Watching::new(model),
+            observer: Lent(Some(Watching::new(model))),
             translations: Box::new(translations.empty()),
             timed: Box::new(timed(translations)),
             signals,
@@ -349,8 +385,13 @@ impl Model {
 
     /// It has been told, and what was demanded has been counted.
     fn end(&mut self, cpu: &Cpu) {
-        let Self { system, running, processors, pipelines, runs_pipelines, .. } = self;
-        system.occurrences(*running).clear();
+        self.system.occurrences(self.running).clear();
+        self.pause(cpu);
+    }
+
+    /// The same, and nothing has been counted.
+    fn pause(&mut self, cpu: &Cpu) {
+        let Self { running, processors, pipelines, runs_pipelines, .. } = self;
         let processor = &mut processors[*running];
         processor.told_until = (cpu.retired(), cpu.linear_rip());
         processor.ended = cpu.time;

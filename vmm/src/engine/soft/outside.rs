@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
-use pmu_model::{CounterSet, Demand, MsrAccess, Pmis, Pmu, RdpmcCaller, SignalCounts, Tier};
+use pmu_model::{CounterSet, MsrAccess, Pmis, Pmu, RdpmcCaller, SignalCounts, Tier};
 use x86_cpu::bus::{After, Bus, CpuidResult, Now, Place, RdpmcRequest, Refused, Uncounted};
-use x86_cpu::observe::{Accesses, Facts, Heeded, LastStep};
+use x86_cpu::observe::{Accesses, Facts, LastStep};
 use x86_cpu::timing::{AlikeSteps, Budget};
 
 use super::cycles::{Compare, Cycles};
+use super::open::Open;
 use super::quiet::Quiet;
 use super::stretch::{CountingContext, Stretch};
 use super::vcpu::{Siblings, headroom, one_step, put_off};
@@ -24,14 +25,8 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) bank: &'a mut MsrBank,
     pub(super) tsc_offset: &'a mut u64,
     pub(super) siblings: &'a mut Siblings<'b>,
-    /// The signals that counters take from this processor, its own and its siblings'.
-    pub(super) demand: Demand,
-    /// When the run began, by which counters of siblings take what it does, or do not yet.
-    pub(super) begun: u64,
-    /// They take some of it.
-    pub(super) shared: bool,
-    /// A pipeline keeps the time, so that several instructions may retire in one cycle.
-    pub(super) keeps_time: bool,
+    /// What has yet to be counted.
+    pub(super) open: &'a mut Open,
     /// When, of the cycles that are counted next, the step that did what is counted was over.
     pub(super) last_step: LastStep,
     /// The running cycle, for counters that compare the occurrences of each.
@@ -46,22 +41,8 @@ pub(super) struct Outside<'a, 'b> {
     pub(super) counts: &'a mut Option<Box<SignalCounts>>,
     /// PMIs on their way to the local APIC: the counts of retired instructions at which they arrive.
     pub(super) late: &'a mut VecDeque<u64>,
-    /// What execution is counted under; `None` if nothing is counted.
-    pub(super) context: Option<CountingContext>,
-    /// Where that began: virtual time, and retired instructions; and what a transfer before it did at the inner level,
-    /// which counts with the first instruction behind.
-    pub(super) since: (u64, u64),
-    pub(super) inner: Accesses,
-    /// The time up to which everything has been counted.
-    pub(super) counted_time: u64,
-    /// The instructions that have been counted, of all since power-on.
-    pub(super) counted_instructions: u64,
-    /// Steps that have passed and are counted with what comes; and whether there may be such: each is asked for, no
-    /// pipeline tells of it, and no sibling counts it.
+    /// Steps that have passed and are counted with what comes.
     pub(super) quiet: Quiet,
-    pub(super) steps_may_be_quiet: bool,
-    /// What a step is not to do that passes without being asked for.
-    pub(super) heeded: Heeded,
     /// The last instruction that was counted has programmed the PMU.
     pub(super) programmed: bool,
     /// The last instruction has programmed the PMU, and what models have yet to tell of it is not for these counters.
@@ -93,13 +74,13 @@ impl<'t> Outside<'_, 't> {
     /// Counts the running instruction, which ends at `ends` and is about to program the PMU, by the
     /// programming that it began under. All instructions before it have been counted.
     fn count_programming(&mut self, ends: u64) {
-        if let Some(context) = self.context {
-            let cycles = ends.saturating_sub(self.counted_time);
+        if let Some(context) = self.open.counted_under() {
+            let cycles = ends.saturating_sub(self.open.counted_time);
             let mut stretch = Stretch { observed: None, instructions: 1, cycles, context };
-            self.counted_instructions += 1;
+            self.open.counted_instructions += 1;
             let counted = self.count(&mut stretch);
             self.overflowed = counted.with(self.end_cycles());
-            self.counted_time = ends;
+            self.open.counted_time = ends;
             self.programmed = true;
         }
     }
@@ -108,9 +89,9 @@ impl<'t> Outside<'_, 't> {
     /// before it [`Pmu::programmings`] was `before`.
     fn after_programming(&mut self, before: u64, ends: u64) -> After {
         let live = &self.pmu.personality().live;
-        let modelled = self.demand.signals.without(live.of(Tier::InstructionSet));
+        let modelled = self.open.demand.signals.without(live.of(Tier::InstructionSet));
         // What a pipeline is yet to tell of it is not for the counters that it has begun anew.
-        let is_told_later = self.keeps_time && self.pmu.begun_anew() != 0;
+        let is_told_later = self.open.keeps_time && self.pmu.begun_anew() != 0;
         if self.pmu.programmings() != before
             || !self.overflowed.is_empty()
             || self.overflowed_within
@@ -121,16 +102,20 @@ impl<'t> Outside<'_, 't> {
         }
         // Nothing more is told of it, and what happens next in no instruction, as an exception, is not of it.
         self.programmed = false;
-        if self.context.is_some() { After::Within(self.budget(ends)) } else { After::GoOn }
+        if self.open.counted_under().is_some() {
+            After::Within(self.budget(ends))
+        } else {
+            After::GoOn
+        }
     }
 
     /// How far the run may go from `time` on, up to which everything has been counted.
     fn budget(&self, time: u64) -> Budget {
-        let instructions = self.retire_limit.saturating_sub(self.counted_instructions);
+        let instructions = self.retire_limit.saturating_sub(self.open.counted_instructions);
         let limit = Budget { instructions, ..Budget::until(self.limit) };
-        let budget = limit.min(headroom(self.pmu, &self.demand, time));
-        match self.shared {
-            true => budget.min(self.siblings.headroom(&self.demand, time)),
+        let budget = limit.min(headroom(self.pmu, &self.open.demand, time));
+        match self.open.shared {
+            true => budget.min(self.siblings.headroom(&self.open.demand, time)),
             false => budget,
         }
     }
@@ -143,20 +128,20 @@ impl<'t> Outside<'_, 't> {
     ) -> Stretch<'a, 'b> {
         let Uncounted { observed, time, retired, alike } = uncounted;
         debug_assert_eq!(*alike, 0, "steps that have passed alike come first");
-        let instructions = retired.saturating_sub(self.counted_instructions);
-        let cycles = time.saturating_sub(self.counted_time);
+        let instructions = retired.saturating_sub(self.open.counted_instructions);
+        let cycles = time.saturating_sub(self.open.counted_time);
         Stretch { observed: Some(observed), instructions, cycles, context }
     }
 
     /// Adds a stretch of execution to the PMU.
     fn count(&mut self, stretch: &mut Stretch<'_, '_>) -> Pmis {
-        if !self.demand.per_cycle && !self.shared {
+        if !self.open.demand.per_cycle && !self.open.shared {
             return self.pmu.advance_by(stretch.context.cpl, |signal| stretch.take(signal));
         }
-        if self.demand.per_cycle && self.keeps_time {
+        if self.open.demand.per_cycle && self.open.keeps_time {
             return self.count_cycles(stretch);
         }
-        if self.demand.per_cycle {
+        if self.open.demand.per_cycle {
             return self.count_by_cycles(stretch);
         }
         self.count_at_once(stretch)
@@ -166,8 +151,8 @@ impl<'t> Outside<'_, 't> {
     fn count_cycles(&mut self, stretch: &mut Stretch<'_, '_>) -> Pmis {
         let cpl = stretch.context.cpl;
         let counts = self.counts.get_or_insert_default();
-        let added = if self.shared {
-            stretch.fill(counts, &self.demand.signals);
+        let added = if self.open.shared {
+            stretch.fill(counts, &self.open.demand.signals);
             self.pmu.advance(counts, cpl)
         } else {
             self.pmu.advance_beside(cpl, |signal| stretch.take(signal), counts)
@@ -195,16 +180,16 @@ impl<'t> Outside<'_, 't> {
         if stretch.cycles > 1 {
             // An instruction that takes several cycles does what it does in the last of them.
             let mut idle = Stretch { observed: None, instructions: 0, cycles: 1, context };
-            idle.fill(self.counts.get_or_insert_default(), &self.demand.signals);
+            idle.fill(self.counts.get_or_insert_default(), &self.open.demand.signals);
             pmis = self.count_cycle(context.cpl, stretch.cycles - 1);
             stretch.cycles = 1;
         }
         // Without a model there is none, and nothing is allocated.
-        let levels = stretch.cut_levels(&self.demand.signals);
+        let levels = stretch.cut_levels(&self.open.demand.signals);
         let counted = if stretch.cycles == 0 {
-            stretch.fill(self.counts.get_or_insert_default(), &self.demand.signals);
+            stretch.fill(self.counts.get_or_insert_default(), &self.open.demand.signals);
             self.count_beyond(context.cpl, 1)
-        } else if self.shared {
+        } else if self.open.shared {
             self.count_at_once(stretch)
         } else {
             self.pmu.cycle_by(context.cpl, |signal| stretch.take(signal))
@@ -243,7 +228,7 @@ impl<'t> Outside<'_, 't> {
     /// Adds a stretch to the PMU: as one cycle if a counter with a threshold, edge detection or
     /// inversion compares the occurrences of each cycle.
     fn count_at_once(&mut self, stretch: &mut Stretch<'_, '_>) -> Pmis {
-        stretch.fill(self.counts.get_or_insert_default(), &self.demand.signals);
+        stretch.fill(self.counts.get_or_insert_default(), &self.open.demand.signals);
         self.count_cycle(stretch.context.cpl, 1)
     }
 
@@ -253,15 +238,15 @@ impl<'t> Outside<'_, 't> {
             return Pmis::NONE;
         };
         let mut pmis = Pmis::NONE;
-        if !self.shared {
-            pmis = match self.demand.per_cycle {
+        if !self.open.shared {
+            pmis = match self.open.demand.per_cycle {
                 true => self.pmu.cycles(counts, cpl, cycles),
                 false => self.pmu.advance(counts, cpl),
             };
         } else {
             for _ in 0..cycles {
                 let counts = self.counts.get_or_insert_default();
-                let own = match self.demand.per_cycle {
+                let own = match self.open.demand.per_cycle {
                     true => self.pmu.cycle(counts, cpl),
                     false => self.pmu.advance(counts, cpl),
                 };
@@ -281,13 +266,13 @@ impl<'t> Outside<'_, 't> {
     ) -> (Sharing<'_, 't>, &mut Option<Box<Cycles>>, &mut Option<Box<SignalCounts>>) {
         let pmus = Sharing {
             id: self.id,
-            begun: self.begun,
+            begun: self.open.begun,
             pmu: self.pmu,
             siblings: self.siblings,
             board: self.board,
             place: self.place,
             late: self.late,
-            retired: self.counted_instructions,
+            retired: self.open.counted_instructions,
         };
         (pmus, self.cycles, self.counts)
     }
@@ -295,16 +280,16 @@ impl<'t> Outside<'_, 't> {
     /// Adds what has been observed to the counters, as [`Bus::update_counters`] has it, and sends the PMIs of what
     /// overflows: which those are.
     fn count_uncounted(&mut self, uncounted: &mut Uncounted<'_>) -> Pmis {
-        let Some(context) = self.context else { return Pmis::NONE };
+        let Some(context) = self.open.counted_under() else { return Pmis::NONE };
         self.pass_alike(uncounted);
         self.quiet.count(self.pmu);
         let (time, retired) = (uncounted.time, uncounted.retired);
-        if std::mem::take(&mut self.programmed) && retired == self.counted_instructions {
+        if std::mem::take(&mut self.programmed) && retired == self.open.counted_instructions {
             *self.programs_still = Some(self.pmu.begun_anew());
         }
         let mut stretch = self.stretch(uncounted, context);
-        self.counted_instructions = retired;
-        self.counted_time = time;
+        self.open.counted_instructions = retired;
+        self.open.counted_time = time;
         let pmis = match *self.programs_still {
             Some(begun_anew) => self.count_what_programs(&mut stretch, begun_anew),
             None => self.count(&mut stretch),
@@ -320,8 +305,8 @@ impl<'t> Outside<'_, 't> {
     #[inline(always)]
     fn pass_alike(&mut self, uncounted: &mut Uncounted<'_>) {
         let steps = std::mem::take(&mut uncounted.alike);
-        self.counted_time += steps;
-        self.counted_instructions += self.quiet.pass(steps);
+        self.open.counted_time += steps;
+        self.open.counted_instructions += self.quiet.pass(steps);
     }
 
     /// If a step has passed that is counted with others, one in a cycle of its own in which nothing has occurred that they
@@ -333,9 +318,9 @@ impl<'t> Outside<'_, 't> {
         if time >= self.limit || retired >= self.retire_limit || self.board.stops_at_act() {
             return None;
         }
-        let iterations = retired == self.counted_instructions;
+        let iterations = retired == self.open.counted_instructions;
         let more = self.quiet.passes(self.pmu, &mut self.stretch(uncounted, context))?;
-        (self.counted_time, self.counted_instructions) = (time, retired);
+        (self.open.counted_time, self.open.counted_instructions) = (time, retired);
         Some(self.one_step(time, retired, more, iterations))
     }
 
@@ -343,7 +328,7 @@ impl<'t> Outside<'_, 't> {
     #[inline(always)]
     fn quiet_under(&self) -> Option<CountingContext> {
         let is_apart = self.programmed || self.overflowed_within || self.programs_still.is_some();
-        self.context.filter(|_| self.steps_may_be_quiet && !is_apart)
+        self.open.counted_under().filter(|_| self.open.steps_may_be_quiet && !is_apart)
     }
 
     /// [`Bus::renew_budget`], where what has occurred is counted, whatever it is.
@@ -356,17 +341,18 @@ impl<'t> Outside<'_, 't> {
         let (time, retired) = (uncounted.time, uncounted.retired);
         // What was done in no time may be an exception, behind which something waits for the next instruction. And
         // where a core has several threads, the end of a run tells what an instruction has yet to wait for.
-        let is_counted_as_a_run = (time, retired) == (self.counted_time, self.counted_instructions)
+        let is_counted_as_a_run = (time, retired)
+            == (self.open.counted_time, self.open.counted_instructions)
             || last_step != LastStep::EndsTheCycles;
         // Only what bounds the counters is renewed.
         let is_over = self.steps_are_bounded
-            || self.shared
+            || self.open.shared
             || time >= self.limit
             || retired >= self.retire_limit;
         if is_counted_as_a_run || is_over || self.overflowed_within {
             return None;
         }
-        let iterations = retired == self.counted_instructions;
+        let iterations = retired == self.open.counted_instructions;
         if !self.count_uncounted(&mut uncounted).is_empty() || self.board.stops_at_act() {
             return None;
         }
@@ -397,7 +383,8 @@ impl<'t> Outside<'_, 't> {
     fn count_under(&mut self, now: Now, mut uncounted: Uncounted<'_>) -> Option<Budget> {
         let Now { time, cpl, interrupts_enabled } = now;
         // What was done in no time waits for the next instruction.
-        let is_any = (time, uncounted.retired) != (self.counted_time, self.counted_instructions);
+        let is_any =
+            (time, uncounted.retired) != (self.open.counted_time, self.open.counted_instructions);
         let is_over = time >= self.limit || uncounted.retired >= self.retire_limit;
         let is_plain = is_any
             && !is_over
@@ -410,12 +397,12 @@ impl<'t> Outside<'_, 't> {
             return None;
         }
         let facts = uncounted.observed.facts;
-        self.inner = facts.inner;
-        let Accesses { stores, misaligned, .. } = self.inner;
+        self.open.inner = facts.inner;
+        let Accesses { stores, misaligned, .. } = self.open.inner;
         *facts = Facts { stores, misaligned, ..Facts::default() };
-        self.since = (time, uncounted.retired);
+        self.open.since = (time, uncounted.retired);
         let context = CountingContext { cpl, masked: !interrupts_enabled, pending: false };
-        self.context = Some(context);
+        self.open.context = context;
         self.quiet = Quiet::default();
         Some(self.budget(time))
     }
@@ -425,7 +412,10 @@ impl<'t> Outside<'_, 't> {
     #[inline]
     fn one_step(&self, time: u64, retired: u64, most: u64, iterations: bool) -> Budget {
         let most = most.min(self.limit - time - 1).min(self.retire_limit - retired - 1);
-        Budget { alike: AlikeSteps { most, iterations, heeded: self.heeded }, ..one_step(time) }
+        Budget {
+            alike: AlikeSteps { most, iterations, heeded: self.open.heeded },
+            ..one_step(time)
+        }
     }
 
     /// Adds to the PMU what an instruction still does that has programmed it, and that its retirement did not tell of:
@@ -460,7 +450,7 @@ impl<'t> Outside<'_, 't> {
 
     /// What follows is counted otherwise: the running cycle is over.
     fn end_cycles(&mut self) -> Pmis {
-        if !self.keeps_time {
+        if !self.open.keeps_time {
             return Pmis::NONE;
         }
         let (mut pmus, cycles, _) = self.sharing();
@@ -475,9 +465,9 @@ impl<'t> Outside<'_, 't> {
         edi: u32,
         uncounted: Option<Uncounted<'_>>,
     ) -> Result<u64, Refused> {
-        match (uncounted, self.context) {
+        match (uncounted, self.open.counted_under()) {
             // As for RDPMC.
-            (Some(mut uncounted), Some(context)) if !self.demand.per_cycle => {
+            (Some(mut uncounted), Some(context)) if !self.open.demand.per_cycle => {
                 let mut stretch = self.stretch(&mut uncounted, context);
                 match self.pmu.read_msr_with(index, |signal| stretch.look(signal)) {
                     MsrAccess::Done(value) => return Ok(value),
@@ -712,9 +702,9 @@ impl Bus for Outside<'_, '_> {
     ) -> Result<u64, Refused> {
         let RdpmcRequest { index, cpl, pce, real_mode, code_16bit } = request;
         let caller = RdpmcCaller { cpl, pce, real_mode, code_16bit };
-        let value = match (uncounted, self.context) {
+        let value = match (uncounted, self.open.counted_under()) {
             // One counter is read. Only what it counts is looked at; the facts stay for the others.
-            (Some(mut uncounted), Some(context)) if !self.demand.per_cycle => {
+            (Some(mut uncounted), Some(context)) if !self.open.demand.per_cycle => {
                 let mut stretch = self.stretch(&mut uncounted, context);
                 self.pmu.rdpmc_with(index, caller, |signal| stretch.look(signal))
             }
@@ -761,7 +751,7 @@ impl Bus for Outside<'_, '_> {
         }
         match uncounted {
             _ if !self.has_nothing_to_do() => After::Leave,
-            Some(uncounted) if self.context.is_some() => {
+            Some(uncounted) if self.open.counted_under().is_some() => {
                 self.count_under(now, uncounted).map_or(After::Leave, After::Within)
             }
             _ => After::GoOn,

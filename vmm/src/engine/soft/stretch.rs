@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use pmu_model::{Signal, SignalCounts, SignalSet};
 use x86_cpu::class::Class;
+use x86_cpu::cpu::Cpu;
 use x86_cpu::insn::seg;
 use x86_cpu::observe::{DR0, DR1, DR2, DR3, Facts, Observed};
 
@@ -17,6 +18,14 @@ pub(super) struct CountingContext {
     pub(super) masked: bool,
     /// A maskable interrupt is pending.
     pub(super) pending: bool,
+}
+
+impl CountingContext {
+    /// Whether it is that of a processor, for which no interrupt is pending.
+    pub(super) fn is_that_of(&self, cpu: &Cpu) -> bool {
+        let Self { cpl, masked, pending } = *self;
+        cpl == cpu.cpl() && masked != cpu.interrupts_enabled() && !pending
+    }
 }
 
 /// How often a signal occurs at most.

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use iced_x86::code_asm::{al, dword_ptr, eax, ecx, edi, esi, word_ptr};
+use iced_x86::code_asm::{al, dword_ptr, eax, ecx, edi, esi, esp, word_ptr};
 
 use super::Exit;
 use crate::machine::{End, Machine};
@@ -155,6 +155,8 @@ enum Counting {
     Together,
     /// The sums of what all threads do.
     Sums,
+    /// What a thread does itself, at either level, and mostly far from an overflow.
+    Far,
 }
 
 /// Has a counter be far from an overflow, and at times begin then to count an event of all threads.
@@ -185,6 +187,37 @@ fn read_by_new_code(p: &mut Program, random: &mut Random) -> Made {
     p.add(dword_ptr(DATA + 0x200), eax)
 }
 
+/// Interrupt by which a thread comes back from CPL 3, to where ESI says.
+const BACK: u8 = 0x90;
+
+/// Where that interrupt arrives.
+fn come_back(p: &mut Program) -> Made {
+    let mut over = p.create_label();
+    p.jmp(over)?;
+    let back = p.here()?;
+    p.gate(BACK, back, 3);
+    p.jmp(esi)?;
+    p.place(&mut over)
+}
+
+/// Is at CPL 3 for some instructions, while a counter counts one of the levels or both.
+fn visit_cpl3(p: &mut Program, random: &mut Random, event: u32) -> Made {
+    let levels = 1 + random.below(3);
+    p.write_msr(0x28, u64::from(event | levels << 16 | 1 << 22))?;
+    p.write_msr(0x20, 1 << 39)?;
+    let (mut there, mut back) = (p.create_label(), p.create_label());
+    p.address(esi, back)?;
+    p.mov(edi, esp)?;
+    // With IF or without.
+    p.enter(3, there, [0x2, 0x202][random.below(2) as usize])?;
+    p.place(&mut there)?;
+    spin(p, 1 + random.below(60))?;
+    p.mov(eax, dword_ptr(0x30_0000 + 64 * random.below(64)))?;
+    p.int(i32::from(BACK))?;
+    p.place(&mut back)?;
+    p.mov(esp, edi)
+}
+
 /// A guest whose threads count so, each by a script of its own.
 fn guest(random: &mut Random, cpus: u32, counting: Counting) -> Vec<u8> {
     // Of 327357-001: reads that miss, flushes, the V pipe, address interlocks, front end, E stage, cycles,
@@ -193,6 +226,9 @@ fn guest(random: &mut Random, cpus: u32, counting: Counting) -> Vec<u8> {
     // Threads that count nothing by themselves are there too.
     let counts = random.below(4);
     let prepare = |p: &mut Program| {
+        if counting == Counting::Far {
+            come_back(p)?;
+        }
         p.write_msr(0x2F, 3)?;
         if counts == 0 {
             return Ok(());
@@ -203,7 +239,7 @@ fn guest(random: &mut Random, cpus: u32, counting: Counting) -> Vec<u8> {
     let odds = match counting {
         Counting::Together => [0, 0, 0, 0, 0, 12, 2, 2][random.below(8) as usize],
         Counting::Own => [u32::MAX, u32::MAX, u32::MAX, 12][random.below(4) as usize],
-        Counting::Sums => 0,
+        Counting::Sums | Counting::Far => 0,
     };
     each_by_itself(cpus, true, prepare, |p| {
         if counts == 0 && random.below(2) == 0 {
@@ -218,14 +254,25 @@ fn guest(random: &mut Random, cpus: u32, counting: Counting) -> Vec<u8> {
                 1 => copy_and_miss(p, random),
                 _ => read_by_new_code(p, random),
             },
+            2 if counting == Counting::Far => match random.below(6) {
+                0 => copy_and_miss(p, random),
+                1 => read_by_new_code(p, random),
+                _ => {
+                    let event = EVENTS[random.below(9) as usize];
+                    visit_cpl3(p, random, event)
+                }
+            },
             _ => {
                 let event = EVENTS[random.below(9) as usize];
                 let mut at_times = || odds != 0 && random.below(odds) == 0;
                 let mut counted = Counted { all_threads: at_times(), compared: at_times() };
                 counted.all_threads |= counting == Counting::Sums;
                 core_script(p, random, cpus, event, counted)?;
-                let is_far = counting == Counting::Sums && random.below(4) != 0;
-                if is_far { set_far(p, random, event) } else { Ok(()) }
+                match counting {
+                    Counting::Sums if random.below(4) != 0 => set_far(p, random, event),
+                    Counting::Far if random.below(4) != 0 => p.write_msr(0x20, 1 << 39),
+                    _ => Ok(()),
+                }
             }
         })
     })
@@ -323,12 +370,19 @@ fn turns_that_nobody_looks_at_are_those_of_threads_that_are_looked_at() {
             compare(cpus, 1000 * u64::from(cpus) + seed, counting[(seed % 4) as usize]);
         }
     }
+    for cpus in [1, 2, 4, 6] {
+        for seed in seeds(0, 12) {
+            compare(cpus, 1000 * u64::from(cpus) + seed, Counting::Far);
+        }
+    }
     // A thread waits across the time from which on another's counter takes what it does; turns begin before that.
     for seed in [2022, 2054] {
         compare(2, seed, Counting::Sums);
     }
     let ends = ENDS.get();
     let Ends { handed_over, acted, overflowed, slept, others, far, sums } = ends;
-    assert!(handed_over > 20_000 && far > 5000 && far < handed_over && sums > 2000, "{ends:?}");
+    // Those near an overflow are the others.
+    let near = handed_over + acted + slept + others - far;
+    assert!(handed_over > 20_000 && far > 5000 && near > 5000 && sums > 2000, "{ends:?}");
     assert!([acted, slept, others].into_iter().all(|n| n > 100) && overflowed > 0, "{ends:?}");
 }

@@ -2,7 +2,7 @@
 //! looked at in between ([`super::super::interleaved`]): less each time than [`Modelling::begin`] and
 //! [`Modelling::end`] tell, as all of them keep the time by the pipeline of their core.
 
-use pmu_model::{Demand, Pmis};
+use pmu_model::{Demand, Pmis, Signal};
 use x86_cpu::observe::Observer;
 use x86_cpu::operation::Operation;
 use x86_cpu::ram::Ram;
@@ -101,13 +101,17 @@ impl Modelling {
         pmis
     }
 
-    /// A thread is about to run. With `budgets`, one of its counters may overflow by that.
+    /// A thread is about to run. With `budgets`, one of its counters may overflow by that; else what is observed of it may
+    /// be counted with that of its next turns.
     pub(in crate::engine::soft) fn begin_turn(
         &mut self,
         vcpu: &Vcpu,
         board: &Board,
         budgets: bool,
     ) {
+        if !budgets {
+            self.exchange(vcpu.id);
+        }
         self.observer.restart();
         let local_apic = board.chipset.irq.lapic(vcpu.id).page();
         let model = &mut self.observer.watch;
@@ -118,9 +122,110 @@ impl Modelling {
             false => model.system.occurrences(vcpu.id).clear_budgets(),
         }
     }
+
+    /// A thread is about to run of whose turns not all has been counted, once its time has passed up to a cycle.
+    pub(in crate::engine::soft) fn go_on_with_turns(
+        &mut self,
+        vcpu: &mut Vcpu,
+        demand: &Demand,
+        until: u64,
+    ) {
+        let model = &mut self.observer.watch;
+        let Processor { ahead, clock, .. } = model.processors[vcpu.id];
+        if ahead != 0 || clock > vcpu.cpu.time {
+            // More has been told than has passed.
+            let _none = self.wait(vcpu, demand, until, Counted::WithWhatFollows);
+            self.exchange(vcpu.id);
+            self.observer.watch.enter(vcpu);
+            return;
+        }
+        self.exchange(vcpu.id);
+        self.observer.watch.go_on(vcpu, until);
+    }
+
+    /// A thread has run, and was observed `apart` or not; what was observed is `open`, or else has been counted.
+    pub(in crate::engine::soft) fn end_turn(&mut self, vcpu: &Vcpu, apart: bool, open: bool) {
+        match open {
+            true => self.observer.watch.pause(&vcpu.cpu),
+            false => self.observer.watch.end(&vcpu.cpu),
+        }
+        if apart {
+            self.exchange(vcpu.id);
+        }
+    }
+
+    /// What has been observed of the turns of a thread is about to be counted, up to the end of the last one: what
+    /// its instruction did behind that is not.
+    pub(in crate::engine::soft) fn begin_to_close(
+        &mut self,
+        processor: usize,
+    ) -> impl Iterator<Item = (Signal, u64)> + use<> {
+        self.exchange(processor);
+        let model = &mut self.observer.watch;
+        model.running = processor;
+        let later = model.fired_at_issue(processor);
+        let occurrences = model.system.occurrences(processor);
+        later.clone().for_each(|(signal, n)| occurrences.take_back(signal, n));
+        later
+    }
+
+    /// It has been counted.
+    pub(in crate::engine::soft) fn end_closing(
+        &mut self,
+        processor: usize,
+        later: impl Iterator<Item = (Signal, u64)>,
+    ) {
+        let occurrences = self.observer.watch.system.occurrences(processor);
+        occurrences.clear();
+        later.filter(|&(_, n)| n != 0).for_each(|(signal, n)| occurrences.fire(signal, n));
+        self.exchange(processor);
+    }
+
+    /// What is observed of a thread takes the place of what is put aside of it, and the other way round.
+    fn exchange(&mut self, processor: usize) {
+        self.observer.exchange(|model| {
+            let thread = model.pipelines.thread_of(processor);
+            &mut model.asides[thread]
+        });
+    }
 }
 
 impl Model {
+    /// What the last instruction of a processor has fired when it issued, which was since its last turn.
+    fn fired_at_issue(
+        &self,
+        processor: usize,
+    ) -> impl Iterator<Item = (Signal, u64)> + Clone + use<> {
+        let first = self.pipelines.first_of(self.pipelines.number_of(processor));
+        let fired = match &self.pipelines[first] {
+            Pipeline::Multithreaded(core) => Some(core.fired_at_issue(processor - first)),
+            _ => None,
+        };
+        fired.into_iter().flatten()
+    }
+
+    /// What is told next is of this processor, which has done nothing since its last turn, nor has anybody what matters to
+    /// it alone, once its time has passed up to a cycle: as [`Modelling::wait`] and [`Model::enter`], of which nothing else
+    /// would change anything.
+    fn go_on(&mut self, vcpu: &mut Vcpu, until: u64) {
+        let processor = vcpu.id;
+        self.running = processor;
+        self.system.choose_thread(processor);
+        self.hands_over = false;
+        // What the others have written restarts none.
+        self.system.take_restart(processor);
+        let thread = self.pipelines.thread_of(processor);
+        if let Pipeline::Multithreaded(core) = self.pipelines.running_mut() {
+            core.choose(thread);
+            core.tell(thread, until);
+            vcpu.cpu.pass(until.saturating_sub(vcpu.cpu.time));
+            self.system.set_time(processor, core.time());
+        }
+        let Processor { epochs, ahead, .. } = &self.processors[processor];
+        (self.epoch, self.ahead) = (epochs[0], *ahead);
+        self.told = vcpu.cpu.time + ahead;
+    }
+
     /// Time passes for a thread that is going to run then, and has been told of the end of that. The clock of its
     /// models is as if it had been told of this alone: [`Model::enter`] and [`Model::end`].
     fn passes(&mut self, vcpu: &mut Vcpu, cycles: u64) {

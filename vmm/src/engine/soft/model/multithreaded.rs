@@ -9,9 +9,10 @@
 //! Caches and bus are asked by the cycle before which the instruction does not issue. Writes that the caches do
 //! not take at once wait in buffers, and their thread for these only.
 
+use pmu_model::Signal;
 use uarch::branch::{Outcome as Prediction, Resolution};
 use uarch::pipeline::in_order::multithreaded::{
-    Access, Core, Execution, Parameters, THREADS, Turn,
+    AT_ISSUE, Access, Core, Execution, Parameters, THREADS, Turn,
 };
 use uarch::state::{State, Visitor};
 use uarch::system::{AccessCycles, DataAccess, Operation, System};
@@ -63,6 +64,8 @@ struct Thread {
     begun: u64,
     /// The cycle in which its last instruction, or delivery, issued; `None` until then.
     issued: Option<u64>,
+    /// How often each of [`AT_ISSUE`] occurred then. Nobody asks for it behind a turn of the thread.
+    fired: [u64; AT_ISSUE.len()],
     /// What has happened to it.
     execution: Execution,
     /// Elements of strings, or operands, that it has accessed in memory.
@@ -307,8 +310,9 @@ impl Multithreaded {
         match self.core.next_at()? {
             (cycle, Turn::Issue(_)) if cycle >= self.horizon => None,
             (_, Turn::Issue(thread)) => {
-                let at = self.core.issue(thread, system.occurrences(first + thread));
-                self.threads[thread].issued = Some(at);
+                let (at, fired) = self.core.issue(thread, system.occurrences(first + thread));
+                let of = &mut self.threads[thread];
+                (of.issued, of.fired) = (Some(at), fired);
                 Some(Step::Issued(thread))
             }
             (cycle, Turn::Bring(thread)) => Some(Step::Brings(thread, cycle)),
@@ -348,6 +352,16 @@ impl Multithreaded {
     pub(super) fn forget_issue(&mut self, thread: usize) {
         let issued = &mut self.threads[thread].issued;
         *issued = issued.map(|_| COUNTED);
+    }
+
+    /// What was fired then.
+    pub(super) fn fired_at_issue(
+        &self,
+        thread: usize,
+    ) -> impl Iterator<Item = (Signal, u64)> + Clone + use<> {
+        let fired =
+            if self.has_issued(thread) { self.threads[thread].fired } else { Default::default() };
+        AT_ISSUE.into_iter().zip(fired)
     }
 
     /// Whether it has.
@@ -511,7 +525,7 @@ impl State for Multithreaded {
 uarch::state! {
     Thread {
         saved: told, issued, execution, elements, waited, writes, halted, is_over, away, suspended;
-        derived: begun;
+        derived: begun, fired;
         then: forget_pieces;
     }
 }

@@ -89,6 +89,8 @@ impl Model {
             // What this is for.
             saved: _,
             is_as_saved: _,
+            // Of turns, between which nothing is saved.
+            asides: _,
         } = self;
         system.visit(visitor);
         pipelines.visit_with(visitor, |pipeline, visitor| pipeline.visit(visitor, &part.pipeline));
