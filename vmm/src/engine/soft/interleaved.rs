@@ -7,6 +7,9 @@
 //! ([`super::outside::Outside::acted`]), the threads run one after the other, each as [`Soft::run`] would have run it,
 //! and in the same order: that of the model of the core.
 //!
+//! What is executed in a turn is counted at its end where a counter is near an overflow; else it stays open
+//! ([`Open`]), and is counted with that of the thread's other turns.
+//!
 //! Where a counter compares the occurrences of each cycle, each instruction is looked at. Where one counts what all
 //! threads do, and nothing is near an overflow, it does not matter when their time passes as long as nobody reads it: they
 //! go in step again where they end that, and before an instruction that reads or programs counters.

@@ -124,6 +124,7 @@ impl Modelling {
     }
 
     /// A thread is about to run of whose turns not all has been counted, once its time has passed up to a cycle.
+    /// Nothing is internal to it that is not to the others: with several threads, parts have their local APICs on the bus.
     pub(in crate::engine::soft) fn go_on_with_turns(
         &mut self,
         vcpu: &mut Vcpu,
