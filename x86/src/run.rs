@@ -149,6 +149,7 @@ impl Cpu {
             // As in `run`.
             self.leave = Leave::default();
             self.overwrote = false;
+            self.notice_code(cx, translations);
             result = self.step(cx, translations);
         }
         Some(self.settle(cx, result).unwrap_or(Exit::Deadline))

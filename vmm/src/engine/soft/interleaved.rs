@@ -411,7 +411,13 @@ impl Turn {
         }
         running.vcpu.cpu.interrupt_waits = false;
         match turns {
-            Turns::Open { .. } => Ok(self.go_on(modelling, running, turns)),
+            Turns::Open { open, until } => {
+                let (exit, acted, is_open) = self.go_on(modelling, running, open, *until);
+                if !is_open {
+                    *turns = Turns::Counted;
+                }
+                Ok((exit, acted))
+            }
             Turns::Counted => self.begin(modelling, running, turns, counted),
         }
     }
@@ -469,18 +475,18 @@ impl Turn {
         Ok((exit, acted))
     }
 
-    /// The same where it has not been.
+    /// The same where what was executed is open up to this time; and whether it still is.
     #[inline]
     fn go_on(
         self,
         modelling: &mut Modelling,
         running: Running<'_, '_>,
-        turns: &mut Turns,
-    ) -> (Exit, bool) {
-        let Turns::Open { open, until } = turns else { return (Exit::Leave, false) };
+        open: &mut Open,
+        until: u64,
+    ) -> (Exit, bool, bool) {
         let Running { vcpu, siblings, board, ram } = running;
         modelling.go_on_with_turns(vcpu, &open.demand, self.from);
-        let budget = self.limit.min(Budget::until(*until));
+        let budget = self.limit.min(Budget::until(until));
         let (observer, timed) = (modelling.observer.lend(), &mut *modelling.timed);
         let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
         let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| {
@@ -496,9 +502,6 @@ impl Turn {
         modelling.end_turn(vcpu, true, is_open);
         #[cfg(test)]
         tests::note(|ends| ends.far += 1);
-        if !is_open {
-            *turns = Turns::Counted;
-        }
-        (exit, acted)
+        (exit, acted, is_open)
     }
 }

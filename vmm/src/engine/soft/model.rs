@@ -5,8 +5,6 @@
 //! facts of the same stretch. How often a cache misses nobody knows before, so the counters of such
 //! signals have budgets there: the run ends behind the instruction that uses one up.
 
-use std::ops::{Deref, DerefMut};
-
 use pmu_model::{CYCLE_DEPENDENT, Pmu, Signal, SignalSet, Tier};
 use uarch::branch;
 use uarch::cache::{Hint, Kind, MemoryType};
@@ -31,6 +29,7 @@ use x86_cpu::watch::{
 mod by_block;
 mod in_order;
 pub(super) mod interleaved;
+mod lent;
 mod multithreaded;
 mod out_of_order;
 mod pipeline;
@@ -38,6 +37,7 @@ mod state;
 mod write_buffers;
 
 pub(super) use self::by_block::Cache;
+use self::lent::Lent;
 use self::multithreaded::Multithreaded;
 pub(super) use self::multithreaded::Step;
 use self::pipeline::{Descriptions, Pipeline};
@@ -58,37 +58,6 @@ const CACHE_DISABLE: u64 = 1 << 30;
 
 /// What is told of execution for the models.
 pub(super) type ModelObserver = Box<Watching<Model>>;
-
-/// What is told of execution. What executes has it for so long, which may be an instruction.
-pub(super) struct Lent(Option<ModelObserver>);
-
-impl Lent {
-    const IS_BACK: &str = "nothing is executed that has it";
-
-    pub(super) fn lend(&mut self) -> ModelObserver {
-        self.0.take().expect(Self::IS_BACK)
-    }
-
-    pub(super) fn take_back(&mut self, observer: ModelObserver) {
-        self.0 = Some(observer);
-    }
-}
-
-impl Deref for Lent {
-    type Target = ModelObserver;
-
-    #[inline(always)]
-    fn deref(&self) -> &ModelObserver {
-        self.0.as_ref().expect(Self::IS_BACK)
-    }
-}
-
-impl DerefMut for Lent {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut ModelObserver {
-        self.0.as_mut().expect(Self::IS_BACK)
-    }
-}
 
 /// The models of a machine, and the code translated for execution that they see.
 pub(super) struct Modelling {
@@ -228,7 +197,7 @@ impl Modelling {
             live.of(Tier::Microarchitecture).without(live.of(Tier::InstructionSet))
         });
         Self {
-            observer: Lent(Some(Watching::new(model))),
+            observer: Lent::new(Watching::new(model)),
             translations: Box::new(translations.empty()),
             timed: Box::new(timed(translations)),
             signals,

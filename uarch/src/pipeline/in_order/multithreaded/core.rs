@@ -262,8 +262,8 @@ impl Core {
         }
         // By turns: the thread behind the one that issued last comes first, and that one last. One that may
         // be able to issue comes before those whose turn is later, whether they are able or may be. Which of them it is
-        // changes all the time: without a branch on that, nothing is mispredicted.
-        // Each by itself: one of them has been written just now.
+        // changes all the time: without a branch on that, nothing is mispredicted. Each is read by itself: of several at
+        // once, the host would wait until the one that has just been written is in its cache.
         let key = |behind: usize| {
             let could = self.claims.could[(self.last + 1 + behind) % THREADS];
             could.max(self.free) << 2 | behind as u64
