@@ -95,6 +95,8 @@ impl Cpu {
     /// # Errors
     /// [`Stop::SHUTDOWN`] after a triple fault.
     pub fn interrupt<O: Observer>(&mut self, cx: &mut Cx<'_, O>, vector: u8) -> Exec<()> {
+        // As a run does when it begins: what is pushed may be what comes first behind a look at who has written what.
+        self.tlb.notice_code(cx.ram);
         self.deliver(cx, Event::Interrupt(vector)).or_else(|stop| self.raise(cx, stop))
     }
 
@@ -103,6 +105,7 @@ impl Cpu {
     /// # Errors
     /// [`Stop::SHUTDOWN`] after a triple fault.
     pub fn nmi<O: Observer>(&mut self, cx: &mut Cx<'_, O>) -> Exec<()> {
+        self.tlb.notice_code(cx.ram);
         self.deliver(cx, Event::Nmi).or_else(|stop| self.raise(cx, stop))
     }
 

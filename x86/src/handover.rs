@@ -93,6 +93,7 @@ impl Cpu {
             Some(code) => Stop::fault_code(exception.vector, code),
             None => Stop::fault(exception.vector),
         };
+        self.tlb.notice_code(cx.ram);
         self.raise(cx, stop)
     }
 

@@ -56,6 +56,30 @@ fn code_in_a_device_is_fetched_each_time() {
     }
 }
 
+/// The frame of an interrupt or an exception is a write like any other, though the stack was written before and nothing
+/// has been executed since somebody asked who had written what.
+#[test]
+fn a_frame_that_comes_first_is_noticed() {
+    type Deliver = fn(&mut Machine);
+    let ways: [Deliver; 3] = [|m| m.interrupt(0x40), Machine::nmi, |m| m.exception(6, None)];
+    for deliver in ways {
+        let mut machine = Machine::protected();
+        machine.load(CODE, 32, |a| {
+            for _ in 0..2 {
+                a.push(eax).unwrap();
+                a.pop(eax).unwrap();
+            }
+            a.hlt().unwrap();
+        });
+        assert_eq!(machine.run(), Exit::Halt);
+        let stack = (machine.cpu.gpr(RSP) - 1) & !0xfff;
+        assert!(machine.memory.ram.take_written().contains(&stack));
+        assert!(!machine.memory.ram.is_written(stack));
+        deliver(&mut machine);
+        assert!(machine.memory.ram.is_written(stack));
+    }
+}
+
 /// A program that leaves no page alone costs no more than its budget: here each byte of a sled of
 /// NOPs is jumped to.
 #[test]
