@@ -1,6 +1,6 @@
 //! Cycles in which the same occurs, counted together.
 
-use super::{OWN, Pmu};
+use super::{OWN, Pmu, SIBLINGS};
 use crate::counts::SignalCounts;
 use crate::personality::MAX_COUNTERS;
 use crate::pmi::Pmis;
@@ -10,6 +10,8 @@ use crate::subscription::{CounterSet, each};
 /// What a clock cycle does to the counters in which certain things occur ([`Pmu::alike`]).
 #[derive(Debug, Clone, Copy)]
 pub struct Alike {
+    /// Of which thread of the core: [`OWN`], or the number of a sibling behind that.
+    of: usize,
     /// What each counter adds in every such cycle.
     adds: [u64; MAX_COUNTERS],
     /// Those that add anything.
@@ -60,7 +62,7 @@ impl Pmu {
         each(holding & !edges).for_each(|counter| adds[counter] = 1);
         let adding = (0..MAX_COUNTERS).filter(|&counter| adds[counter] != 0);
         let adding = adding.fold(0, |adding, counter| adding | 1 << counter);
-        Alike { adds, adding, comparing, holding, edges, ticks, cpl }
+        Alike { of: OWN, adds, adding, comparing, holding, edges, ticks, cpl }
     }
 
     /// How many such cycles pass before one may overflow a counter.
@@ -72,7 +74,7 @@ impl Pmu {
                 n => (self.headroom_of(counter) - 1) / n,
             })
             .min();
-        let overflows = each(alike.edges & !self.edge_levels[OWN])
+        let overflows = each(alike.edges & !self.edge_levels[alike.of])
             .any(|counter| self.headroom_of(counter) == 1);
         if overflows { 0 } else { least.unwrap_or(u64::MAX) }
     }
@@ -86,7 +88,7 @@ impl Pmu {
         for counter in each(alike.adding) {
             self.add(1 << counter, alike.adds[counter].wrapping_mul(cycles), &mut overflow);
         }
-        let levels = &mut self.edge_levels[OWN];
+        let levels = &mut self.edge_levels[alike.of];
         let held = core::mem::replace(levels, *levels & !alike.comparing | alike.holding);
         self.add(alike.edges & !held, 1, &mut overflow);
     }
@@ -109,6 +111,22 @@ impl Pmu {
             Alike { ticks: 0, ..alike }
         };
         self.repeat(cycles, alike, |pmu| pmu.compare(counts, cpl))
+    }
+
+    /// The same as [`Pmu::sibling_compare`] for each of so many clock cycles, with this in each of them.
+    pub fn sibling_compare_cycles(
+        &mut self,
+        nth: usize,
+        counts: &SignalCounts,
+        cpl: u8,
+        cycles: u64,
+    ) -> Pmis {
+        let alike = |pmu: &Self| {
+            let comparing = pmu.subscriptions.per_cycle & pmu.seeing_siblings(cpl);
+            let alike = pmu.alike_of(0, comparing, cpl, |signal| counts.get(signal));
+            Alike { of: (1 + nth).min(SIBLINGS), ticks: 0, ..alike }
+        };
+        self.repeat(cycles, alike, |pmu| pmu.sibling_compare(nth, counts, cpl))
     }
 
     /// What occurs so often where no cycle passes for it: the same as [`Pmu::advance`] and [`Pmu::compare_beyond`] so

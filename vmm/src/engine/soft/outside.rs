@@ -11,7 +11,7 @@ use super::cycles::{Compare, Cycles};
 use super::open::Open;
 use super::quiet::Quiet;
 use super::stretch::{CountingContext, Stretch};
-use super::vcpu::{Siblings, headroom, one_step, put_off};
+use super::vcpu::{Siblings, Vcpu, headroom, one_step, put_off};
 use crate::engine::Board;
 use crate::msr::{self, MsrSpace};
 use crate::platform::MsrBank;
@@ -565,8 +565,6 @@ impl Sharing<'_, '_> {
     /// Has each sibling told that counts it, and sends the PMIs of what overflows by that: with the configured skid
     /// to the processor itself, to the sibling by way of [`Vcpu::receive`]. The processor is told as which of the
     /// sibling's own siblings.
-    ///
-    /// [`Vcpu::receive`]: super::Vcpu
     fn share(&mut self, mut tell: impl FnMut(&mut Pmu, usize) -> Pmis) {
         for (sibling, nth) in self.siblings.iter_with_nth() {
             if !sibling.counts_others_at(self.begun) {
@@ -599,12 +597,16 @@ impl Compare for Sharing<'_, '_> {
         if !self.siblings.count_the_core(self.begun) {
             return self.pmu.compare_cycles(counts, cpl, cycles);
         }
-        let mut pmis = Pmis::NONE;
-        for _ in 0..cycles {
-            self.share(|sibling, nth| sibling.sibling_compare(nth, counts, cpl));
-            pmis = pmis.with(self.pmu.compare(counts, cpl));
+        // PMIs of siblings are sent in the cycle in which their counters overflow.
+        let is_far = |sibling: &Vcpu| sibling.pmu.nearest_compared().is_none_or(|n| n > cycles);
+        if self.siblings.iter().all(is_far) {
+            self.share(|sibling, nth| sibling.sibling_compare_cycles(nth, counts, cpl, cycles));
+        } else {
+            for _ in 0..cycles {
+                self.share(|sibling, nth| sibling.sibling_compare(nth, counts, cpl));
+            }
         }
-        pmis
+        self.pmu.compare_cycles(counts, cpl, cycles)
     }
 
     fn compare_beyond(&mut self, counts: &SignalCounts, cpl: u8) -> Pmis {
