@@ -123,7 +123,7 @@ impl serde::Serialize for SignalSet {
 #[cfg(feature = "serde")]
 impl serde::Serialize for SignalCounts {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter())
+        serializer.collect_seq(self.in_order())
     }
 }
 
@@ -166,26 +166,36 @@ impl Iterator for SignalIter {
 ///
 /// A sum that would pass `u64::MAX` stays there. Clearing and walking cost by the number of
 /// different signals that occurred, not by the size of the vocabulary.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct SignalCounts {
     counts: [u64; Signal::COUNT],
-    present: SignalSet,
+    /// Those that occurred, `different` of them, in no particular order: a list, which is walked faster than a set.
+    present: [Signal; Signal::COUNT],
+    different: usize,
 }
 
 impl SignalCounts {
     /// No occurrences.
     pub const fn new() -> SignalCounts {
-        SignalCounts { counts: [0; Signal::COUNT], present: SignalSet::EMPTY }
+        SignalCounts {
+            counts: [0; Signal::COUNT],
+            present: [Signal::CyclesUnhalted; Signal::COUNT],
+            different: 0,
+        }
     }
 
     /// Adds `n` occurrences of `signal`.
     #[inline]
     pub fn add(&mut self, signal: Signal, n: u64) {
-        if n != 0 {
-            let count = &mut self.counts[signal.index()];
-            *count = count.saturating_add(n);
-            self.present.insert(signal);
+        if n == 0 {
+            return;
         }
+        let count = &mut self.counts[signal.index()];
+        if *count == 0 {
+            self.present[self.different] = signal;
+            self.different += 1;
+        }
+        *count = count.saturating_add(n);
     }
 
     /// Takes away up to `most` occurrences of `signal`: how many.
@@ -194,13 +204,18 @@ impl SignalCounts {
         let count = &mut self.counts[signal.index()];
         let taken = most.min(*count);
         *count -= taken;
-        if *count == 0 {
-            self.present = self.present.without(&SignalSet::of(&[signal]));
+        if taken != 0
+            && *count == 0
+            && let Some(place) = self.present().iter().position(|&present| present == signal)
+        {
+            self.different -= 1;
+            self.present[place] = self.present[self.different];
         }
         taken
     }
 
     /// Adds every count of `other`.
+    #[inline]
     pub fn add_all(&mut self, other: &SignalCounts) {
         for (signal, n) in other.iter() {
             self.add(signal, n);
@@ -216,27 +231,49 @@ impl SignalCounts {
     /// Whether nothing occurred.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.present.is_empty()
+        self.different == 0
     }
 
-    /// The signals that occurred.
+    /// The signals that occurred, in no particular order.
     #[inline]
-    pub fn present(&self) -> &SignalSet {
-        &self.present
+    pub fn present(&self) -> &[Signal] {
+        &self.present[..self.different]
     }
 
-    /// The signals that occurred, each with its count, in the order of [`Signal::ALL`].
+    /// The same, each with its count.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (Signal, u64)> + '_ {
-        self.present.iter().map(|signal| (signal, self.get(signal)))
+        self.present().iter().map(|&signal| (signal, self.get(signal)))
+    }
+
+    /// The same in the order of [`Signal::ALL`].
+    pub fn in_order(&self) -> impl Iterator<Item = (Signal, u64)> + '_ {
+        let present: SignalSet = self.present().iter().copied().collect();
+        present.iter().map(|signal| (signal, self.get(signal)))
     }
 
     /// Back to no occurrences.
+    #[inline]
     pub fn clear(&mut self) {
-        for signal in &self.present {
+        for &signal in &self.present[..self.different] {
             self.counts[signal.index()] = 0;
         }
-        self.present = SignalSet::EMPTY;
+        self.different = 0;
+    }
+}
+
+/// In whatever order they came.
+impl PartialEq for SignalCounts {
+    fn eq(&self, other: &SignalCounts) -> bool {
+        self.different == other.different && self.iter().all(|(signal, n)| n == other.get(signal))
+    }
+}
+
+impl Eq for SignalCounts {}
+
+impl core::fmt::Debug for SignalCounts {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_map().entries(self.in_order()).finish()
     }
 }
 

@@ -712,9 +712,8 @@ impl Pmu {
     #[inline]
     fn add_batch(&mut self, counts: &SignalCounts, counters: CounterSet, overflow: &mut Overflow) {
         if counters != 0 {
-            for signal in &counts.present().intersection(&self.subscriptions.demand.signals) {
-                let taking = self.subscriptions.adding[signal.index()] & counters;
-                self.add(taking, counts.get(signal), overflow);
+            for (signal, n) in counts.iter() {
+                self.add(self.subscriptions.adding[signal.index()] & counters, n, overflow);
             }
         }
     }
@@ -736,7 +735,7 @@ impl Pmu {
     }
 
     /// The counters that compare the occurrences of any of these.
-    fn comparing_any(&self, signals: &SignalSet) -> CounterSet {
+    fn comparing_any(&self, signals: &[Signal]) -> CounterSet {
         let comparing = &self.subscriptions.comparing;
         signals.iter().fold(0, |counters, signal| counters | comparing[signal.index()])
     }
@@ -764,9 +763,9 @@ impl Pmu {
     #[inline]
     fn events(&self, counts: &SignalCounts, comparing: CounterSet) -> [u64; MAX_COUNTERS] {
         let mut events = [0_u64; MAX_COUNTERS];
-        for signal in &counts.present().intersection(&self.subscriptions.demand.signals) {
+        for (signal, n) in counts.iter() {
             for counter in each(self.subscriptions.comparing[signal.index()] & comparing) {
-                events[counter] = events[counter].saturating_add(counts.get(signal));
+                events[counter] = events[counter].saturating_add(n);
             }
         }
         events

@@ -162,7 +162,7 @@ impl Cycles {
             return 0;
         }
         let left = |signal: Signal| if signal.is_level() { self.left.get(signal) } else { 0 };
-        self.running.present().iter().fold(most, |alike, signal| alike.min(left(signal)))
+        self.running.present().iter().fold(most, |alike, &signal| alike.min(left(signal)))
     }
 
     /// So many cycles pass that are as the running one.
@@ -170,7 +170,7 @@ impl Cycles {
         if cycles == 0 {
             return Pmis::NONE;
         }
-        for signal in self.running.present() {
+        for &signal in self.running.present() {
             self.left.take(signal, cycles);
         }
         pmus.compare(&self.running, self.cpl, cycles)
@@ -193,8 +193,9 @@ impl Cycles {
 
     /// Puts into the running cycle what belongs there, no more than `most` of each, before so many cycles to come.
     fn fill(&mut self, most: u64, to_come: u64) {
-        let waiting = *self.left.present();
-        for signal in &waiting {
+        // From the last one on: what is taken in whole is no longer there.
+        for n in (0..self.left.present().len()).rev() {
+            let signal = self.left.present()[n];
             let room = if signal.is_level() { 1 } else { most };
             let room = room.saturating_sub(self.running.get(signal));
             let waits = if signal.is_level() { 0 } else { most.saturating_mul(to_come) };

@@ -265,7 +265,7 @@ mod tests {
         let looked: SignalCounts = all().map(|signal| (signal, stretch.look(signal))).collect();
         let taken: SignalCounts = all().map(|signal| (signal, stretch.take(signal))).collect();
         assert!(looked == taken, "what is looked at stays, and feeds one signal");
-        *taken.present()
+        taken.present().iter().copied().collect()
     }
 
     /// What the personalities say of the instruction set is what it tells: a signal that was live and
