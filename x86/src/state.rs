@@ -5,6 +5,7 @@
 //! flush it sees the old translation as long as it is held, and the accessed bit that it has cleared stays clear (AMD64
 //! APM volume 2, section 5.5.2, "TLB Management").
 
+use crate::control_registers::cr0;
 use crate::debug::{control_as_held, status_as_held};
 use crate::{
     access::OF_DEVICE,
@@ -217,13 +218,15 @@ impl Cpu {
             nmi_blocked: *nmi_blocked,
             halted: *halted,
             debug_hits: *debug_hits,
-            translations: tlb.held().collect(),
+            // Without paging an address is its own translation, and nothing has to be remembered.
+            translations: if *cr0 & cr0::PG != 0 { tlb.held().collect() } else { Vec::new() },
             history: (**history).clone(),
         }
     }
 
-    /// Puts the state back of a processor with the same features and the same RAM.
-    pub fn restore(&mut self, state: &CpuState, ram: &Ram) {
+    /// Puts the state back of a processor with the same features and the same RAM, where devices are where they are now
+    /// unless they have `moved`.
+    pub fn restore(&mut self, state: &CpuState, ram: &Ram, moved: bool) {
         let CpuState {
             general,
             rflags,
@@ -256,6 +259,8 @@ impl Cpu {
             translations,
             history,
         } = state;
+        // What is its own translation stays that, and so does what has been found by it.
+        let holds_on = (self.cr0 | *cr0) & cr0::PG == 0 && translations.is_empty() && !moved;
         for (register, value) in self.regs.iter_mut().zip(general) {
             *register = *value;
         }
@@ -279,6 +284,9 @@ impl Cpu {
         (*self.history).clone_from(history);
         self.leave = Leave::default();
         (self.overwrote, self.paused, self.debug_hits) = (false, false, *debug_hits);
+        if holds_on {
+            return;
+        }
         self.tlb.flush_all();
         for held in translations {
             self.hold(held, ram);

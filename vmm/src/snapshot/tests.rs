@@ -9,6 +9,8 @@ use iced_x86::code_asm::{
 };
 use pmu_model::Personality;
 
+mod addresses;
+
 use super::*;
 use crate::boot::Payload;
 use crate::config::Config;

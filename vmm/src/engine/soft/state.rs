@@ -100,7 +100,12 @@ impl Vcpu {
     ///
     /// # Errors
     /// What no such processor can be in.
-    pub(crate) fn restore(&mut self, state: &VcpuState, ram: &Ram) -> Result<(), String> {
+    pub(crate) fn restore(
+        &mut self,
+        state: &VcpuState,
+        ram: &Ram,
+        moved: bool,
+    ) -> Result<(), String> {
         let VcpuState {
             cpu,
             pmu,
@@ -126,7 +131,7 @@ impl Vcpu {
         if !self.bank.restore(bank) {
             return Err("other model-specific registers".into());
         }
-        self.cpu.restore(cpu, ram);
+        self.cpu.restore(cpu, ram, moved);
         self.tsc_offset = *tsc_offset;
         self.waits_for_startup = *waits_for_startup;
         self.halted_cycles = *halted_cycles;
