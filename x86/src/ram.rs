@@ -189,6 +189,30 @@ impl Ram {
         self.find(gpa).map(|(page, _)| page)
     }
 
+    /// Makes a page of RAM these bytes, for the owner. Only the lines that differ are written: code in the others stays
+    /// translated. False if it is a ROM, or no RAM.
+    pub fn write_page(&self, gpa: u64, bytes: &[u8; PAGE as usize]) -> bool {
+        const LINE: usize = 64;
+        const GROUP: usize = 4 * LINE;
+        let Some(page) = self.page(gpa).filter(|_| !self.is_rom(gpa)) else { return false };
+        // Compared in whole: where they differ first is of no matter, and most do not.
+        fn differ<const N: usize>(now: [u8; N], then: &[u8; N]) -> bool {
+            now.iter().zip(then).fold(0, |differ, (now, then)| differ | now ^ then) != 0
+        }
+        for (at, group) in (0..).step_by(GROUP).zip(bytes.as_chunks::<GROUP>().0) {
+            if !differ(page.read(at), group) {
+                continue;
+            }
+            for (at, line) in (at..).step_by(LINE).zip(group.as_chunks::<LINE>().0) {
+                if differ(page.read(at), line) {
+                    self.note_write((gpa & !(PAGE - 1)) + at as u64, LINE as u64);
+                    page.write(at, *line);
+                }
+            }
+        }
+        true
+    }
+
     /// Reads a naturally aligned 32-bit word; `None` outside RAM.
     #[inline]
     #[must_use]

@@ -130,20 +130,9 @@ impl Pages {
         ram.take_written();
     }
 
-    /// Makes a page of RAM what it was. Only the lines that differ are written: code in the others stays translated.
+    /// Makes a page of RAM what it was.
     fn put(&self, memory: &Memory, address: u64) {
-        const LINE: usize = 64;
-        let ram = memory.ram();
-        let Some(host) = ram.page(address).filter(|_| !ram.is_rom(address)) else { return };
-        let lines = self.get(address).as_chunks::<LINE>().0;
-        for (at, line) in (0..).step_by(LINE).zip(lines) {
-            let now = host.read::<LINE>(at);
-            // Compared in whole: where they differ first is of no matter, and most do not.
-            let differ = now.iter().zip(line).fold(0, |differ, (now, was)| differ | now ^ was);
-            if differ != 0 {
-                ram.write_bytes(address + at as u64, line);
-            }
-        }
+        memory.ram().write_page(address, self.get(address));
     }
 
     /// The addresses of the pages that are not one with those of another snapshot.
