@@ -1,40 +1,45 @@
-//! The guest that executes scripts: one record in memory after the other, each an instruction with its operands; what
-//! it has found out, or the exception that came of it, and each interrupt is written beside.
+//! The guest that executes scripts: one record in memory after the other, each an instruction with its operands, and
+//! room for what it finds out, or for the exception that comes of it. Each interrupt is written down as well.
 //!
 //! ```text
-//! 20_0000h  script of processor 0, 32 bytes an operation   24_0000h  the same of processor 1
-//! 21_0000h  results, where there are any, each in the place of its record
-//! 22_0000h  interrupts
-//! 23_0000h  how interrupts are answered; stack at CPL 3
+//! 20_0000h  script of processor 0, 32 bytes an operation   21_0000h  the same of processor 1
+//! 20_2000h  interrupts; how they are answered; stack at CPL 3
+//! 20_3000h  what strings are copied from, and where to
 //! ```
+//!
+//! That is few pages: each that is written is put back before the next script.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
     AsmMemoryOperand, CodeLabel, al, ax, byte_ptr, cr4, cx, dword_ptr, dx, eax, ebp, ebx, ecx, edi,
     edx, esi, esp,
 };
-use rustc_hash::FxHashMap;
 use vpmu::devices::debug_exit::{DEBUG_EXIT, MARKER, POST_CODE};
 use vpmu::program::{
-    Image, KERNEL_STACK, LAPIC, Program, STACKS, STACKS_SIZE, TRAMPOLINE, TRAMPOLINE_BYTES,
+    INTERRUPT_STACK, Image, LAPIC, Program, STACKS, STACKS_SIZE, TRAMPOLINE, TRAMPOLINE_BYTES,
     segments,
 };
 
 /// Where processor 0 has its script; what it has is here and behind.
 pub(super) const AREA: u32 = 0x20_0000;
 /// Bytes from what one processor has to what the next one has.
-pub(super) const AREA_SIZE: u32 = 0x4_0000;
-/// Bytes of a record of a script, of results and of interrupts.
+pub(super) const AREA_SIZE: u32 = 0x1_0000;
+/// Bytes of a record of a script, and of an interrupt.
 pub(super) const RECORD: u32 = 32;
-/// From a script to its results, to the interrupts, to the variables and to the top of the stack at CPL 3.
-pub(super) const RESULTS: u32 = 0x1_0000;
-pub(super) const INTERRUPTS: u32 = 0x2_0000;
-const VARIABLES: u32 = 0x3_0000;
-const USER_STACK: u32 = 0x3_F000;
+/// From a record to what the operation leaves: three doublewords.
+const RESULT: u32 = 20;
+/// From a script to the interrupts, to the variables, to the top of the stack at CPL 3, and to strings.
+const INTERRUPTS: u32 = 0x2000;
+/// Records that a script has room for.
+pub(super) const MOST_RECORDS: usize = (INTERRUPTS / RECORD) as usize;
+const VARIABLES: u32 = 0x2800;
+const USER_STACK: u32 = 0x3000;
+const COPIED_FROM: u32 = 0x3000;
+const COPIED_TO: u32 = 0x3800;
 /// Interrupts that are kept, the last of them.
-pub(super) const KEPT: u32 = 64;
+const KEPT: u32 = 64;
 
-/// Variables: the stack's top; where the next interrupt is written; how interrupts are answered, which of
+/// Variables: the stack's top, which is that of interrupts at CPL 3, when nothing else is on a stack; where the next interrupt is written; how interrupts are answered, which of
 /// [`ANSWER_EOI`] and the others, and with what.
 const STACK: u32 = VARIABLES;
 const NEXT_INTERRUPT: u32 = VARIABLES + 4;
@@ -87,8 +92,8 @@ type Made = Result<(), IcedError>;
 pub(super) struct Agent {
     /// What its records name are its symbols.
     pub(super) image: Image,
-    /// By name: where an operation is executed at CPL 0, and at CPL 3.
-    operations: FxHashMap<String, [u32; 2]>,
+    /// By routine: where it is at CPL 0, and at CPL 3.
+    routines: [[u32; 2]; Routine::ALL.len()],
     /// What leads to an operation at CPL 3, and the end of a script.
     pub(super) to_user: u32,
     pub(super) end: u32,
@@ -104,18 +109,69 @@ impl Agent {
         let at = |symbol: &str| {
             image.symbol(symbol).map(|at| at as u32).ok_or_else(|| format!("there is no {symbol}"))
         };
-        let names = image.symbols.iter().filter_map(|(symbol, _)| symbol.strip_suffix(AT_CPL3));
-        let operation = |name: &str| Ok((name.to_owned(), [at(name)?, at(&at_cpl3(name))?]));
-        let operations = names.map(operation).collect::<Result<_, String>>()?;
+        let mut routines = [[0; 2]; Routine::ALL.len()];
+        for (places, routine) in routines.iter_mut().zip(Routine::ALL) {
+            *places = [at(routine.name())?, at(&at_cpl3(routine.name()))?];
+        }
         let (to_user, end) = (at(TO_USER)?, at(END)?);
-        Ok(Self { image, operations, to_user, end })
+        Ok(Self { image, routines, to_user, end })
     }
 
-    /// Where the operation of this name is executed, at CPL 0 and at CPL 3.
-    pub(super) fn places(&self, operation: &str) -> Result<[u32; 2], String> {
-        let places = self.operations.get(operation).copied();
-        places.ok_or_else(|| format!("the agent has no {operation}"))
+    /// Where a routine is, at CPL 0 and at CPL 3.
+    pub(super) fn places(&self, routine: Routine) -> [u32; 2] {
+        self.routines[routine as usize]
     }
+}
+
+/// Has [`Routine`] be these, each with its name.
+macro_rules! routines {
+    ($($routine:ident $name:literal,)*) => {
+        /// What the agent does for an operation.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Routine {
+            $($routine,)*
+        }
+
+        impl Routine {
+            const ALL: [Self; [$($name),*].len()] = [$(Self::$routine),*];
+
+            /// The instruction, or what it is about.
+            pub(super) fn name(self) -> &'static str {
+                match self {
+                    $(Self::$routine => $name,)*
+                }
+            }
+        }
+    };
+}
+
+routines! {
+    Rdmsr "rdmsr",
+    Wrmsr "wrmsr",
+    Rdpmc "rdpmc",
+    Spflt "spflt",
+    Load "load",
+    Store "store",
+    Cli "cli",
+    Sti "sti",
+    Hlt "hlt",
+    Nop "nop",
+    Ud2 "ud2",
+    Int3 "int3",
+    Int "int",
+    Divide "divide",
+    Loop "loop",
+    RepMovsb "rep movsb",
+    Imul "imul",
+    Cr4 "cr4",
+    Answer "answer",
+    AnswerByWrite "answer by write",
+    In1 "in 1",
+    In2 "in 2",
+    In4 "in 4",
+    Out1 "out 1",
+    Out2 "out 2",
+    Out4 "out 4",
 }
 
 /// The symbol of an operation where it is executed at CPL 3; at CPL 0 it is its name.
@@ -132,8 +188,8 @@ fn assemble(cpus: u8) -> Result<Image, IcedError> {
     if cpus > 1 {
         start_other(p, begin)?;
     }
-    p.mov(eax, STACKS + KERNEL_STACK)?;
-    p.mov(dword_ptr(ebp + STACK), eax)?;
+    p.mov(esp, STACKS + INTERRUPT_STACK)?;
+    p.mov(dword_ptr(ebp + STACK), esp)?;
     p.mov(dword_ptr(ebp + NEXT_INTERRUPT), 0)?;
     p.mov(edx, u32::from(POST_CODE))?;
     p.mov(eax, MARKER)?;
@@ -173,7 +229,8 @@ fn start_other(p: &mut Program, begin: CodeLabel) -> Made {
     p.set_start_up(started);
     p.set_up_processor()?;
     p.mov(ebp, AREA + AREA_SIZE)?;
-    p.mov(dword_ptr(ebp + STACK), STACKS + STACKS_SIZE + KERNEL_STACK)?;
+    p.mov(esp, STACKS + STACKS_SIZE + INTERRUPT_STACK)?;
+    p.mov(dword_ptr(ebp + STACK), esp)?;
     p.mov(dword_ptr(ebp + NEXT_INTERRUPT), 0)?;
     p.mov(dword_ptr(OPEN), 2)?;
     let closed = p.here()?;
@@ -206,20 +263,21 @@ enum Leaves {
     Registers,
 }
 
-/// An operation of this name, once for each level. It goes to the next record from where it is: scripts are executed
+/// A routine, once for each level. It goes to the next record from where it is: scripts are executed
 /// thousands of times a second, and mostly what is around the operations.
 fn operation(
     p: &mut Program,
-    name: &str,
+    routine: Routine,
     leaves: Leaves,
     body: impl Fn(&mut Program) -> Made,
 ) -> Made {
+    let name = routine.name();
     for (cpl, symbol) in [(0, name.to_owned()), (3, at_cpl3(name))] {
         p.mark(&symbol)?;
         body(p)?;
         if leaves == Leaves::Registers {
-            p.mov(dword_ptr(esi + RESULTS + 4), eax)?;
-            p.mov(dword_ptr(esi + RESULTS + 8), edx)?;
+            p.mov(dword_ptr(esi + RESULT + 4), eax)?;
+            p.mov(dword_ptr(esi + RESULT + 8), edx)?;
         }
         match cpl {
             0 => to_next(p)?,
@@ -244,63 +302,63 @@ fn to_this(p: &mut Program) -> Made {
 }
 
 /// An operation that only does something.
-fn does(p: &mut Program, name: &str, body: impl Fn(&mut Program) -> Made) -> Made {
-    operation(p, name, Leaves::Nothing, body)
+fn does(p: &mut Program, routine: Routine, body: impl Fn(&mut Program) -> Made) -> Made {
+    operation(p, routine, Leaves::Nothing, body)
 }
 
 /// One that finds something out.
-fn finds(p: &mut Program, name: &str, body: impl Fn(&mut Program) -> Made) -> Made {
-    operation(p, name, Leaves::Registers, body)
+fn finds(p: &mut Program, routine: Routine, body: impl Fn(&mut Program) -> Made) -> Made {
+    operation(p, routine, Leaves::Registers, body)
 }
 
 fn operations(p: &mut Program) -> Made {
-    finds(p, "rdmsr", |p| p.rdmsr())?;
-    does(p, "wrmsr", |p| p.wrmsr())?;
-    finds(p, "rdpmc", |p| p.rdpmc())?;
+    finds(p, Routine::Rdmsr, |p| p.rdmsr())?;
+    does(p, Routine::Wrmsr, |p| p.wrmsr())?;
+    finds(p, Routine::Rdpmc, |p| p.rdpmc())?;
     // VEX.L0.F2.0F AE /6 with EAX.
-    does(p, "spflt", |p| p.db(&[0xC5, 0xFB, 0xAE, 0xF0]))?;
-    finds(p, "load", |p| p.mov(eax, dword_ptr(ecx)))?;
-    does(p, "store", |p| p.mov(dword_ptr(ecx), eax))?;
-    does(p, "cli", |p| p.cli())?;
-    does(p, "sti", |p| p.sti())?;
-    does(p, "hlt", |p| p.hlt())?;
-    does(p, "nop", |p| p.nop())?;
-    does(p, "ud2", |p| p.ud2())?;
-    does(p, "int3", |p| p.int3())?;
-    does(p, "int", |p| p.int(i32::from(RAISED)))?;
-    does(p, "divide", |p| {
+    does(p, Routine::Spflt, |p| p.db(&[0xC5, 0xFB, 0xAE, 0xF0]))?;
+    finds(p, Routine::Load, |p| p.mov(eax, dword_ptr(ecx)))?;
+    does(p, Routine::Store, |p| p.mov(dword_ptr(ecx), eax))?;
+    does(p, Routine::Cli, |p| p.cli())?;
+    does(p, Routine::Sti, |p| p.sti())?;
+    does(p, Routine::Hlt, |p| p.hlt())?;
+    does(p, Routine::Nop, |p| p.nop())?;
+    does(p, Routine::Ud2, |p| p.ud2())?;
+    does(p, Routine::Int3, |p| p.int3())?;
+    does(p, Routine::Int, |p| p.int(i32::from(RAISED)))?;
+    does(p, Routine::Divide, |p| {
         p.xor(ecx, ecx)?;
         p.div(ecx)
     })?;
-    does(p, "loop", |p| {
+    does(p, Routine::Loop, |p| {
         let again = p.here()?;
         p.dec(ecx)?;
         p.jnz(again)
     })?;
-    does(p, "rep movsb", |p| {
+    does(p, Routine::RepMovsb, |p| {
         p.push(esi)?;
-        p.lea(esi, dword_ptr(ebp + VARIABLES + 0x1000))?;
-        p.lea(edi, dword_ptr(ebp + VARIABLES + 0x2000))?;
+        p.lea(esi, dword_ptr(ebp + COPIED_FROM))?;
+        p.lea(edi, dword_ptr(ebp + COPIED_TO))?;
         p.rep().movsb()?;
         p.pop(esi)
     })?;
-    finds(p, "imul", |p| {
+    finds(p, Routine::Imul, |p| {
         let again = p.here()?;
         p.imul_2(eax, edx)?;
         p.dec(ecx)?;
         p.jnz(again)
     })?;
-    does(p, "cr4", |p| {
+    does(p, Routine::Cr4, |p| {
         p.mov(ecx, cr4)?;
         p.and(ecx, !(1 << 8))?;
         p.or(ecx, eax)?;
         p.mov(cr4, ecx)
     })?;
-    does(p, "answer", |p| {
+    does(p, Routine::Answer, |p| {
         p.mov(dword_ptr(ebp + ANSWER), ecx)?;
         p.mov(dword_ptr(ebp + ANSWER_ENTRY), eax)
     })?;
-    does(p, "answer by write", |p| {
+    does(p, Routine::AnswerByWrite, |p| {
         p.mov(dword_ptr(ebp + ANSWER_MSR), ecx)?;
         p.mov(dword_ptr(ebp + ANSWER_MSR + 4), eax)?;
         p.mov(dword_ptr(ebp + ANSWER_MSR + 8), edx)?;
@@ -311,27 +369,27 @@ fn operations(p: &mut Program) -> Made {
 
 /// IN and OUT of each width; the port is in CX.
 fn ports(p: &mut Program) -> Made {
-    finds(p, "in 1", |p| {
+    finds(p, Routine::In1, |p| {
         p.mov(dx, cx)?;
         p.in_(al, dx)
     })?;
-    finds(p, "in 2", |p| {
+    finds(p, Routine::In2, |p| {
         p.mov(dx, cx)?;
         p.in_(ax, dx)
     })?;
-    finds(p, "in 4", |p| {
+    finds(p, Routine::In4, |p| {
         p.mov(dx, cx)?;
         p.in_(eax, dx)
     })?;
-    does(p, "out 1", |p| {
+    does(p, Routine::Out1, |p| {
         p.mov(dx, cx)?;
         p.out(dx, al)
     })?;
-    does(p, "out 2", |p| {
+    does(p, Routine::Out2, |p| {
         p.mov(dx, cx)?;
         p.out(dx, ax)
     })?;
-    does(p, "out 4", |p| {
+    does(p, Routine::Out4, |p| {
         p.mov(dx, cx)?;
         p.out(dx, eax)
     })
@@ -402,9 +460,9 @@ fn exceptions(p: &mut Program, next: CodeLabel) -> Made {
     p.place(&mut exception)?;
     p.pop(eax)?;
     p.pop(edx)?;
-    p.mov(dword_ptr(esi + RESULTS), EXCEPTION)?;
-    p.mov(dword_ptr(esi + RESULTS + 4), eax)?;
-    p.mov(dword_ptr(esi + RESULTS + 8), edx)?;
+    p.mov(dword_ptr(esi + RESULT), EXCEPTION)?;
+    p.mov(dword_ptr(esi + RESULT + 4), eax)?;
+    p.mov(dword_ptr(esi + RESULT + 8), edx)?;
     go_on(p, next, dword_ptr(esp + 4))
 }
 

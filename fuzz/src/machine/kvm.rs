@@ -19,7 +19,7 @@ use vpmu::engine::soft::Timing;
 use vpmu::machine::{End, Machine};
 use vpmu::program::{LAPIC, PROCESSORS, STACKS, STACKS_SIZE};
 
-use super::agent::{AREA, AREA_SIZE, Agent};
+use super::agent::{AREA, AREA_SIZE, Agent, Routine};
 use super::operations::{Input, Kind, Operation};
 use super::{DOORS, Door, INSTRUCTIONS, Key, at_door, begin};
 use crate::reference::registers::{self, Part};
@@ -89,7 +89,7 @@ fn input(bytes: &[u8]) -> Input {
 fn depends_on_time(operation: &Operation) -> bool {
     let register = operation.ecx.wrapping_sub(LAPIC);
     match operation.kind {
-        Kind::Plain("hlt") | Kind::In(_) | Kind::Out(_) => true,
+        Kind::Plain(Routine::Hlt) | Kind::In(_) | Kind::Out(_) => true,
         Kind::Read | Kind::Write => operation.ecx == TSC,
         Kind::Load | Kind::Store => register >= 0x1000 || TIMED.contains(&register),
         _ => false,

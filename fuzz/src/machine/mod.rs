@@ -183,16 +183,13 @@ fn begin(door: &mut Door, agent: &Agent, input: &Input) -> Result<(), String> {
             input.operations.iter().filter(|operation| operation.cpu == usize::from(cpu));
         records(agent, operations)
     };
-    door.begin(AREA.into(), &script(0)?)?;
+    door.begin(AREA.into(), &script(0))?;
     (1..input.cpus)
-        .try_for_each(|cpu| door.write((AREA + AREA_SIZE * u32::from(cpu)).into(), &script(cpu)?))
+        .try_for_each(|cpu| door.write((AREA + AREA_SIZE * u32::from(cpu)).into(), &script(cpu)))
 }
 
 /// The records of a script: where to, ECX, EAX and EDX, and what at CPL 3.
-fn records<'a>(
-    agent: &Agent,
-    operations: impl Iterator<Item = &'a Operation>,
-) -> Result<Vec<u8>, String> {
+fn records<'a>(agent: &Agent, operations: impl Iterator<Item = &'a Operation>) -> Vec<u8> {
     let mut records =
         Vec::with_capacity((operations.size_hint().1.unwrap_or(0) + 1) * RECORD as usize);
     let mut record = |words: [u32; 5]| {
@@ -203,13 +200,13 @@ fn records<'a>(
         records.extend_from_slice(&record);
     };
     for operation in operations {
-        let [first, at_user] = agent.places(operation.name())?;
+        let [first, at_user] = agent.places(operation.routine());
         let first = if operation.user { agent.to_user } else { first };
         let value = operation.value;
         record([first, operation.ecx, value as u32, (value >> 32) as u32, at_user]);
     }
     record([agent.end, 0, 0, 0, 0]);
-    Ok(records)
+    records
 }
 
 /// The machine that an input needs.

@@ -10,12 +10,13 @@ use std::fmt;
 use vpmu::engine::soft::Timing;
 use vpmu::program::LAPIC;
 
-use super::agent::{ANSWER_EOI, ANSWER_LVTPC};
+use super::agent::{ANSWER_EOI, ANSWER_LVTPC, MOST_RECORDS, Routine};
 use crate::reference::registers::Part;
 use crate::script::{self, Script};
 
 /// Operations that are executed; those behind are none.
-pub(super) const MOST: usize = 200;
+const MOST: usize = 200;
+const _: () = assert!(MOST < MOST_RECORDS, "and the end");
 
 const IO_APIC: u32 = 0xFEC0_0000;
 /// Registers of the local APIC that operations read and write: identifier to divide configuration.
@@ -61,8 +62,8 @@ pub(super) enum Way {
 /// What a processor does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The instruction or what the agent knows by this name.
-    Plain(&'static str),
+    /// What takes no operands.
+    Plain(Routine),
     Read,
     Write,
     ReadCounter,
@@ -71,7 +72,7 @@ pub(super) enum Kind {
     Store,
     In(u8),
     Out(u8),
-    Repeat(&'static str),
+    Repeat(Routine),
     Answer,
     AnswerByWrite,
     Cr4Pce,
@@ -151,11 +152,11 @@ fn body(choice: u8, reader: &mut Script<'_>) -> (Kind, u32, u64) {
             (Kind::ReadCounter, index, 0)
         }
         // Mostly a few times as long as it is to the overflow of a counter that is set ([`Script::preset`]).
-        28..31 => (Kind::Repeat("loop"), 1 + u32::from(reader.byte() & 0xF), 0),
-        31 => (Kind::Repeat("loop"), 1 + u32::from(reader.byte()), 0),
-        32 => (Kind::Repeat("imul"), 1 + u32::from(reader.byte() & 0x3F), 3),
-        33 => (Kind::Repeat("rep movsb"), u32::from(reader.byte() & 0xF), 0),
-        34 => (Kind::Repeat("rep movsb"), u32::from(reader.byte()) * 4, 0),
+        28..31 => (Kind::Repeat(Routine::Loop), 1 + u32::from(reader.byte() & 0xF), 0),
+        31 => (Kind::Repeat(Routine::Loop), 1 + u32::from(reader.byte()), 0),
+        32 => (Kind::Repeat(Routine::Imul), 1 + u32::from(reader.byte() & 0x3F), 3),
+        33 => (Kind::Repeat(Routine::RepMovsb), u32::from(reader.byte() & 0xF), 0),
+        34 => (Kind::Repeat(Routine::RepMovsb), u32::from(reader.byte()) * 4, 0),
         // LVTPC: fixed, NMI, masked, and whatever it is.
         35..39 => {
             let byte = reader.byte();
@@ -175,9 +176,9 @@ fn body(choice: u8, reader: &mut Script<'_>) -> (Kind, u32, u64) {
             (Kind::Store, apic(0x300), command.into())
         }
         43 => (Kind::Store, apic(0x310), u64::from(reader.byte() & 1) << 24),
-        44..47 => (Kind::Plain("sti"), 0, 0),
-        47 => (Kind::Plain("cli"), 0, 0),
-        48 => (Kind::Plain("hlt"), 0, 0),
+        44..47 => (Kind::Plain(Routine::Sti), 0, 0),
+        47 => (Kind::Plain(Routine::Cli), 0, 0),
+        48 => (Kind::Plain(Routine::Hlt), 0, 0),
         49 | 50 => {
             let byte = reader.byte();
             let (flags, entry) = (u32::from(byte & 3), 0x40 + u32::from(byte >> 2));
@@ -188,7 +189,11 @@ fn body(choice: u8, reader: &mut Script<'_>) -> (Kind, u32, u64) {
             (Kind::AnswerByWrite, msr, value)
         }
         52 => (Kind::Cr4Pce, 0, u64::from(reader.byte() & 1) << 8),
-        53 => (Kind::Plain(["ud2", "int3", "int", "divide"][usize::from(reader.byte() & 3)]), 0, 0),
+        53 => {
+            const RAISING: [Routine; 4] =
+                [Routine::Ud2, Routine::Int3, Routine::Int, Routine::Divide];
+            (Kind::Plain(RAISING[usize::from(reader.byte() & 3)]), 0, 0)
+        }
         54 => (Kind::Prefer, 0, u64::from(reader.byte() & 1)),
         55 => (Kind::Load, apic(APIC[usize::from(reader.byte()) % APIC.len()]), 0),
         56 => {
@@ -208,7 +213,7 @@ fn body(choice: u8, reader: &mut Script<'_>) -> (Kind, u32, u64) {
             byte @ 0..0x80 => (Kind::Load, 0xE000_0000 | u32::from(byte) << 20, 0),
             _ => (Kind::Read, reader.number(4) as u32, 0),
         },
-        _ => (Kind::Plain("nop"), 0, 0),
+        _ => (Kind::Plain(Routine::Nop), 0, 0),
     }
 }
 
@@ -216,7 +221,7 @@ fn body(choice: u8, reader: &mut Script<'_>) -> (Kind, u32, u64) {
 fn register(operation: script::Operation) -> (Kind, u32, u64) {
     match operation {
         script::Operation::Write { msr, value } => (Kind::Write, msr, value),
-        _ => (Kind::Plain("nop"), 0, 0),
+        _ => (Kind::Plain(Routine::Nop), 0, 0),
     }
 }
 
@@ -233,25 +238,25 @@ fn port(reader: &mut Script<'_>) -> u32 {
 }
 
 impl Operation {
-    /// The agent's name for it.
-    pub(super) fn name(&self) -> &'static str {
+    /// Who executes it.
+    pub(super) fn routine(&self) -> Routine {
         match self.kind {
-            Kind::Plain(name) | Kind::Repeat(name) => name,
-            Kind::Read => "rdmsr",
-            Kind::Write => "wrmsr",
-            Kind::ReadCounter => "rdpmc",
-            Kind::Prefer => "spflt",
-            Kind::Load => "load",
-            Kind::Store => "store",
-            Kind::In(1) => "in 1",
-            Kind::In(2) => "in 2",
-            Kind::In(_) => "in 4",
-            Kind::Out(1) => "out 1",
-            Kind::Out(2) => "out 2",
-            Kind::Out(_) => "out 4",
-            Kind::Answer => "answer",
-            Kind::AnswerByWrite => "answer by write",
-            Kind::Cr4Pce => "cr4",
+            Kind::Plain(routine) | Kind::Repeat(routine) => routine,
+            Kind::Read => Routine::Rdmsr,
+            Kind::Write => Routine::Wrmsr,
+            Kind::ReadCounter => Routine::Rdpmc,
+            Kind::Prefer => Routine::Spflt,
+            Kind::Load => Routine::Load,
+            Kind::Store => Routine::Store,
+            Kind::In(1) => Routine::In1,
+            Kind::In(2) => Routine::In2,
+            Kind::In(_) => Routine::In4,
+            Kind::Out(1) => Routine::Out1,
+            Kind::Out(2) => Routine::Out2,
+            Kind::Out(_) => Routine::Out4,
+            Kind::Answer => Routine::Answer,
+            Kind::AnswerByWrite => Routine::AnswerByWrite,
+            Kind::Cr4Pce => Routine::Cr4,
         }
     }
 }
@@ -260,7 +265,7 @@ impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, user, cpu, ecx, value } = *self;
         match kind {
-            Kind::Plain(name) => f.write_str(&name.to_uppercase())?,
+            Kind::Plain(routine) => f.write_str(&routine.name().to_uppercase())?,
             Kind::Read => write!(f, "RDMSR {ecx:X}h")?,
             Kind::Write => write!(f, "WRMSR {ecx:X}h := {value:X}h")?,
             Kind::ReadCounter => write!(f, "RDPMC {ecx:X}h")?,
@@ -269,7 +274,9 @@ impl fmt::Display for Operation {
             Kind::Store => write!(f, "MOV [{ecx:X}h], {value:X}h")?,
             Kind::In(bytes) => write!(f, "IN {ecx:X}h, {bytes} bytes")?,
             Kind::Out(bytes) => write!(f, "OUT {ecx:X}h := {value:X}h, {bytes} bytes")?,
-            Kind::Repeat(name) => write!(f, "{ecx} times {}", name.to_uppercase())?,
+            Kind::Repeat(routine) => {
+                write!(f, "{ecx} times {}", routine.name().to_uppercase())?;
+            }
             Kind::Answer => {
                 f.write_str("from now on interrupts are answered with")?;
                 let lvtpc = (ecx & ANSWER_LVTPC != 0).then(|| format!(" LVTPC := {value:X}h"));

@@ -4,7 +4,9 @@
 use pmu_model::MsrAccess;
 use vpmu::machine::Machine;
 
-use super::agent::{Agent, BEHIND_GATE, BEHIND_REFUSAL, GATE, HANDLER_READS, HANDLER_WRITES};
+use super::agent::{
+    Agent, BEHIND_GATE, BEHIND_REFUSAL, GATE, HANDLER_READS, HANDLER_WRITES, Routine,
+};
 use crate::fact::Fact;
 use crate::reference::counting::For;
 use crate::reference::registers::{Kind, Part};
@@ -32,8 +34,8 @@ pub(super) struct Witness {
     known: [bool; 4],
     /// Whether it knows which counters have overflowed.
     status_known: bool,
-    /// Where the agent accesses registers: address and name.
-    places: Vec<(u64, &'static str)>,
+    /// Where the agent accesses registers, and how.
+    places: Vec<(u64, Routine)>,
     /// Where exceptions and interrupts arrive, and the instruction behind that.
     gates: Vec<u64>,
     behind_gates: Vec<u64>,
@@ -54,12 +56,12 @@ impl Witness {
     pub(super) fn new(part: Part, agent: &Agent) -> Result<Self, String> {
         let image = &agent.image;
         let mut places = Vec::new();
-        for name in ["rdmsr", "wrmsr", "rdpmc", "spflt"] {
-            places.extend(agent.places(name)?.map(|at| (at.into(), name)));
+        for routine in [Routine::Rdmsr, Routine::Wrmsr, Routine::Rdpmc, Routine::Spflt] {
+            places.extend(agent.places(routine).map(|at| (at.into(), routine)));
         }
-        for name in [HANDLER_WRITES, HANDLER_READS] {
+        for (name, as_by) in [(HANDLER_WRITES, Routine::Wrmsr), (HANDLER_READS, Routine::Rdpmc)] {
             let at = image.symbol(name).ok_or_else(|| format!("the agent has no {name}"))?;
-            places.push((at, name));
+            places.push((at, as_by));
         }
         let of = |wanted: &str| {
             let named = image.symbols.iter().filter(|(name, _)| name == wanted);
@@ -88,12 +90,12 @@ impl Witness {
         let [eax, ecx, edx] = [0, 1, 2].map(|n| cpu.gpr(n) as u32);
         (self.cpl, self.retired) = (cpu.cpl(), machine.retired());
         let place = self.places.iter().find(|place| place.0 == rip);
-        self.access = place.map(|&(_, name)| match name {
-            "rdmsr" => Access::Read { msr: ecx },
-            "wrmsr" | HANDLER_WRITES => {
+        self.access = place.map(|&(_, routine)| match routine {
+            Routine::Rdmsr => Access::Read { msr: ecx },
+            Routine::Wrmsr => {
                 Access::Write { msr: ecx, value: u64::from(edx) << 32 | u64::from(eax) }
             }
-            "spflt" => Access::Prefer(eax & 1 == 1),
+            Routine::Spflt => Access::Prefer(eax & 1 == 1),
             _ => {
                 let pce = cpu.cr4() >> 8 & 1 == 1;
                 let reader = Reader { cpl: self.cpl, pce, real_mode: false, code_16bit: false };
