@@ -323,10 +323,14 @@ impl Machine {
     /// The threads of the core of processor `id` that sleep, and that it has just woken: a counter of theirs that counts
     /// the whole core has overflowed.
     fn woken_by(&mut self, id: usize) -> ProcessorSet {
+        let stirred = self.note_stirred();
+        let mut woken = ProcessorSet::default();
+        if stirred.is_empty() {
+            return woken;
+        }
         let core = self.board.platform.core_of(id);
         let time = self.vcpus[id].cpu.time;
-        let mut woken = ProcessorSet::default();
-        for other in self.note_stirred().intersection(core).iter().filter(|&other| other != id) {
+        for other in stirred.intersection(core).iter().filter(|&other| other != id) {
             let vcpu = &mut self.vcpus[other];
             if vcpu.cpu.halted && !vcpu.asleep(&self.board) {
                 vcpu.sleep_until(time);

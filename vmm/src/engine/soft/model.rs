@@ -320,7 +320,10 @@ impl Model {
 
     fn begin(&mut self, vcpu: &Vcpu, siblings: &Siblings<'_>, signals: &SignalSet) {
         self.enter(vcpu);
-        self.give_budgets(vcpu, siblings, signals);
+        // Where it only waits, nothing is done that could use up a budget.
+        if vcpu.waits_under.is_none() {
+            self.give_budgets(vcpu, siblings, signals);
+        }
     }
 
     /// What is told next is of this processor.
