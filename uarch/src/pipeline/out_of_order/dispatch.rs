@@ -107,12 +107,9 @@ impl Pipeline {
             given_up = self.places[self.place];
         }
         self.room.advance(cycle);
-        let mut lacks = self.room.lacks(places);
-        while lacks != 0 || given_up >= cycle {
-            self.count_lack(lacks, given_up >= cycle, occurrences);
-            cycle += 1;
-            self.room.step();
-            lacks = self.room.lacks(places);
+        let lacks = self.room.lacks(places);
+        if lacks != 0 || given_up >= cycle {
+            cycle = self.wait_for_places(places, lacks, given_up, cycle, occurrences);
         }
         self.room.take(places);
         if cycle == self.dispatched && !another {
@@ -124,9 +121,39 @@ impl Pipeline {
         cycle
     }
 
-    /// Fires a cycle in which dispatch lacked places.
+    /// Goes on from a cycle in which there is not room for all these `places`, or in which that in the reorder buffer is
+    /// yet to be given up, to the first in which there is. Fires what is lacked until then.
     #[inline(never)]
-    fn count_lack(&self, lacks: u64, reorder_buffer: bool, occurrences: &mut Occurrences) {
+    fn wait_for_places(
+        &mut self,
+        places: Places,
+        mut lacks: Places,
+        given_up: u64,
+        mut cycle: u64,
+        occurrences: &mut Occurrences,
+    ) -> u64 {
+        while lacks != 0 || given_up >= cycle {
+            // The same is mostly lacked for a while.
+            let lacked = lacks;
+            let (first, is_full) = (cycle, given_up >= cycle);
+            while lacks == lacked && (given_up >= cycle) == is_full {
+                cycle += 1;
+                self.room.step();
+                lacks = self.room.lacks(places);
+            }
+            self.count_lack(lacked, is_full, cycle - first, occurrences);
+        }
+        cycle
+    }
+
+    /// Fires so many cycles in which dispatch lacked places.
+    fn count_lack(
+        &self,
+        lacks: Places,
+        reorder_buffer: bool,
+        cycles: u64,
+        occurrences: &mut Occurrences,
+    ) {
         let stalls = &self.core.stalls;
         let lanes = match self.core.schedulers {
             Schedulers::Lanes { .. } => 0x80_8080,
@@ -140,7 +167,7 @@ impl Pipeline {
             (lacks & (LOADS | STORES) << 7 != 0, stalls.memory),
         ] {
             if lacking && let Some(signal) = signal {
-                occurrences.fire(signal, 1);
+                occurrences.fire(signal, cycles);
             }
         }
     }
