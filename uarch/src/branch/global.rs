@@ -98,12 +98,10 @@ impl Global {
     }
 }
 
-crate::state! { Known { saved: counter; } }
-
 impl State for Global {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
         visitor.name("Global");
         let Self { sets, tag_bits: _, index_bits: _, index_mask: _, tag_mask } = self;
-        sets.visit(visitor, *tag_mask, Known { counter: 0 }, |known| known.counter <= 3);
+        sets.visit(visitor, *tag_mask, |known| known.counter <= 3);
     }
 }

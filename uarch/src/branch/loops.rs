@@ -148,29 +148,14 @@ impl Loop {
     }
 }
 
-impl State for Loop {
-    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
-        visitor.name("Loop");
-        let (mut body, mut count, mut length) = (self.body(), self.count(), self.length());
-        body.visit(visitor);
-        count.visit(visitor);
-        length.visit(visitor);
-        if V::LOADS {
-            let fits = |count: u16| u64::from(count) <= COUNTS;
-            visitor.check(fits(count) && length.is_none_or(fits));
-            *self = Self::new(body, count & COUNTS as u16, length.map(|n| n & COUNTS as u16));
-        }
-    }
-}
-
 impl State for Loops {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
         visitor.name("Loops");
         let Self { sets, set_mask: _, tag_low_bit: _, tag_mask, longest } = self;
-        let blank = Loop::new(false, 0, None);
-        let is_possible = |count: u16| count <= *longest;
-        sets.visit(visitor, *tag_mask, blank, |held| {
-            is_possible(held.count()) && held.length().is_none_or(is_possible)
+        sets.visit(visitor, *tag_mask, |held| {
+            let (count, length) = (held.count(), held.length());
+            let is_length = count <= *longest && length.is_none_or(|length| length <= *longest);
+            is_length && held.0 == Loop::new(held.body(), count, length).0
         });
     }
 }
