@@ -190,14 +190,12 @@ fn begin(door: &mut Door, agent: &Agent, input: &Input) -> Result<(), String> {
 
 /// The records of a script: where to, ECX, EAX and EDX, and what at CPL 3.
 fn records<'a>(agent: &Agent, operations: impl Iterator<Item = &'a Operation>) -> Vec<u8> {
-    let mut records =
-        Vec::with_capacity((operations.size_hint().1.unwrap_or(0) + 1) * RECORD as usize);
-    let mut record = |words: [u32; 5]| {
-        let mut record = [0; RECORD as usize];
-        for (place, word) in record.chunks_exact_mut(4).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        records.extend_from_slice(&record);
+    let most = operations.size_hint().1.unwrap_or(0) + 1;
+    let mut records = Vec::with_capacity(most * RECORD as usize);
+    let mut record = |[to, ecx, eax, edx, at_user]: [u32; 5]| {
+        // The rest is room for the result.
+        let words: [u32; RECORD as usize / 4] = [to, ecx, eax, edx, at_user, 0, 0, 0];
+        records.extend_from_slice(words.map(u32::to_le_bytes).as_flattened());
     };
     for operation in operations {
         let [first, at_user] = agent.places(operation.routine());
