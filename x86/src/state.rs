@@ -84,7 +84,8 @@ pub struct CpuState {
     pub halted: bool,
     /// Debug conditions that have been met and not reported, at their places in DR6.
     pub debug_hits: u64,
-    /// The translations that it holds, data and then code, supervisor and then user, each by ascending place.
+    /// The translations that it holds, data and then code, supervisor and then user, each by ascending place; none while
+    /// paging is off.
     pub translations: Vec<HeldTranslation>,
     /// What it did last.
     pub history: History,
