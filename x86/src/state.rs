@@ -1,7 +1,7 @@
 //! What there is of a processor between two instructions, to be put aside and put back.
 //!
 //! [`CpuState`] has what later execution depends on and nothing that can be derived. The translations that the
-//! processor holds are among it, though page tables could be walked again: a guest that changes an entry and does not
+//! processor holds while paging is on are among it, though page tables could be walked again: a guest that changes an entry and does not
 //! flush it sees the old translation as long as it is held, and the accessed bit that it has cleared stays clear (AMD64
 //! APM volume 2, section 5.5.2, "TLB Management").
 
@@ -261,7 +261,7 @@ impl Cpu {
             history,
         } = state;
         // What is its own translation stays that, and so does what has been found by it.
-        let holds_on = (self.cr0 | *cr0) & cr0::PG == 0 && translations.is_empty() && !moved;
+        let still_hold = (self.cr0 | *cr0) & cr0::PG == 0 && translations.is_empty() && !moved;
         for (register, value) in self.regs.iter_mut().zip(general) {
             *register = *value;
         }
@@ -285,12 +285,9 @@ impl Cpu {
         (*self.history).clone_from(history);
         self.leave = Leave::default();
         (self.overwrote, self.paused, self.debug_hits) = (false, false, *debug_hits);
-        if holds_on {
-            return;
-        }
-        self.tlb.flush_all();
-        for held in translations {
-            self.hold(held, ram);
+        if !still_hold {
+            self.tlb.flush_all();
+            translations.iter().for_each(|held| self.hold(held, ram));
         }
     }
 

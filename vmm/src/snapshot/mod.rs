@@ -147,9 +147,9 @@ impl Machine {
         if times.max().is_some_and(|time| time > latest) {
             return Err("a time behind the end of time".into());
         }
-        let local_apics = |chipset: &Chipset, id| chipset.irq.lapic(id).page();
+        let local_apic = |chipset: &Chipset, id| chipset.irq.lapic(id).page();
         for (id, (vcpu, state)) in self.vcpus.iter_mut().zip(vcpus).enumerate() {
-            let moved = local_apics(&self.board.chipset, id) != local_apics(chipset, id);
+            let moved = local_apic(&self.board.chipset, id) != local_apic(chipset, id);
             vcpu.restore(state, self.memory.ram(), moved)?;
         }
         self.board.restore(chipset.clone(), *device_time);

@@ -9,8 +9,6 @@ use iced_x86::code_asm::{
 };
 use pmu_model::Personality;
 
-mod addresses;
-
 use super::*;
 use crate::boot::Payload;
 use crate::config::Config;
@@ -23,6 +21,8 @@ use crate::turns::tests::{
     ASSERT, ICR, ICR_HIGH, INITIAL, IPI_VECTOR, Made, Random, core_guest, each_by_itself, guest,
     machine, seeds, spin,
 };
+
+mod addresses;
 
 /// Until so many instructions have retired.
 pub(crate) fn run(machine: &mut Machine, instructions: u64) -> End {

@@ -597,7 +597,7 @@ impl Compare for Sharing<'_, '_> {
         if !self.siblings.count_the_core(self.begun) {
             return self.pmu.compare_cycles(counts, cpl, cycles);
         }
-        // PMIs of siblings are sent in the cycle in which their counters overflow.
+        // What overflows in one cycle is sent before what does in the next.
         let is_far = |sibling: &Vcpu| sibling.pmu.nearest_compared().is_none_or(|n| n > cycles);
         if self.siblings.iter().all(is_far) {
             self.share(|sibling, nth| sibling.sibling_compare_cycles(nth, counts, cpl, cycles));

@@ -96,7 +96,7 @@ impl Vcpu {
         self.cpu.state().translations == state.cpu.translations
     }
 
-    /// Puts a state back of a processor of the same kind.
+    /// Puts a state back of a processor of the same kind, whose local APIC is elsewhere then if it has `moved`.
     ///
     /// # Errors
     /// What no such processor can be in.
