@@ -23,6 +23,7 @@ tests!(
     files_and_environment_come_along,
     what_is_fetched_is_found,
     several_fetch_at_once,
+    what_has_left_the_mirror_is_replaced,
     a_fetch_says_what_it_needs,
     files_come_back,
     a_script_finds_its_interpreter,
@@ -291,6 +292,56 @@ fn several_fetch_at_once() -> Verdict {
         assert!(text.lines().count() == 3 && text.lines().all(|path| Path::new(path).is_file()));
     }
     fs::remove_dir_all(&folder).expect("the folder is ours");
+    Ok(())
+}
+
+/// A list of versions that no mirror ever had, of a package of each kind: Linux, of which each version is a
+/// package, and one with an epoch.
+fn what_has_left_the_mirror_is_replaced() -> Verdict {
+    let folder = folder("left-the-mirror");
+    link_packages(&folder.join("debs"))?;
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a project folder");
+    let fetch = folder.join("fetch");
+    fs::copy(project.join("guest-tests/linux/fetch"), &fetch).expect("a copy");
+    let gone = [
+        ("linux-image-6.1.0-1-cloud-amd64", "6.1.1-0"),
+        ("busybox-static", "1:0-0"),
+        ("linux-perf", "0-0"),
+    ];
+    let list: String =
+        gone.iter().map(|(package, version)| format!("{package} {version}\n")).collect();
+    fs::write(folder.join("versions"), &list).expect("a list");
+    let run = || {
+        Command::new(&fetch)
+            .env("GUESTS", &folder)
+            .stdin(Stdio::null())
+            .output()
+            .expect("fetch starts")
+    };
+    let (first, again) = (run(), run());
+    let unchanged = fs::read_to_string(folder.join("versions")).expect("a list");
+    fs::remove_dir_all(&folder).expect("the folder is ours");
+    let said = String::from_utf8_lossy(&first.stderr);
+    if said.contains("fetch: the mirror has no ") {
+        return Err(CannotRun::without("a mirror of Debian's", &said));
+    }
+    assert!(first.status.success(), "{said}");
+    let told = said.lines().filter(|line| line.starts_with("fetch: "));
+    for ((package, version), line) in gone.iter().zip(told) {
+        let begins = format!("fetch: {package} {version} is no longer on the mirror: taking ");
+        let taken = line.strip_prefix(&begins).unwrap_or_else(|| panic!("{line}"));
+        let same = taken.split(' ').next() == Some(package);
+        assert!(same != package.starts_with("linux-image-"), "{line}");
+    }
+    let paths = String::from_utf8_lossy(&first.stdout);
+    let ends = ["-cloud-amd64", "/bin/busybox", "/usr/bin/perf"];
+    assert!(
+        paths.lines().count() == 3
+            && paths.lines().zip(ends).all(|(path, end)| path.ends_with(end)),
+        "{paths}"
+    );
+    assert_eq!((again.stdout, again.stderr), (first.stdout, Vec::new()));
+    assert_eq!(unchanged, list);
     Ok(())
 }
 
