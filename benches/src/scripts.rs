@@ -18,32 +18,30 @@ pub(crate) fn speed() -> Result<()> {
     let machine = Target::named("machine").ok_or("no target machine")?;
     println!("| target | scripts of 50 operations a second |");
     println!("|---|---|");
-    println!("| pmu | {:.0} |", rate(pmu.play, pmu.input, PMU_INPUTS)?);
+    println!("| pmu | {:.0} |", rate(pmu, pmu.play, |_| (), PMU_INPUTS)?);
     for (clock, bits) in [("flat", 0), ("auto", 2), ("model", 3)] {
         // The upper bits of the first byte say whose clock the time is on.
-        let input = |random: &mut Random| {
-            let mut input = (machine.input)(random);
-            input[0] = input[0] & 0x3F | bits << 6;
-            input
-        };
-        let rate = rate(fuzz::machine::play_once, input, MACHINE_INPUTS)?;
+        let on_clock = |input: &mut Vec<u8>| input[0] = input[0] & 0x3F | bits << 6;
+        let rate = rate(machine, fuzz::machine::play_once, on_clock, MACHINE_INPUTS)?;
         println!("| machine, timing {clock} | {rate:.0} |");
     }
     Ok(())
 }
 
-/// The best of several times.
+/// The best of several times, in the order in which `vpmu fuzz` plays them.
 fn rate(
+    target: Target,
     play: fn(&[u8]) -> std::result::Result<usize, String>,
-    input: impl Fn(&mut Random) -> Vec<u8>,
+    change: impl Fn(&mut Vec<u8>),
     inputs: u64,
 ) -> Result<f64> {
     let (mut best, mut operations) = (Duration::MAX, 0);
     for _ in 0..RUNS {
         let (mut random, start) = (Random::new(1), clock::own()?);
         operations = 0;
-        for _ in 0..inputs {
-            operations += play(&input(&mut random))?;
+        for (_, mut input) in target.inputs(&mut random, inputs) {
+            change(&mut input);
+            operations += play(&input)?;
         }
         best = best.min(clock::own()?.saturating_sub(start));
     }

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 use crate::random::Random;
 use crate::{find, instructions, linux, loaders, machine, pmu};
 
+/// Inputs that are there before one of them is played.
+const TOGETHER: u64 = 4096;
+
 /// What the bytes of an input are to the product, and what has to hold.
 #[derive(Clone, Copy)]
 pub struct Target {
@@ -26,6 +29,8 @@ pub struct Target {
     pub words: fn(&[u8]) -> String,
     /// A generated input.
     pub input: fn(&mut Random) -> Vec<u8>,
+    /// Inputs of one number are played faster one after the other: the host's caches still have what they need.
+    pub group: fn(&[u8]) -> usize,
 }
 
 /// All targets.
@@ -37,6 +42,7 @@ pub const TARGETS: [Target; 6] = [
         play: |bytes| pmu::play(bytes).map_err(|difference| difference.to_string()),
         words: pmu::words,
         input: pmu::input,
+        group: pmu::group,
     },
     Target {
         name: "instructions",
@@ -45,6 +51,7 @@ pub const TARGETS: [Target; 6] = [
         play: instructions::play,
         words: instructions::words,
         input: instructions::input,
+        group: |_| 0,
     },
     Target {
         name: "machine",
@@ -53,6 +60,7 @@ pub const TARGETS: [Target; 6] = [
         play: machine::play,
         words: machine::words,
         input: machine::input,
+        group: machine::group,
     },
     Target {
         name: "kvm",
@@ -61,6 +69,7 @@ pub const TARGETS: [Target; 6] = [
         play: machine::kvm::play,
         words: machine::kvm::words,
         input: machine::input,
+        group: machine::group,
     },
     Target {
         name: "loaders",
@@ -69,6 +78,7 @@ pub const TARGETS: [Target; 6] = [
         play: loaders::play,
         words: loaders::words,
         input: loaders::input,
+        group: |_| 0,
     },
     Target {
         name: "driver",
@@ -77,6 +87,7 @@ pub const TARGETS: [Target; 6] = [
         play: linux::play,
         words: linux::words,
         input: linux::input,
+        group: |_| 0,
     },
 ];
 
@@ -241,12 +252,11 @@ impl Target {
         let runs = campaign.runs / jobs + u64::from(job < campaign.runs % jobs);
         let seed = campaign.seed.wrapping_add(job);
         let mut random = Random::new(seed);
-        for run in 0..runs {
+        for (run, bytes) in self.inputs(&mut random, runs) {
             let late = campaign.time.is_some_and(|time| begun.elapsed() >= time);
             if late || shared.stop.load(Ordering::Relaxed) {
                 break;
             }
-            let bytes = (self.input)(&mut random);
             match self.play(&bytes) {
                 Ok(operations) => {
                     shared.operations.fetch_add(operations as u64, Ordering::Relaxed);
@@ -256,6 +266,17 @@ impl Target {
             shared.inputs.fetch_add(1, Ordering::Relaxed);
         }
         None
+    }
+
+    /// The first so many inputs, each with its number, in the order in which they are played: of some thousands at a
+    /// time, those of one group one after the other.
+    pub fn inputs(&self, random: &mut Random, runs: u64) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        (0..runs).step_by(TOGETHER as usize).flat_map(move |first| {
+            let numbers = first..runs.min(first.saturating_add(TOGETHER));
+            let mut part: Vec<_> = numbers.map(|number| (number, (self.input)(random))).collect();
+            part.sort_by_key(|(_, bytes)| (self.group)(bytes));
+            part
+        })
     }
 
     /// A shorter input that fails as well, with fewer bytes that are not zero.

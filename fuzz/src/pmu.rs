@@ -68,6 +68,11 @@ pub fn input(random: &mut Random) -> Vec<u8> {
     input
 }
 
+/// Whose PMU an input is about, by number.
+pub(crate) fn group(bytes: &[u8]) -> usize {
+    Script::new(&bytes[..bytes.len().min(1)]).part() as usize
+}
+
 /// The product and the reference.
 struct Pair {
     product: Pmu,

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use fuzz::driver::{Campaign, Target};
+use fuzz::random::Random;
 
 fn target() -> Target {
     Target::named("machine").expect("the target")
@@ -23,6 +24,24 @@ fn generated_inputs_pass() {
     let played =
         played.unwrap_or_else(|find| panic!("{}", target().report(&find.bytes, &find.failure)));
     assert!(played.inputs == 1000 && played.operations > 40_000, "{played:?}");
+}
+
+/// The first and the last of 9,000 inputs come in parts of at most 4,096, and in each part those of a processor (the
+/// first byte's rest by eight) one after the other. They are the inputs that the generator makes, each with its number.
+#[test]
+fn inputs_of_a_machine_are_played_together() {
+    let mut random = Random::new(3);
+    let generated: Vec<_> = (0..9000).map(|_| (target().input)(&mut random)).collect();
+    let played: Vec<_> = target().inputs(&mut Random::new(3), 9000).collect();
+    let mut numbers: Vec<_> = played.iter().map(|&(number, _)| number).collect();
+    assert!(played.iter().all(|(number, bytes)| generated[*number as usize] == *bytes));
+    for part in played.chunks(4096) {
+        let mut processors: Vec<_> = part.iter().map(|(_, bytes)| bytes[0] % 8).collect();
+        processors.dedup();
+        assert_eq!(processors, [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..9000));
 }
 
 /// No operation at all, and all of one byte.
