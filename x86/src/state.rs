@@ -1,9 +1,9 @@
 //! What there is of a processor between two instructions, to be put aside and put back.
 //!
 //! [`CpuState`] has what later execution depends on and nothing that can be derived. The translations that the
-//! processor holds while paging is on are among it, though page tables could be walked again: a guest that changes an entry and does not
-//! flush it sees the old translation as long as it is held, and the accessed bit that it has cleared stays clear (AMD64
-//! APM volume 2, section 5.5.2, "TLB Management").
+//! processor holds while paging is on are among it, though page tables could be walked again: a guest that changes an
+//! entry and does not flush it sees the old translation as long as it is held, and the accessed bit that it has cleared
+//! stays clear (AMD64 APM volume 2, section 5.5.2, "TLB Management").
 
 use crate::control_registers::cr0;
 use crate::debug::{control_as_held, status_as_held};
