@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bits {
     bits: [bool; 64],
-    /// The same as one number, so that comparing is cheap. Made anew whenever a bit changes.
+    /// The same as one number, so that comparing is cheap. Changed with each bit.
     word: u64,
 }
 
@@ -35,10 +35,11 @@ impl Bits {
 
     /// Takes bits `high` to `low` of `value`; the other bits stay.
     pub fn take(&mut self, value: u64, high: usize, low: usize) {
-        for number in low..=high {
-            self.bits[number] = value >> number & 1 == 1;
+        for (bit, number) in self.bits[low..=high].iter_mut().zip(low..) {
+            *bit = value >> number & 1 == 1;
         }
-        self.word = number(&self.bits);
+        let taken = u64::MAX >> (63 - high + low) << low;
+        self.word = self.word & !taken | value & taken;
     }
 
     /// Counts `n` further in a counter of `width` bits: adds digit by digit, as on paper. How often it

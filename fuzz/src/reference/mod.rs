@@ -45,8 +45,8 @@ pub struct Reader {
 #[derive(Debug, Clone)]
 pub struct Reference {
     part: Part,
-    /// What the registers hold, in the order of the part's list.
-    registers: [Bits; 8],
+    /// What the registers hold, each at its [`Kind::place`].
+    registers: [Bits; Kind::PLACES],
     /// By counter and by thread, the own one first: whether the condition held in the last clock that the
     /// counter saw of that thread.
     held: [[bool; 4]; 4],
@@ -56,7 +56,7 @@ impl Reference {
     /// After power-up. Every register is zero: "Default: 0x00000000" (327357-001, 1.4.3), and so says Intel
     /// SDM volume 3 of the others; AMD's manuals are silent, and their clients expect EN clear.
     pub fn new(part: Part) -> Reference {
-        Reference { part, registers: [Bits::ZERO; 8], held: [[false; 4]; 4] }
+        Reference { part, registers: [Bits::ZERO; Kind::PLACES], held: [[false; 4]; 4] }
     }
 
     /// Which processor it is.
@@ -66,17 +66,12 @@ impl Reference {
 
     /// The register of a kind that this processor has.
     fn register(&self, kind: Kind) -> &Bits {
-        &self.registers[self.place(kind)]
+        &self.registers[kind.place()]
     }
 
     /// The same, to change it.
     fn register_mut(&mut self, kind: Kind) -> &mut Bits {
-        &mut self.registers[self.place(kind)]
-    }
-
-    fn place(&self, kind: Kind) -> usize {
-        let place = self.part.registers().iter().position(|register| register.1 == kind);
-        place.expect("a register of this processor")
+        &mut self.registers[kind.place()]
     }
 
     fn kind(&self, msr: u32) -> Option<Kind> {
@@ -85,17 +80,20 @@ impl Reference {
 
     /// RDMSR.
     pub fn read(&self, msr: u32) -> Outcome {
-        let place = self.part.registers().iter().position(|register| register.0 == msr);
-        place.and_then(|place| self.read_all().nth(place)).unwrap_or(Outcome::Stranger)
+        self.kind(msr).map_or(Outcome::Stranger, |kind| self.read_kind(kind))
     }
 
     /// RDMSR of each register, in the order of the part's list.
     pub fn read_all(&self) -> impl Iterator<Item = Outcome> + '_ {
-        self.part.registers().iter().zip(&self.registers).map(|(register, bits)| match register.1 {
+        self.part.registers().iter().map(|register| self.read_kind(register.1))
+    }
+
+    fn read_kind(&self, kind: Kind) -> Outcome {
+        match kind {
             // 327357-001, 1.4.3.6: "Normal access: WO".
             Kind::Clear => Outcome::Refused,
-            _ => Outcome::Done(bits.word()),
-        })
+            _ => Outcome::Done(self.register(kind).word()),
+        }
     }
 
     /// WRMSR. Reserved bits read as zero and are ignored when written: "reserved, RAZ" (26094, 10.2). Where

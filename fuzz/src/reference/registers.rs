@@ -35,6 +35,24 @@ pub enum Kind {
 
 use Kind::{Cesr, Clear, Control, Counter, Select, Spflt, Status};
 
+impl Kind {
+    /// How many places there are.
+    pub const PLACES: usize = 13;
+
+    /// Where what it holds is: a place of its own.
+    pub fn place(self) -> usize {
+        match self {
+            Select(counter) => counter,
+            Counter(counter) => 4 + counter,
+            Cesr => 8,
+            Spflt => 9,
+            Status => 10,
+            Clear => 11,
+            Control => 12,
+        }
+    }
+}
+
 impl Part {
     /// Every processor, in the order in which scripts number them.
     pub const ALL: [Part; 8] =
