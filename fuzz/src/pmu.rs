@@ -39,7 +39,7 @@ pub fn play(bytes: &[u8]) -> Result<usize, Difference> {
     let mut operations = 0;
     for operation in script {
         operations += 1;
-        let outcome = pair.step(operation).and_then(|()| pair.compare());
+        let outcome = pair.step(&operation).and_then(|()| pair.compare());
         outcome.map_err(|check| Difference { operations, check })?;
     }
     Ok(operations)
@@ -101,9 +101,9 @@ impl Pair {
     }
 
     /// One operation on both. What it answers must be the same.
-    fn step(&mut self, operation: Operation) -> Result<(), String> {
+    fn step(&mut self, operation: &Operation) -> Result<(), String> {
         let what = || operation.to_string();
-        match operation {
+        match *operation {
             Operation::Read { msr } => {
                 same(what, read(self.product.read_msr(msr)), self.reference.read(msr))
             }
@@ -152,8 +152,10 @@ impl Pair {
             }
             Operation::Migrate => {
                 let state = self.product.save();
-                let restored = Pmu::restore(self.product.personality(), &SignalSet::ALL, &state);
-                self.product = restored.map_err(|error| format!("restore: {error:?}"))?;
+                match Pmu::restore(self.product.personality(), &SignalSet::ALL, &state) {
+                    Ok(restored) => self.product = restored,
+                    Err(error) => return Err(format!("restore: {error:?}")),
+                }
                 Ok(())
             }
         }
@@ -219,7 +221,7 @@ fn caller(reader: Reader) -> RdpmcCaller {
 }
 
 /// Compares the interrupts that an operation raised.
-fn interrupts(operation: Operation, product: Pmis, reference: Interrupts) -> Result<(), String> {
+fn interrupts(operation: &Operation, product: Pmis, reference: Interrupts) -> Result<(), String> {
     let mut counts = [0; 4];
     for counter in product.iter() {
         counts[counter] += 1;

@@ -33,7 +33,7 @@
 //! # What it does not do
 //!
 //! No I/O, no time, no randomness, no `unsafe`; the same calls give the same answers. `alloc` is used only for
-//! words ([`explain`], [`nearest`]).
+//! words ([`explain`], [`nearest`]) and for what a counter was used for ([`CounterStats`]).
 //!
 //! Not modelled: skid, by which the interrupt of a counter comes some instructions behind its overflow (an engine
 //! may add one). What `PC` makes of the PM pins follows from the statistics ([`Tally::pin_toggles`]).

@@ -129,7 +129,7 @@ impl Pmu {
             registers: Registers::default(),
             selects: [Select::default(); MAX_COUNTERS],
             edge_levels: [0; 1 + SIBLINGS],
-            stats: [CounterStats::new(); MAX_COUNTERS],
+            stats: [const { CounterStats::new() }; MAX_COUNTERS],
             uncounted: UncountedSet::default(),
             subscriptions: Subscriptions::NONE,
             asks: true,
@@ -281,8 +281,10 @@ impl Pmu {
             self.stats[counter].pass(clocks, increments[counter], ran_at);
         }
         let selects = Select::decode_all(self.personality, &self.registers);
+        let mut counts_otherwise = false;
         for (counter, now) in selects.iter().enumerate().take(self.personality.counters) {
             let before = core::mem::replace(&mut self.selects[counter], *now);
+            counts_otherwise |= (before.enabled || now.enabled) && before != *now;
             // Enabling starts edge detection from a condition of 0. A change of event without
             // disabling keeps the old level, and so counts the false edge that the K8's section
             // 10.2 warns of.
@@ -297,7 +299,9 @@ impl Pmu {
                 self.stats[counter].leave_unenabled(now.word, missing);
             }
         }
-        self.subscriptions.recompile(self.personality, &self.live, &self.selects, self.asks);
+        if counts_otherwise {
+            self.subscriptions.recompile(self.personality, &self.live, &self.selects, self.asks);
+        }
         self.programmings = self.programmings.wrapping_add(1);
     }
 
@@ -659,7 +663,7 @@ impl Pmu {
 
     /// What a counter was used for since power-up. None beyond the last.
     pub fn counter_stats(&self, counter: usize) -> Option<CounterStats> {
-        self.current_stats()[..self.personality.counters].get(counter).copied()
+        self.current_stats()[..self.personality.counters].get(counter).cloned()
     }
 
     /// The counters that have overflowed since this was last called, lowest first, whether that asserts an
@@ -701,7 +705,7 @@ impl Pmu {
 
     /// The statistics up to now.
     pub(crate) fn current_stats(&self) -> [CounterStats; MAX_COUNTERS] {
-        let mut stats = self.stats;
+        let mut stats = self.stats.clone();
         for counter in each(self.subscriptions.enabled) {
             stats[counter].pass(self.clocks, self.increments[counter], self.ran_at);
         }

@@ -146,7 +146,8 @@ impl Pmu {
             subscriptions.recompile(personality, live, &now, *asks);
             *selects = now;
         }
-        (*registers, *edge_levels, *stats) = (state.registers, state.edge_levels, state.stats);
+        (*registers, *edge_levels) = (state.registers, state.edge_levels);
+        stats.clone_from(&state.stats);
         uncounted.clone_from(&state.uncounted);
         *programmings = programmings.wrapping_add(1);
         (*clocks, *ran_at, *increments) = (0, 0, [0; MAX_COUNTERS]);

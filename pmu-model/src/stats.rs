@@ -1,5 +1,7 @@
 //! What each counter was used for: plain data for the summary of a run, invisible to the guest.
 
+use alloc::vec::Vec;
+
 use crate::event::EventDef;
 use crate::personality::{MAX_EVENTS, Personality};
 use crate::select::Select;
@@ -7,9 +9,6 @@ use crate::select::Select;
 /// Distinct selections for which a counter has separate statistics; further ones are summed as
 /// "others".
 pub const MAX_SELECTIONS: usize = 31;
-
-/// Entries of a counter's record: the selections, and the sum of the others behind them.
-const ENTRIES: usize = MAX_SELECTIONS + 1;
 
 /// What was counted under one selection, or by one counter in all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -63,14 +62,14 @@ pub struct Selection {
 }
 
 /// The use of one counter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CounterStats {
-    /// The selections in the order of their first use; the last entry sums the others.
-    entries: [Selection; ENTRIES],
-    /// Selections in `entries`.
-    used: u8,
-    /// Entry that counts now.
+    /// The selections in the order of their first use, [`MAX_SELECTIONS`] at most.
+    selections: Vec<Selection>,
+    /// What was counted under others.
+    others: Tally,
+    /// The selection that counts now; beyond the last: the others.
     current: u8,
     /// How the counter was last programmed to an event without being enabled.
     #[cfg_attr(feature = "serde", serde(default))]
@@ -104,20 +103,17 @@ pub enum Missing {
 impl CounterStats {
     /// A counter that was never enabled.
     pub(crate) const fn new() -> CounterStats {
-        const UNUSED: Selection = Selection {
-            word: 0,
-            ran_at: 0,
-            tally: Tally { count: 0, overflows: 0, pmis: 0, enabled_cycles: 0 },
-        };
-        CounterStats { entries: [UNUSED; ENTRIES], used: 0, current: 0, unenabled: None }
+        let others = Tally { count: 0, overflows: 0, pmis: 0, enabled_cycles: 0 };
+        CounterStats { selections: Vec::new(), others, current: 0, unenabled: None }
     }
 
     /// `clocks` unhalted clocks passed at the CPLs in `ran_at` while the counter was enabled, and it
     /// counted `increments`.
     pub(crate) fn pass(&mut self, clocks: u64, increments: u64, ran_at: u8) {
-        let entry = &mut self.entries[usize::from(self.current) % ENTRIES];
-        entry.tally.pass(clocks, increments);
-        entry.ran_at |= ran_at;
+        if let Some(selection) = self.selections.get_mut(usize::from(self.current)) {
+            selection.ran_at |= ran_at;
+        }
+        self.current().pass(clocks, increments);
     }
 
     /// The counter was programmed to an event, and something keeps it from counting.
@@ -127,47 +123,60 @@ impl CounterStats {
 
     /// How it was last programmed to an event, if it has never been enabled.
     pub fn never_enabled(&self) -> Option<Unenabled> {
-        self.unenabled.filter(|_| self.used == 0)
+        self.unenabled.filter(|_| self.selections.is_empty())
     }
 
     /// The counter was enabled with this selection.
     pub(crate) fn select(&mut self, word: u64) {
-        if let Some(entry) = self.selections().iter().position(|s| s.word == word) {
-            self.current = entry as u8;
-        } else if usize::from(self.used) < MAX_SELECTIONS {
-            self.current = self.used;
-            self.used += 1;
-            self.entries[usize::from(self.current)].word = word;
-        } else {
-            self.current = MAX_SELECTIONS as u8;
+        let known = self.selections.iter().position(|selection| selection.word == word);
+        let place = known.unwrap_or(self.selections.len());
+        if place == self.selections.len() && place < MAX_SELECTIONS {
+            self.selections.push(Selection { word, ..Selection::default() });
         }
+        self.current = place as u8;
     }
 
     /// The tally that counts now.
     #[inline]
     pub(crate) fn current(&mut self) -> &mut Tally {
-        &mut self.entries[usize::from(self.current) % ENTRIES].tally
+        let current = self.selections.get_mut(usize::from(self.current));
+        current.map_or(&mut self.others, |selection| &mut selection.tally)
     }
 
     /// Whether the record could have been made by this code; a restored one might not be.
     pub(crate) fn is_valid(&self) -> bool {
-        let (used, current) = (usize::from(self.used), usize::from(self.current));
+        let (used, current) = (self.selections.len(), usize::from(self.current));
         used <= MAX_SELECTIONS && (current < used.max(1) || current == MAX_SELECTIONS)
     }
 
     /// Each distinct selection that was enabled, in the order of its first use.
     pub fn selections(&self) -> &[Selection] {
-        &self.entries[..usize::from(self.used).min(MAX_SELECTIONS)]
+        &self.selections
     }
 
     /// The selections beyond [`MAX_SELECTIONS`], in one sum.
     pub fn others(&self) -> Tally {
-        self.entries[MAX_SELECTIONS].tally
+        self.others
     }
 
     /// Everything that the counter counted.
     pub fn total(&self) -> Tally {
-        self.entries.iter().fold(Tally::default(), |sum, entry| sum.plus(entry.tally))
+        self.selections.iter().fold(self.others, |sum, selection| sum.plus(selection.tally))
+    }
+}
+
+/// One takes the place of another without another allocation.
+impl Clone for CounterStats {
+    fn clone(&self) -> CounterStats {
+        let mut stats = CounterStats::new();
+        stats.clone_from(self);
+        stats
+    }
+
+    fn clone_from(&mut self, from: &CounterStats) {
+        let Self { selections, others, current, unenabled } = self;
+        selections.clone_from(&from.selections);
+        (*others, *current, *unenabled) = (from.others, from.current, from.unenabled);
     }
 }
 
