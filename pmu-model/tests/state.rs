@@ -66,3 +66,22 @@ fn impossible_states_are_refused() {
     assert_eq!(restore(|s| s.edge_levels[0] = 0x10), Err(StateError::EdgeLevel));
     assert_eq!(good.personality, *b"k8\0\0\0\0\0\0");
 }
+
+/// Whatever a PMU was used for before, and however much.
+#[test]
+fn a_state_takes_the_place_of_what_was_there() {
+    let states = [Pmu::new(k8(), &SignalSet::ALL), busy()].map(|pmu| pmu.save());
+    for state in states {
+        let mut pmu = busy();
+        // Three events on each counter, counted at every CPL (AMD 26094, 10.2: EN, OS, USR).
+        for (counter, event) in (0..4).flat_map(|counter| [0xC0, 0xC2, 0x76].map(|e| (counter, e)))
+        {
+            let evtsel = 1 << 22 | 1 << 17 | 1 << 16 | event;
+            assert_eq!(pmu.write_msr(0xC001_0000 + counter, evtsel), MsrAccess::Done(()));
+            assert!(pmu.fire(Signal::InsnRetired, 5, 0).is_empty());
+        }
+        assert_ne!(pmu.save(), state);
+        assert_eq!(pmu.load(&state), Ok(()));
+        assert_eq!(pmu.save(), state);
+    }
+}
