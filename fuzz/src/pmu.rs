@@ -152,10 +152,8 @@ impl Pair {
             }
             Operation::Migrate => {
                 let state = self.product.save();
-                match Pmu::restore(self.product.personality(), &SignalSet::ALL, &state) {
-                    Ok(restored) => self.product = restored,
-                    Err(error) => return Err(format!("restore: {error:?}")),
-                }
+                let restored = Pmu::restore(self.product.personality(), &SignalSet::ALL, &state);
+                self.product = restored.map_err(|error| format!("restore: {error:?}"))?;
                 Ok(())
             }
         }

@@ -663,7 +663,7 @@ impl Pmu {
 
     /// What a counter was used for since power-up. None beyond the last.
     pub fn counter_stats(&self, counter: usize) -> Option<CounterStats> {
-        self.current_stats()[..self.personality.counters].get(counter).cloned()
+        (counter < self.personality.counters).then(|| self.current_stats_of(counter))
     }
 
     /// The counters that have overflowed since this was last called, lowest first, whether that asserts an
@@ -705,9 +705,13 @@ impl Pmu {
 
     /// The statistics up to now.
     pub(crate) fn current_stats(&self) -> [CounterStats; MAX_COUNTERS] {
-        let mut stats = self.stats.clone();
-        for counter in each(self.subscriptions.enabled) {
-            stats[counter].pass(self.clocks, self.increments[counter], self.ran_at);
+        core::array::from_fn(|counter| self.current_stats_of(counter))
+    }
+
+    fn current_stats_of(&self, counter: usize) -> CounterStats {
+        let mut stats = self.stats[counter].clone();
+        if self.subscriptions.enabled >> counter & 1 != 0 {
+            stats.pass(self.clocks, self.increments[counter], self.ran_at);
         }
         stats
     }

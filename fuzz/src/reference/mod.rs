@@ -88,6 +88,7 @@ impl Reference {
         self.part.registers().iter().map(|register| self.read_kind(register.1))
     }
 
+    /// RDMSR of one register.
     fn read_kind(&self, kind: Kind) -> Outcome {
         match kind {
             // 327357-001, 1.4.3.6: "Normal access: WO".

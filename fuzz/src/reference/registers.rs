@@ -39,7 +39,7 @@ impl Kind {
     /// How many places there are.
     pub const PLACES: usize = 13;
 
-    /// Where what it holds is: a place of its own.
+    /// Where what it holds is: a place of its own, of which that of a register that a processor lacks stays zero.
     pub fn place(self) -> usize {
         match self {
             Select(counter) => counter,
