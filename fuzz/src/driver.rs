@@ -274,7 +274,7 @@ impl Target {
         (0..runs).step_by(TOGETHER as usize).flat_map(move |first| {
             let numbers = first..runs.min(first.saturating_add(TOGETHER));
             let mut part: Vec<_> = numbers.map(|number| (number, (self.input)(random))).collect();
-            part.sort_by_key(|(_, bytes)| (self.group)(bytes));
+            part.sort_by_cached_key(|(_, bytes)| (self.group)(bytes));
             part
         })
     }
