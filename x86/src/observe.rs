@@ -5,7 +5,16 @@
 //! observer does not ask for costs nothing. [`Plain`] sees nothing; [`Counting`] adds up the
 //! architectural facts.
 
-use crate::{block::Code, bus::Bus, class::ClassCount, cpu::Cpu, insn::Insn, ram::Ram};
+use crate::{
+    block::{Code, Translations},
+    bus::Bus,
+    class::ClassCount,
+    cpu::Cpu,
+    insn::Insn,
+    ram::Ram,
+    run::Exit,
+    timing::Budget,
+};
 
 pub use crate::facts::{
     Accesses, Branch, Counting, DR0, DR1, DR2, DR3, Facts, FpKind, Heeded, Mark, Transfers,
@@ -35,6 +44,17 @@ pub trait Observer: Sized {
 
     /// Whether it tells, behind a step, whether anything heeded has occurred in it: [`Observer::has_occurred`].
     const HEEDS: bool = false;
+
+    /// [`Cpu::run`] under this observer: all of execution, compiled for it. The observers of this crate have it
+    /// compiled here, once for all who use them.
+    fn run(
+        cpu: &mut Cpu,
+        cx: &mut Cx<'_, Self>,
+        translations: &mut Translations<Self>,
+        budget: Budget,
+    ) -> Exit {
+        cpu.run_under(cx, translations, budget)
+    }
 
     /// Where the facts are counted; `None` if they are not.
     #[inline(always)]
@@ -361,12 +381,30 @@ pub enum LastStep {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain;
 
-impl Observer for Plain {}
+/// Has [`Observer::run`] compiled in this crate: where its own is generic, everybody who calls it compiles it anew.
+macro_rules! compiled_here {
+    () => {
+        fn run(
+            cpu: &mut Cpu,
+            cx: &mut Cx<'_, Self>,
+            translations: &mut Translations<Self>,
+            budget: Budget,
+        ) -> Exit {
+            cpu.run_under(cx, translations, budget)
+        }
+    };
+}
+
+impl Observer for Plain {
+    compiled_here!();
+}
 
 impl Observer for Counting {
     const COUNTS: bool = true;
     const STEPS_THROUGH: bool = true;
     const HEEDS: bool = true;
+
+    compiled_here!();
 
     #[inline(always)]
     fn counting(&mut self) -> Option<&mut Counting> {

@@ -51,7 +51,19 @@ impl Cpu {
     /// The run ends between two instructions, or between two iterations of a repeated one. An
     /// instruction that takes several cycles is finished when it has begun, also if its last cycle is
     /// beyond the budget.
+    #[inline]
     pub fn run<O: Observer>(
+        &mut self,
+        cx: &mut Cx<'_, O>,
+        translations: &mut Translations<O>,
+        budget: Budget,
+    ) -> Exit {
+        O::run(self, cx, translations, budget)
+    }
+
+    /// [`Self::run`], compiled for an observer.
+    #[inline(always)]
+    pub(crate) fn run_under<O: Observer>(
         &mut self,
         cx: &mut Cx<'_, O>,
         translations: &mut Translations<O>,
