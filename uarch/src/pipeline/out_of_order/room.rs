@@ -24,8 +24,7 @@ pub(super) struct Room {
     /// What becomes free in each of the next cycles.
     releases: Box<[Places; AHEAD as usize]>,
     /// What becomes free after them, and when.
-    later: Box<[(u64, Places); LATER]>,
-    later_len: usize,
+    later: Vec<(u64, Places)>,
     /// When the first of those comes near enough for `releases`, or earlier.
     look_again: u64,
 }
@@ -36,8 +35,7 @@ impl Room {
             now: 0,
             free: capacity,
             releases: Box::new([0; AHEAD as usize]),
-            later: Box::new([(0, 0); LATER]),
-            later_len: 0,
+            later: Vec::new(),
             look_again: u64::MAX,
         }
     }
@@ -77,7 +75,7 @@ impl Room {
     /// Goes on towards a cycle that is far off, past all releases.
     #[cold]
     fn skip(&mut self, cycle: u64) {
-        let last = self.later[..self.later_len].iter().map(|&(cycle, _)| cycle).max();
+        let last = self.later.iter().map(|&(cycle, _)| cycle).max();
         let last = last.unwrap_or(0).max(self.now + AHEAD).min(cycle);
         while self.now < last {
             self.step();
@@ -119,13 +117,12 @@ impl Room {
 
     #[cold]
     fn release_later(&mut self, cycle: u64, places: Places) {
-        if self.later_len == LATER {
+        if self.later.len() == LATER {
             // Cannot be: the structures together have fewer places. If so, they come back too early.
             self.releases[((self.now + AHEAD - 1) % AHEAD) as usize] += places;
             return;
         }
-        self.later[self.later_len] = (cycle, places);
-        self.later_len += 1;
+        self.later.push((cycle, places));
         self.look_again = self.look_again.min(cycle - (AHEAD - 1));
     }
 
@@ -133,12 +130,10 @@ impl Room {
     fn sort_in(&mut self) {
         self.look_again = u64::MAX;
         let mut n = 0;
-        while n < self.later_len {
-            let (cycle, places) = self.later[n];
+        while let Some(&(cycle, places)) = self.later.get(n) {
             if cycle - self.now < AHEAD {
                 self.releases[(cycle % AHEAD) as usize] += places;
-                self.later_len -= 1;
-                self.later[n] = self.later[self.later_len];
+                self.later.swap_remove(n);
             } else {
                 self.look_again = self.look_again.min(cycle - (AHEAD - 1));
                 n += 1;
@@ -152,24 +147,21 @@ impl Room {
     /// the rest of the capacity: so nothing is ever waited for that does not come.
     pub(super) fn visit<V: Visitor>(&mut self, visitor: &mut V, capacity: Places) {
         visitor.name("Room");
-        let Self { now, free, releases, later, later_len, look_again } = self;
+        let Self { now, free, releases, later, look_again } = self;
         visitor.cycles(now.cycles());
         releases.visit(visitor);
-        let mut coming = later[..*later_len].to_vec();
-        list(visitor, &mut coming, LATER, Default::default);
+        list(visitor, later, LATER, Default::default);
         let is_far =
             |&(cycle, _): &(u64, Places)| cycle >= *now + AHEAD && cycle <= *visitor.latest();
-        let all_are_far = coming.iter().all(is_far);
+        let all_are_far = later.iter().all(is_far);
         visitor.check(all_are_far);
 
-        let held = releases.iter().copied().chain(coming.iter().map(|&(_, places)| places));
+        let held = releases.iter().copied().chain(later.iter().map(|&(_, places)| places));
         let rest = held.into_iter().try_fold(capacity, less);
         visitor.check(rest.is_some_and(|rest| V::LOADS || rest == *free));
         if V::LOADS {
             *free = rest.unwrap_or(0);
-            *later_len = coming.len();
-            later[..coming.len()].copy_from_slice(&coming);
-            let near = coming.iter().map(|&(cycle, _)| cycle.saturating_sub(AHEAD - 1));
+            let near = later.iter().map(|&(cycle, _)| cycle.saturating_sub(AHEAD - 1));
             *look_again = near.min().unwrap_or(u64::MAX);
         }
     }
