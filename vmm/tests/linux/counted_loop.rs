@@ -31,7 +31,7 @@ fn counts_its_loop() -> Verdict {
     let mut root = packages.root("insmod /msr.ko\ncounted-loop\npoweroff -f");
     root.file("/msr.ko", 0o644, packages.module("arch/x86/kernel/msr.ko"));
     root.file("/bin/counted-loop", 0o755, std::fs::read(&built).expect("the program"));
-    let guest = run(packages, "counted-loop", 1, &root, "");
+    let guest = run(packages, "counted-loop", 1, &root);
     let counted = number(&guest.log, "RDPMC: 1000000 rounds took ");
     assert!((2_000_001..2_000_020).contains(&counted), "{counted}");
     let at = number(&guest.log, "RDMSR: the counter is at ");

@@ -11,8 +11,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use vpmu::boot::Payload;
 use vpmu::boot::memory::RamLayout;
-use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
 use vpmu::config::{Config, Limits};
 use vpmu::console::Captured;
 use vpmu::engine::soft::{Timing, Warm};
@@ -22,7 +22,7 @@ use vpmu::stop::Stop;
 use vpmu::summary::Summary;
 use vpmu::trace::{Asked, Form, Kind, Tracer};
 
-use crate::guest::{Packages, packages};
+use crate::guest::{BRIEF, Packages, packages};
 use crate::harness::{CannotRun, Verdict, tests};
 use crate::program::elf;
 
@@ -136,14 +136,7 @@ fn config(packages: &Packages, cpus: u8, timing: Timing, warm: Warm) -> Config {
     let mut root = packages.root(INIT);
     packages.add_perf(&mut root);
     root.file("/bin/static", 0o755, elf());
-    let read = |name: &str, bytes| Image { name: name.into(), bytes };
-    let kernel = std::fs::read(&packages.kernel).expect("a kernel");
-    let payload = Payload::Kernel(Kernel {
-        image: read("kernel", kernel),
-        modules: vec![read("initrd", root.bytes().expect("an archive")).into()],
-        command_line: "console=ttyS0".into(),
-        entry: LinuxEntry::Auto,
-    });
+    let payload = packages.payload(&root, BRIEF);
     let ram = RamLayout::new(512 << 20, None).expect("memory");
     let known = Config::new("k8", ram, payload).expect("a known processor");
     // What takes minutes, on four processors with all models a quarter of an hour, takes longer beside other load.

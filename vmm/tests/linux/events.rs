@@ -6,14 +6,20 @@
 //! volume 3 (24319202), appendix A.1.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
+use std::time::Duration;
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
+use vpmu::boot::initramfs::Archive;
+use vpmu::boot::memory::RamLayout;
+use vpmu::config::{Config, Limits};
+use vpmu::console::Captured;
+use vpmu::machine::{End, Machine, Pause};
+use vpmu::platform::Isa;
 use vpmu::truth::Truth;
+use vpmu::truth::record::{DEFAULT_EVENTS, Recorder};
 
-use crate::guest::{packages, run_with};
+use crate::guest::{BRIEF, Packages, packages};
 use crate::harness::{Verdict, tests};
 use crate::program::{HEADERS, elf_at};
 use crate::truth::{counted, of_code};
@@ -160,6 +166,8 @@ const SELDOM: &[(&str, &str)] = &[
 /// Where the first program lies, and how far the next is from it: no other code of the guest is there.
 const BASE: u64 = 0x50_0000_0000;
 const DISTANCE: u64 = 0x1_0000_0000;
+/// Where the program lies that writes the marker.
+const MARKER: u64 = BASE - DISTANCE;
 /// Bytes of a row of the matrix, and of all of it.
 const ROW: u32 = 4096 + 64;
 const MATRIX: u32 = 160 * ROW;
@@ -229,11 +237,52 @@ fn program(base: u64, rounds: u32) -> Result<Vec<u8>, IcedError> {
     Ok(code)
 }
 
+/// Writes the marker to port 80h, which the machine pauses at.
+fn marker() -> Result<Vec<u8>, IcedError> {
+    let mut a = CodeAssembler::new(64)?;
+    // ioperm
+    a.mov(eax, 173)?;
+    a.mov(edi, 0x80)?;
+    a.mov(esi, 4)?;
+    a.mov(edx, 1)?;
+    a.syscall()?;
+    a.mov(eax, u32::from_le_bytes(*b"snap"))?;
+    a.out(0x80, eax)?;
+    a.mov(eax, 60)?;
+    a.xor(edi, edi)?;
+    a.syscall()?;
+    a.assemble(MARKER + HEADERS)
+}
+
+/// Runs a guest until it powers off: its console, and the truth from where it writes the marker on. To record the boot as
+/// well takes as long as all the rest.
+fn run(packages: &Packages, cpu: &str, root: &Archive) -> (String, Truth) {
+    let append = format!("{BRIEF} nmi_watchdog=0");
+    let ram = RamLayout::new(512 << 20, None).expect("memory");
+    let payload = packages.payload(root, &append);
+    let known = Config::new(cpu, ram, payload).expect("a known processor");
+    // Of a slow processor, a turn of a millisecond has few cycles.
+    let config = Config { isa: Isa::Distro, clock_hz: 200_000_000, ..known };
+    let limits = Limits { timeout: Some(Duration::from_mins(7)), instructions: None };
+    let captured = Captured::default();
+    let mut console = captured.console();
+    let mut machine = Machine::new(&config).expect("a machine");
+    machine.pause_at(Pause::Marker);
+    let booted = machine.run(limits, &mut console).expect("a run");
+    assert_eq!(booted, End::Paused, "{}", captured.text());
+    let recorder = Recorder::new(config.personality, DEFAULT_EVENTS).expect("known events");
+    machine.record(recorder).expect("the software engine");
+    let end = machine.run(limits, &mut console).expect("a run");
+    assert_eq!(end, End::PowerOff, "{}", captured.text());
+    let truth = machine.recorded().expect("there is room").expect("it was recorded");
+    (captured.text().replace('\r', ""), truth)
+}
+
 /// Boots a processor, and lets perf count each of these events, and those of `-d -d -d` in turns; perf lists `all`.
 fn check(cpu: &str, counters: usize, events: &[Event], all: &[Event]) -> Verdict {
     let packages = packages()?;
     let groups: Vec<_> = events.chunks(counters).collect();
-    let mut init = String::new();
+    let mut init = "marker\n".to_owned();
     for (n, group) in groups.iter().enumerate() {
         let names: Vec<_> = group.iter().map(|(name, _)| format!("{name}:u")).collect();
         init += &format!("perf stat -x , -o {n} -e {} program{n} &\n", names.join(","));
@@ -256,16 +305,8 @@ fn check(cpu: &str, counters: usize, events: &[Event], all: &[Event]) -> Verdict
     let long = program(base(groups.len()), ROUNDS).expect("it assembles");
     root.file("/bin/long", 0o755, elf_at(base(groups.len()), &long));
 
-    let name = format!("events-{cpu}");
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.truth"));
-    let file = path.display().to_string();
-    let append = "console=ttyS0 nmi_watchdog=0 initcall_blacklist=load_system_certificate_list";
-    let mut options = vec!["--cpu", cpu, "--isa", "distro", "--append", append, "--truth", &file];
-    // Of a slow processor, a turn of a millisecond has few cycles.
-    options.extend(["--clock", "200000000"]);
-    let log = run_with(packages, &name, 1, &root, "", &options).log;
-    let truth = Truth::read(&path).expect("a truth");
-    fs::remove_file(&path).expect("the file is ours");
+    root.file("/bin/marker", 0o755, elf_at(MARKER, &marker().expect("it assembles")));
+    let (log, truth) = run(packages, cpu, &root);
 
     let listed: BTreeSet<_> = log.lines().filter_map(|line| line.strip_prefix("listed,")).collect();
     assert_eq!(listed, all.iter().map(|&(name, _)| name).collect());

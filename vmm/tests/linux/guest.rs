@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use vpmu::boot::elf::Elf;
 use vpmu::boot::initramfs::Archive;
+use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
 
 use crate::harness::CannotRun;
 
@@ -133,6 +134,17 @@ impl Packages {
         self.read(&format!("lib/modules/{release}/kernel/{path}"))
     }
 
+    /// The kernel with this root file system and command line, for a machine of this process.
+    pub(crate) fn payload(&self, root: &Archive, command_line: &str) -> Payload {
+        let image = |name: &str, bytes| Image { name: name.into(), bytes };
+        Payload::Kernel(Kernel {
+            image: image("kernel", fs::read(&self.kernel).expect("a kernel")),
+            modules: vec![image("initrd", root.bytes().expect("an archive")).into()],
+            command_line: command_line.into(),
+            entry: LinuxEntry::Auto,
+        })
+    }
+
     /// Where a file of the packages is on the host.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
@@ -153,13 +165,17 @@ pub(crate) struct Run {
     pub(crate) stats: String,
 }
 
-/// Boots the kernel on K8s with nothing but `console=ttyS0` until it powers off. `typed` is the text of an
-/// input script.
-pub(crate) fn run(packages: &Packages, name: &str, cpus: u8, root: &Archive, typed: &str) -> Run {
-    run_with(packages, name, cpus, root, typed, &["--cpu", "k8", "--append", "console=ttyS0"])
+/// Command line of the kernel for tests that are not about its boot: without what would be more than half of that, its
+/// tests of its own ciphers, and the verification of certificates.
+pub(crate) const BRIEF: &str =
+    "console=ttyS0 cryptomgr.notests initcall_blacklist=load_system_certificate_list";
+
+/// Boots a K8 with [`BRIEF`] until it powers off.
+pub(crate) fn run(packages: &Packages, name: &str, cpus: u8, root: &Archive) -> Run {
+    run_with(packages, name, cpus, root, "", &["--cpu", "k8", "--append", BRIEF])
 }
 
-/// As [`run`], with a processor, a kernel command line and options of choice.
+/// Boots a machine with these options until it powers off. `typed` is the text of an input script.
 pub(crate) fn run_with(
     packages: &Packages,
     name: &str,

@@ -71,7 +71,7 @@ fn a_compiler_calls_what_it_wrote_last() -> Verdict {
     let packages = packages()?;
     let mut root = packages.root("echo jit: $(jit); poweroff -f");
     root.file("/bin/jit", 0o755, elf_of(&compiler().expect("the compiler assembles")));
-    let run = run(packages, "jit", 1, &root, "");
+    let run = run(packages, "jit", 1, &root);
     assert!(run.log.contains("\njit: 10000\n"), "{}", run.log);
     Ok(())
 }

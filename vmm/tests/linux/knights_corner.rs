@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use crate::boot::complaint;
-use crate::guest::{packages, run_with};
+use crate::guest::{BRIEF, packages, run_with};
 use crate::harness::{Verdict, tests};
 use crate::program::{INSTRUCTIONS, elf};
 
@@ -17,7 +17,7 @@ const THREADS: u64 = 4;
 const PERIOD: u64 = 100_003;
 /// What the kernel's watchdog counts would take the first counter. Each thread would measure the length of its delay
 /// loop: two cycles a turn, at 1.1 GHz and 250 ticks a second.
-const APPEND: &str = "console=ttyS0 nmi_watchdog=0 lpj=2200000";
+const APPEND: &str = "nmi_watchdog=0 lpj=2200000";
 const INIT: &str = "\
 echo threads-$(nproc)
 for n in $(seq 0 $(($(nproc) - 1))); do taskset -c $n perf stat -x , -e instructions:u static; done
@@ -34,7 +34,8 @@ fn perf_counts_and_samples_on_each_thread() -> Verdict {
     let mut root = packages.root(INIT);
     packages.add_perf(&mut root);
     root.file("/bin/static", 0o755, elf());
-    let options = ["--cpu", "knc", "--isa", "distro", "--append", APPEND];
+    let append = format!("{BRIEF} {APPEND}");
+    let options = ["--cpu", "knc", "--isa", "distro", "--append", &append];
     let log = run_with(packages, "knights-corner", THREADS as u8, &root, "", &options).log;
     let lines: Vec<_> = log.lines().collect();
     assert!(log.contains("Performance Events: knc PMU driver."), "{log}");
@@ -89,7 +90,8 @@ fn perf_counts_all_of_four_cores() -> Verdict {
     let mut root = packages.root(INIT_OF_ALL);
     packages.add_perf(&mut root);
     root.file("/bin/static", 0o755, elf());
-    let options = ["--cpu", "knc", "--isa", "distro", "--append", APPEND];
+    let append = format!("{BRIEF} {APPEND}");
+    let options = ["--cpu", "knc", "--isa", "distro", "--append", &append];
     let run = run_with(packages, "knights-corner-16", ALL as u8, &root, "", &options);
     let lines: Vec<_> = run.log.lines().collect();
     assert!(lines.contains(&format!("threads-{ALL}").as_str()), "{}", run.log);

@@ -13,17 +13,15 @@ use iced_x86::code_asm::*;
 use pmu_model::Personality;
 
 use crate::boot::complaint;
-use crate::guest::{Run, packages, run_with};
+use crate::guest::{BRIEF, Run, packages, run_with};
 use crate::harness::{CannotRun, Verdict, tests};
 use crate::program::{HEADERS, elf_at};
 
 tests!(counts_each_group_on_the_threads_of_a_core);
 
 const THREADS: usize = 16;
-/// The watchdog would count on the first counter; each thread would measure the length of its delay loop;
-/// and half of all that the kernel does up to the first process is to verify certificates.
-const APPEND: &str = "console=ttyS0 nmi_watchdog=0 lpj=2200000 \
-    initcall_blacklist=load_system_certificate_list";
+/// The watchdog would count on the first counter; each thread would measure the length of its delay loop.
+const APPEND: &str = "nmi_watchdog=0 lpj=2200000";
 
 /// LIKWID's groups for this part but [`ABORTS`].
 const GROUPS: &[&str] = &[
@@ -185,7 +183,8 @@ fn boot() -> Result<Run, CannotRun> {
     packages.add_file(&mut root, "usr/sbin/likwid-accessD");
     let groups = "usr/share/likwid/perfgroups/phi";
     root.tree(groups, &packages.path(groups)).expect("LIKWID's groups");
-    let options = ["--cpu", "knc", "--isa", "distro", "--append", APPEND];
+    let append = format!("{BRIEF} {APPEND}");
+    let options = ["--cpu", "knc", "--isa", "distro", "--append", &append];
     Ok(run_with(packages, "likwid", THREADS as u8, &root, "", &options))
 }
 

@@ -42,7 +42,7 @@ fn perf_stat_counts_what_a_hand_count_and_the_interrupts_say() -> Verdict {
     let mut root = packages.root(INIT);
     packages.add_perf(&mut root);
     root.file("/bin/static", 0o755, elf());
-    let first = run(packages, "perf-stat", 1, &root, "");
+    let first = run(packages, "perf-stat", 1, &root);
 
     let lines: Vec<_> = first.log.lines().collect();
     let interrupts = value(&lines, "r0cf:u");
@@ -68,7 +68,7 @@ fn perf_stat_counts_what_a_hand_count_and_the_interrupts_say() -> Verdict {
     assert!((branches / 4..branches * 5 / 4).contains(&branches_taken), "{lines:#?}");
 
     // By the same name: the statistics have the options.
-    let second = run(packages, "perf-stat", 1, &root, "");
+    let second = run(packages, "perf-stat", 1, &root);
     assert_equal(&first, &second);
     Ok(())
 }
@@ -103,7 +103,7 @@ fn an_event_that_counts_nothing_is_told() -> Verdict {
     let mut root = packages.root("perf stat -x , -e r04a,instructions:u static\npoweroff -f");
     packages.add_perf(&mut root);
     root.file("/bin/static", 0o755, elf());
-    let run = run(packages, "perf-absent", 2, &root, "");
+    let run = run(packages, "perf-absent", 2, &root);
     let lines: Vec<_> = run.log.lines().collect();
     assert_eq!(value(&lines, "r04a"), 0);
     let stats: serde_json::Value = serde_json::from_str(&run.stats).expect("JSON");

@@ -13,7 +13,7 @@ use vpmu::console::Captured;
 use vpmu::machine::{End, Machine};
 use vpmu::symbols::{GuestMemory, kallsyms};
 
-use crate::guest::packages;
+use crate::guest::{BRIEF, packages};
 use crate::harness::{Verdict, tests};
 
 tests!(the_kernels_symbols_are_those_that_it_prints);
@@ -34,7 +34,7 @@ fn printed_and_found(kernel: &Path, root: &Archive, append: &str) -> [Vec<String
     let payload = Payload::Kernel(Kernel {
         image: Image::read_kernel(kernel, &ram).expect("a kernel"),
         modules: vec![initrd.into()],
-        command_line: format!("console=ttyS0 quiet {append}"),
+        command_line: format!("{BRIEF} quiet {append}"),
         entry: LinuxEntry::Auto,
     });
     let regions = ram.regions();

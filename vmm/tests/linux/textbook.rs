@@ -7,7 +7,7 @@
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
-use crate::guest::{packages, run_with};
+use crate::guest::{BRIEF, packages, run_with};
 use crate::harness::{Verdict, tests};
 use crate::program::{HEADERS, elf_at};
 
@@ -116,8 +116,8 @@ fn check(cpu: &str, line: u64, stalls: &str) -> Verdict {
     for (name, code) in programs().expect("they assemble") {
         root.file(&format!("/bin/{name}"), 0o755, elf_at(BASE, &code));
     }
-    let append = "console=ttyS0 nmi_watchdog=0 initcall_blacklist=load_system_certificate_list";
-    let options = ["--append", append, "--cpu", cpu, "--isa", "distro"];
+    let append = format!("{BRIEF} nmi_watchdog=0");
+    let options = ["--append", &append, "--cpu", cpu, "--isa", "distro"];
     let log = run_with(packages, &format!("textbook-{cpu}"), 1, &root, "", &options).log;
     let counted = |program: &str, event: &str| -> u64 {
         let rows = log.lines().filter_map(|row| row.strip_prefix(program)?.strip_prefix(','));

@@ -6,7 +6,7 @@ use vpmu::config::{self, Config, Limits};
 use vpmu::console::{Captured, Console};
 use vpmu::machine::{End, Machine};
 
-use crate::guest::Packages;
+use crate::guest::{BRIEF, Packages};
 use crate::program::{BASE, INSTRUCTIONS, Layout};
 
 /// Instructions at a time. No handler of the kernel is that short, so a stretch in which something
@@ -30,7 +30,7 @@ impl Stepper {
         let payload = Payload::Kernel(Kernel {
             image: Image::read_kernel(&packages.kernel, &ram).expect("kernel"),
             modules: vec![Image { name: "initrd".into(), bytes: initrd }.into()],
-            command_line: "console=ttyS0".into(),
+            command_line: BRIEF.into(),
             entry: LinuxEntry::Auto,
         });
         let config = Config::new("k8", ram, payload).expect("k8");

@@ -12,7 +12,7 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 use vpmu::truth::Truth;
 
-use crate::guest::{Run, assert_equal, packages, run_with};
+use crate::guest::{BRIEF, Run, assert_equal, packages, run_with};
 use crate::harness::{CannotRun, Verdict, tests};
 use crate::program::{HEADERS, elf_at};
 
@@ -160,10 +160,9 @@ fn boot(
         let code = program(base(n)).expect("the program assembles");
         root.file(&format!("/bin/program{n}"), 0o755, elf_at(base(n), &code));
     }
-    // The watchdog would have one of the counters. Half of all that the kernel does up to the first process
-    // is to verify certificates.
-    let append = "console=ttyS0 nmi_watchdog=0 initcall_blacklist=load_system_certificate_list";
-    let mut all = vec!["--append", append];
+    // The watchdog would have one of the counters.
+    let append = format!("{BRIEF} nmi_watchdog=0");
+    let mut all = vec!["--append", &append];
     all.extend(options);
     let path = path(name).display().to_string();
     if truth {
