@@ -2,7 +2,7 @@
  * Your first counted loop: a program that programs a performance counter of a K7 or K8 by itself.
  *
  *     gcc -O1 -static -o counted-loop examples/counted-loop.c
- *     vpmu exec --cpu k8 --msr -- ./counted-loop
+ *     vpmu exec --cpu k8 --smp 2 --msr -- ./counted-loop
  *
  * Only the kernel may write the counters' registers (WRMSR is an instruction of CPL 0), so the program asks
  * its msr driver to: a write of 8 bytes to /dev/cpu/0/msr at offset N is WRMSR of register N on processor 0.
