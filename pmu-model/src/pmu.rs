@@ -708,6 +708,7 @@ impl Pmu {
         core::array::from_fn(|counter| self.current_stats_of(counter))
     }
 
+    /// The same of one counter.
     fn current_stats_of(&self, counter: usize) -> CounterStats {
         let mut stats = self.stats[counter].clone();
         if self.subscriptions.enabled >> counter & 1 != 0 {
