@@ -2,7 +2,7 @@
  * Your first counted loop: a program that programs a performance counter of a K7 or K8 by itself.
  *
  *     gcc -O1 -static -o counted-loop examples/counted-loop.c
- *     vpmu exec --cpu k8 --smp 2 --msr -- ./counted-loop
+ *     vpmu exec --cpu k8 --msr -- ./counted-loop
  *
  * Only the kernel may write the counters' registers (WRMSR is an instruction of CPL 0), so the program asks
  * its msr driver to: a write of 8 bytes to /dev/cpu/0/msr at offset N is WRMSR of register N on processor 0.
@@ -28,7 +28,8 @@
 #define USR (1 << 16)	/* count at CPL 3 */
 #define EN (1 << 22)	/* count */
 
-#define ROUNDS 1000000	/* of two instructions each */
+#define ROUNDS 10000	/* of two instructions each */
+#define PAUSE 100000	/* microseconds */
 
 static void fail(const char *what)
 {
@@ -82,6 +83,8 @@ int main(void)
 	if (sched_setaffinity(0, sizeof first, &first))
 		fail("sched_setaffinity");
 	allow_rdpmc();
+	/* The counter counts whatever its processor executes: let the others do what they still have to. */
+	usleep(PAUSE);
 
 	write_msr(driver, PERFCTR + COUNTER, 0);
 	write_msr(driver, PERFEVTSEL + COUNTER, RETIRED_INSTRUCTIONS | USR | EN);
