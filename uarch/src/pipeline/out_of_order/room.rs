@@ -27,6 +27,8 @@ pub(super) struct Room {
     later: Vec<(u64, Places)>,
     /// When the first of those comes near enough for `releases`, or earlier.
     look_again: u64,
+    /// Nothing becomes free behind this cycle.
+    last: u64,
 }
 
 impl Room {
@@ -37,6 +39,7 @@ impl Room {
             releases: Box::new([0; AHEAD as usize]),
             later: Vec::new(),
             look_again: u64::MAX,
+            last: 0,
         }
     }
 
@@ -61,26 +64,11 @@ impl Room {
     /// Goes on to a cycle, unless it is there or later already.
     #[inline(always)]
     pub(super) fn advance(&mut self, cycle: u64) {
-        if cycle <= self.now {
-            return;
-        }
-        if cycle - self.now > 2 * AHEAD {
-            self.skip(cycle);
-        }
-        while self.now < cycle {
+        let until = cycle.min(self.last);
+        while self.now < until {
             self.step();
         }
-    }
-
-    /// Goes on towards a cycle that is far off, past all releases.
-    #[cold]
-    fn skip(&mut self, cycle: u64) {
-        let last = self.later.iter().map(|&(cycle, _)| cycle).max();
-        let last = last.unwrap_or(0).max(self.now + AHEAD).min(cycle);
-        while self.now < last {
-            self.step();
-        }
-        self.now = cycle;
+        self.now = self.now.max(cycle);
     }
 
     /// Which structures lack the places: a set bit 7 in the byte of each; 0 if none does.
@@ -108,6 +96,7 @@ impl Room {
     /// The same for a cycle behind the one that it has come to.
     #[inline(always)]
     pub(super) fn release_ahead(&mut self, cycle: u64, places: Places) {
+        self.last = self.last.max(cycle);
         if cycle - self.now < AHEAD {
             self.releases[(cycle % AHEAD) as usize] += places;
         } else {
@@ -147,7 +136,7 @@ impl Room {
     /// the rest of the capacity: so nothing is ever waited for that does not come.
     pub(super) fn visit<V: Visitor>(&mut self, visitor: &mut V, capacity: Places) {
         visitor.name("Room");
-        let Self { now, free, releases, later, look_again } = self;
+        let Self { now, free, releases, later, look_again, last } = self;
         visitor.cycles(now.cycles());
         releases.visit(visitor);
         list(visitor, later, LATER, Default::default);
@@ -163,6 +152,7 @@ impl Room {
             *free = rest.unwrap_or(0);
             let near = later.iter().map(|&(cycle, _)| cycle.saturating_sub(AHEAD - 1));
             *look_again = near.min().unwrap_or(u64::MAX);
+            *last = later.iter().map(|&(cycle, _)| cycle).max().unwrap_or(0).max(*now + AHEAD);
         }
     }
 }
