@@ -57,10 +57,10 @@ fn handler(g: &mut Guest, vector: u8, body: impl FnOnce(&mut Guest) -> Result) -
 }
 
 /// One-shot mode (SDM Vol. 3A, "APIC Timer"): an interrupt for each write of the initial count. The
-/// handler starts it again, each time for a little longer, until there have been 60. Behind the last
+/// handler starts it again, each time for a little longer, until there have been 25. Behind the last
 /// the timer stands still, whatever is moved.
 fn a_one_shot_timer_expires_once(part: &'static Part) -> Result {
-    const TICKS: u32 = 60;
+    const TICKS: u32 = 25;
     const COUNT: u32 = 20_000;
     let image = Guest::assemble(part, |g| {
         handler(g, VECTOR, |g| {
@@ -97,7 +97,7 @@ fn a_one_shot_timer_expires_once(part: &'static Part) -> Result {
 
 /// 8254 channel 0 in mode 2, about 5 kHz, through the 8259A pair: each tick needs its EOI.
 fn ticks_of_the_pit_are_acknowledged(part: &'static Part) -> Result {
-    const TICKS: i32 = 30;
+    const TICKS: i32 = 12;
     const PIC_VECTOR: u8 = 0x60;
     let image = Guest::assemble(part, |g| {
         handler(g, PIC_VECTOR, |g| {

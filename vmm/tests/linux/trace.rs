@@ -2,9 +2,10 @@
 //! instructions of the program each interrupt and each exception came, whatever any counter says.
 
 use vpmu::boot::{Image, Kernel, LinuxEntry, Payload};
-use vpmu::config::{self, Config, Limits};
+use vpmu::config::{self, Config};
 use vpmu::console::{Captured, Console};
 use vpmu::machine::{End, Machine};
+use vpmu::stop::Stop;
 
 use crate::guest::{BRIEF, Packages};
 use crate::program::{BASE, INSTRUCTIONS, Layout};
@@ -18,6 +19,8 @@ const COARSE: u64 = 500_000;
 /// The machine in short stretches.
 pub(crate) struct Stepper {
     machine: Machine,
+    /// Never requested. A run of its own would make one each time.
+    stop: Stop,
     console: Console,
     output: Captured,
 }
@@ -36,6 +39,7 @@ impl Stepper {
         let config = Config::new("k8", ram, payload).expect("k8");
         Self {
             machine: Machine::new(&config).expect("a machine"),
+            stop: Stop::new().expect("an event"),
             console: output.console(),
             output,
         }
@@ -44,8 +48,8 @@ impl Stepper {
     /// Runs `count` instructions; whether the guest goes on.
     fn run(&mut self, count: u64) -> bool {
         let limit = Some(self.machine.retired() + count);
-        let limits = Limits { timeout: None, instructions: limit };
-        match self.machine.run(limits, &mut self.console).expect("memory takes it") {
+        let end = self.machine.run_until(&self.stop, limit, &mut self.console);
+        match end.expect("memory takes it") {
             End::Instructions => true,
             End::PowerOff => false,
             other => panic!("{other:?}\n{}", self.output.text()),
