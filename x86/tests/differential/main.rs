@@ -19,6 +19,10 @@ mod recorded;
 mod soft;
 mod state;
 
+use std::collections::BTreeMap;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
 use generate::Generator;
 use host::Vendor;
 use open::open;
@@ -42,6 +46,9 @@ impl Random {
     }
 }
 
+/// Cases that the host's processor may be ahead of the software CPU.
+const AHEAD: usize = 256;
+
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|v| v.replace('_', "").parse().ok()).unwrap_or(default)
 }
@@ -50,25 +57,38 @@ fn setting(name: &str, default: u64) -> u64 {
 fn random_instructions_do_what_the_host_does() {
     let cases = setting("VPMU_DIFFERENTIAL_CASES", 1_000_000);
     let seed = setting("VPMU_DIFFERENTIAL_SEED", 1);
-    let mut random = Random(seed);
     let generator = Generator::new();
-    let mut native = native::Native::new();
     let mut soft = soft::Soft::new(Features::K8);
     let vendor = Vendor::of_host();
-    let mut differences = std::collections::BTreeMap::<String, (u64, String)>::new();
+    let mut differences = BTreeMap::<String, (u64, String)>::new();
     let mut run = 0;
-    while run < cases {
-        let Some(case) = Case::random(&mut random, &generator) else { continue };
-        let expected = native.run(&case);
-        let actual = soft.run(&case);
-        run += 1;
-        if let Some(difference) = case.compare(&expected, &actual, open(&case, vendor)) {
-            let entry = differences
-                .entry(format!("{:?}", case.instruction.code()))
-                .or_insert_with(|| (0, difference));
-            entry.0 += 1;
+    let (tell, told) = sync_channel(AHEAD);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let tell = tell;
+            let mut random = Random(seed);
+            let mut native = native::Native::new();
+            let all = std::iter::repeat_with(|| Case::random(&mut random, &generator));
+            for case in all.flatten().take(cases as usize) {
+                let expected = native.run(&case);
+                // It fails if the other thread has ended, which says why.
+                if tell.send((case, expected)).is_err() {
+                    return;
+                }
+            }
+        });
+        for (case, expected) in told {
+            let actual = soft.run(&case);
+            run += 1;
+            if let Some(difference) = case.compare(&expected, &actual, open(&case, vendor)) {
+                let entry = differences
+                    .entry(format!("{:?}", case.instruction.code()))
+                    .or_insert_with(|| (0, difference));
+                entry.0 += 1;
+            }
         }
-    }
+    });
+    assert_eq!(run, cases);
     for (code, (count, first)) in &differences {
         println!("{code}: {count} differences; the first:\n{first}");
     }

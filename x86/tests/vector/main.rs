@@ -39,6 +39,8 @@ mod tables;
 mod transfer;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::thread;
 
 use case::{End, Expected};
 use compare::{Compared, difference};
@@ -169,34 +171,80 @@ impl Test {
     }
 }
 
+/// What came of many cases.
+struct Tally {
+    /// By the names of instructions: how many cases differed, and the shortest account of one.
+    differences: BTreeMap<String, (u64, String)>,
+    /// How often each instruction retired, each fault came and each flag of VXCSR was set.
+    retired: Vec<u64>,
+    faults: BTreeMap<u8, u64>,
+    raised: [u64; 6],
+}
+
+impl Tally {
+    fn new(instructions: usize) -> Self {
+        Self {
+            differences: BTreeMap::new(),
+            retired: vec![0; instructions],
+            faults: BTreeMap::new(),
+            raised: [0; 6],
+        }
+    }
+
+    /// Runs the cases of these seeds.
+    fn of(seeds: Range<u64>) -> Self {
+        let mut test = Test::new();
+        let mut tally = Self::new(test.vectors.len() + test.masks.len());
+        for seed in seeds {
+            let outcome = test.run(seed);
+            tally.retired[outcome.row] += u64::from(outcome.retired);
+            if let Some(vector) = outcome.fault {
+                *tally.faults.entry(vector).or_default() += 1;
+            }
+            for (n, raised) in tally.raised.iter_mut().enumerate() {
+                *raised += u64::from(outcome.raised >> n & 1);
+            }
+            if let Some(difference) = outcome.difference {
+                tally.differs(test.name(outcome.row).to_owned(), 1, difference);
+            }
+        }
+        tally
+    }
+
+    fn differs(&mut self, name: String, count: u64, difference: String) {
+        let entry = self.differences.entry(name).or_insert_with(|| (0, difference.clone()));
+        entry.0 += count;
+        if difference.len() < entry.1.len() {
+            entry.1 = difference;
+        }
+    }
+
+    /// The same with what came of others.
+    fn with(mut self, other: Self) -> Self {
+        for (name, (count, difference)) in other.differences {
+            self.differs(name, count, difference);
+        }
+        self.retired.iter_mut().zip(other.retired).for_each(|(n, more)| *n += more);
+        for (vector, times) in other.faults {
+            *self.faults.entry(vector).or_default() += times;
+        }
+        self.raised.iter_mut().zip(other.raised).for_each(|(n, more)| *n += more);
+        self
+    }
+}
+
+/// In two halves at once.
 #[test]
 fn random_instructions_do_what_their_definitions_say() {
     let cases = setting("VPMU_VECTOR_CASES").unwrap_or(2_000_000);
     let first = setting("VPMU_VECTOR_SEED").unwrap_or(1) << 32;
     let only = setting("VPMU_VECTOR_CASE");
-    let mut test = Test::new();
-    let mut differences = BTreeMap::<String, (u64, String)>::new();
-    let mut retired = vec![0u64; test.vectors.len() + test.masks.len()];
-    let mut faults = BTreeMap::<u8, u64>::new();
-    let mut raised = [0u64; 6];
-    for seed in only.map_or(first..first + cases, |case| case..case + 1) {
-        let outcome = test.run(seed);
-        retired[outcome.row] += u64::from(outcome.retired);
-        if let Some(vector) = outcome.fault {
-            *faults.entry(vector).or_default() += 1;
-        }
-        for (n, raised) in raised.iter_mut().enumerate() {
-            *raised += u64::from(outcome.raised >> n & 1);
-        }
-        if let Some(difference) = outcome.difference {
-            let name = test.name(outcome.row).to_owned();
-            let entry = differences.entry(name).or_insert_with(|| (0, difference.clone()));
-            entry.0 += 1;
-            if difference.len() < entry.1.len() {
-                entry.1 = difference;
-            }
-        }
-    }
+    let seeds = only.map_or(first..first + cases, |case| case..case + 1);
+    let half = seeds.start + (seeds.end - seeds.start) / 2;
+    let later = thread::spawn(move || Tally::of(half..seeds.end));
+    let earlier = Tally::of(seeds.start..half);
+    let tally = earlier.with(later.join().expect("the other half"));
+    let Tally { differences, retired, faults, raised } = tally;
     for (name, (count, first)) in &differences {
         println!("{name}: {count} differences, one of them:\n{first}");
     }
@@ -210,6 +258,7 @@ fn random_instructions_do_what_their_definitions_say() {
     // The test is worth something only if everything is tried: each instruction has its share of cases, of
     // which a half at least have to retire, and no fault and no flag is rare.
     let enough = cases / retired.len() as u64 / 2;
+    let test = Test::new();
     for (n, &times) in retired.iter().enumerate() {
         assert!(times >= enough, "{} retired {times} times, not {enough}", test.name(n));
     }
