@@ -475,39 +475,56 @@ fn compare(cpu: &str, cpus: u32, seeds: Range<u64>, seen: &mut Seen) {
 
 /// What is counted of the threads of a core, what they read of the time and when they take interrupts does not depend
 /// on where the run is cut into slices.
-#[test]
-fn a_core_runs_as_one_however_it_is_cut() {
+fn runs_as_one_however_it_is_cut(cpus: u32) {
     let mut interleaved = 0;
-    for cpus in 1..=4 {
-        for seed in seeds(200, 10) {
-            let random = &mut Random(seed);
-            let bytes = core_guest(random, cpus).unwrap();
-            let [mut whole, mut cut] = [0; 2].map(|_| machine("knc", cpus, &bytes));
-            let mut left = u64::MAX;
-            for slice in 0..30 {
-                let asleep = whole.is_asleep();
-                let Some(until) = whole.horizon(whole.now, asleep) else { break };
-                let ended = whole.slice(until, &mut left, false);
-                interleaved += u32::from(whole.soft.interleaves());
-                // Before all of them count something of the core, what they do to each other depends on turns.
-                let longest = if slice < 3 { u64::MAX } else { 1 + u64::from(random.below(3000)) };
-                let mut cut_ended = Slice::Whole;
-                while cut.now < until && cut_ended == Slice::Whole {
-                    cut.is_asleep();
-                    let to = until.min(cut.now.saturating_add(longest));
-                    cut_ended = cut.slice(to, &mut left, false);
-                }
-                assert_eq!(cut_ended, ended, "{cpus} seed {seed} slice {slice}");
-                if ended != Slice::Whole {
-                    break;
-                }
-                whole.settle();
-                cut.settle();
-                assert_eq!(state(&cut), state(&whole), "{cpus} seed {seed} slice {slice}");
+    for seed in seeds(200, 10) {
+        let random = &mut Random(seed);
+        let bytes = core_guest(random, cpus).unwrap();
+        let [mut whole, mut cut] = [0; 2].map(|_| machine("knc", cpus, &bytes));
+        let mut left = u64::MAX;
+        for slice in 0..30 {
+            let asleep = whole.is_asleep();
+            let Some(until) = whole.horizon(whole.now, asleep) else { break };
+            let ended = whole.slice(until, &mut left, false);
+            interleaved += u32::from(whole.soft.interleaves());
+            // Before all of them count something of the core, what they do to each other depends on turns.
+            let longest = if slice < 3 { u64::MAX } else { 1 + u64::from(random.below(3000)) };
+            let mut cut_ended = Slice::Whole;
+            while cut.now < until && cut_ended == Slice::Whole {
+                cut.is_asleep();
+                let to = until.min(cut.now.saturating_add(longest));
+                cut_ended = cut.slice(to, &mut left, false);
             }
+            assert_eq!(cut_ended, ended, "{cpus} seed {seed} slice {slice}");
+            if ended != Slice::Whole {
+                break;
+            }
+            whole.settle();
+            cut.settle();
+            assert_eq!(state(&cut), state(&whole), "{cpus} seed {seed} slice {slice}");
         }
     }
-    assert!(interleaved > 300, "{interleaved}");
+    assert!(interleaved > 200, "{interleaved} slices");
+}
+
+#[test]
+fn a_core_of_one_thread_runs_as_one_however_it_is_cut() {
+    runs_as_one_however_it_is_cut(1);
+}
+
+#[test]
+fn a_core_of_two_threads_runs_as_one_however_it_is_cut() {
+    runs_as_one_however_it_is_cut(2);
+}
+
+#[test]
+fn a_core_of_three_threads_runs_as_one_however_it_is_cut() {
+    runs_as_one_however_it_is_cut(3);
+}
+
+#[test]
+fn a_core_of_four_threads_runs_as_one_however_it_is_cut() {
+    runs_as_one_however_it_is_cut(4);
 }
 
 #[test]
