@@ -11,8 +11,7 @@
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
-    AsmMemoryOperand, CodeLabel, al, ax, byte_ptr, cr4, cx, dword_ptr, dx, eax, ebp, ebx, ecx, edi,
-    edx, esi, esp,
+    CodeLabel, al, ax, byte_ptr, cr4, cx, dword_ptr, dx, eax, ebp, ebx, ecx, edi, edx, esi, esp,
 };
 use vpmu::devices::debug_exit::{DEBUG_EXIT, MARKER, POST_CODE};
 use vpmu::program::{
@@ -424,12 +423,14 @@ fn at_user(p: &mut Program, next: CodeLabel) -> Made {
 
     let back = p.mark(GATE)?;
     p.gate(RETURN, back, 3);
-    go_on(p, next, dword_ptr(esp + 8))
+    p.mov(eax, dword_ptr(esp + 8))?;
+    // An interrupt may have this vector, too.
+    p.mark(BEHIND_GATE)?;
+    go_on(p, next)
 }
 
-/// To the next record with an empty stack, with interrupts enabled as in the flags there.
-fn go_on(p: &mut Program, next: CodeLabel, flags: AsmMemoryOperand) -> Made {
-    p.mov(eax, flags)?;
+/// To the next record with an empty stack, with interrupts enabled as in the flags in EAX.
+fn go_on(p: &mut Program, next: CodeLabel) -> Made {
     p.and(eax, IF as i32)?;
     p.mov(esp, dword_ptr(ebp + STACK))?;
     p.push(eax)?;
@@ -463,7 +464,8 @@ fn exceptions(p: &mut Program, next: CodeLabel) -> Made {
     p.mov(dword_ptr(esi + RESULT), EXCEPTION)?;
     p.mov(dword_ptr(esi + RESULT + 4), eax)?;
     p.mov(dword_ptr(esi + RESULT + 8), edx)?;
-    go_on(p, next, dword_ptr(esp + 4))
+    p.mov(eax, dword_ptr(esp + 4))?;
+    go_on(p, next)
 }
 
 /// Every interrupt is written down with the counter, and answered.
