@@ -65,6 +65,7 @@ fn random_instructions_do_what_the_host_does() {
     let (tell, told) = sync_channel(AHEAD);
     thread::scope(|scope| {
         scope.spawn(|| {
+            // Dropped with this thread, which ends the loop of the other.
             let tell = tell;
             let mut random = Random(seed);
             let mut native = native::Native::new();

@@ -211,6 +211,7 @@ impl Tally {
         tally
     }
 
+    /// So many more cases of an instruction differed, one of them so.
     fn differs(&mut self, name: String, count: u64, difference: String) {
         let entry = self.differences.entry(name).or_insert_with(|| (0, difference.clone()));
         entry.0 += count;
