@@ -58,7 +58,7 @@ pub fn words(bytes: &[u8]) -> String {
 /// A generated input: 200 bytes, some 50 operations. Little happens while no counter runs, so that every second input
 /// begins with two that do, at all privilege levels and with INT.
 pub fn input(random: &mut Random) -> Vec<u8> {
-    let mut input: Vec<u8> = (0..25).flat_map(|_| random.bytes()).collect();
+    let mut input = [[0; 8]; 25].map(|_| random.bytes()).as_flattened().to_vec();
     if input[1] & 1 == 1 {
         let (first, second) = (input[2], input[3]);
         // Selects, and Knights Corner's global enable bits: see `Script`.

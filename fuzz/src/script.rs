@@ -99,6 +99,11 @@ impl<'a> Script<'a> {
     /// The script that `bytes` are.
     pub fn new(bytes: &'a [u8]) -> Script<'a> {
         let (&first, bytes) = bytes.split_first().unwrap_or((&0, &[]));
+        Self::of(first, bytes)
+    }
+
+    /// The same, the first byte by itself.
+    pub(crate) fn of(first: u8, bytes: &'a [u8]) -> Script<'a> {
         Script { part: Part::ALL[usize::from(first) % Part::ALL.len()], bytes, cesr: 0 }
     }
 

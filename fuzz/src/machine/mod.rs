@@ -247,7 +247,7 @@ fn in_words(input: &Input, how: &str) -> String {
 /// A generated input: some 50 operations, of which the first have counters count at all levels with INT, and
 /// interrupts enabled and answered, in every second input.
 pub fn input(random: &mut Random) -> Vec<u8> {
-    let mut input: Vec<u8> = (0..20).flat_map(|_| random.bytes()).collect();
+    let mut input = [[0; 8]; 20].map(|_| random.bytes()).as_flattened().to_vec();
     if input[2] & 1 == 1 {
         let (first, second, answer) = (input[3], input[4], input[5]);
         // Selects, Knights Corner's global enable bits, LVTPC, the answer, STI: see `operations`.

@@ -104,8 +104,7 @@ impl Input {
         let (head, rest) = bytes.split_at(bytes.len().min(2));
         let second = head.get(1).copied().unwrap_or(0);
         let part = head.first().copied().unwrap_or(0);
-        let script = [&[part], rest].concat();
-        let mut reader = Script::new(&script);
+        let mut reader = Script::of(part, rest);
         let cpus = if second & 3 == 3 { 2 } else { 1 };
         let way = match second >> 2 & 3 {
             0 | 1 => Way::Stepped,
