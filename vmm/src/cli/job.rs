@@ -89,7 +89,8 @@ fn run(
     for path in files.chain(gets.iter().map(|get| &get.host)) {
         check_writable(path)?;
     }
-    let debugger = args.gdb.as_ref().map(|address| Debugger::listen(address, stop)).transpose()?;
+    let listen = |address| Debugger::listen(address, job.status, stop);
+    let debugger = args.gdb.as_ref().map(listen).transpose()?;
     let symbols = symbols::read_all(&args.symbols)?;
     let mut machine = Machine::new(&config)?;
     job.record(&mut machine, &config)?;

@@ -49,15 +49,17 @@ enum Outcome {
 /// Where the run of a machine is debugged.
 pub struct Debugger {
     listener: Listener,
+    /// The exit status that stands for an end.
+    status: fn(End) -> u8,
 }
 
 impl Debugger {
-    /// Listens from now on.
+    /// Listens from now on. gdb is told of the guest's end by this exit status.
     ///
     /// # Errors
     /// If the host refuses.
-    pub fn listen(address: &Address, stop: &Stop) -> Result<Self> {
-        Ok(Self { listener: Listener::new(address, stop)? })
+    pub fn listen(address: &Address, status: fn(End) -> u8, stop: &Stop) -> Result<Self> {
+        Ok(Self { listener: Listener::new(address, stop)?, status })
     }
 
     /// Runs a machine until the guest ends, `stop` is requested, so many instructions have retired, or gdb
@@ -76,10 +78,12 @@ impl Debugger {
         say(&format!("waiting for gdb: target remote {}", self.listener.address()), stop);
         let mut link = self.listener.accept();
         loop {
-            if let Some(link) = link.take()
-                && let Outcome::Ended(end) = debug(machine, stop, instructions, console, link)?
-            {
-                return Ok(end);
+            if let Some(link) = link.take() {
+                let mut session = Session::new(machine, stop, instructions, console);
+                session.status = self.status;
+                if let Outcome::Ended(end) = debug(session, link)? {
+                    return Ok(end);
+                }
             }
             match machine.run_until(stop, instructions, console)? {
                 End::Paused => link = self.listener.accepted(),
@@ -90,14 +94,8 @@ impl Debugger {
 }
 
 /// Lets gdb have a machine for as long as it is there.
-fn debug(
-    machine: &mut Machine,
-    stop: &Stop,
-    instructions: Option<u64>,
-    console: &mut Console,
-    link: Link,
-) -> Result<Outcome> {
-    let mut session = Session::new(machine, stop, instructions, console);
+fn debug(mut session: Session<'_>, link: Link) -> Result<Outcome> {
+    let stop = session.stop;
     let reason = GdbStub::new(link).run_blocking::<EventLoop<'_>>(&mut session);
     let ended = session.leave();
     Ok(match (reason, ended) {

@@ -39,7 +39,7 @@ impl Session<'_> {
             return Ok(Some(reason));
         }
         if let Some(end) = self.ended {
-            return Ok(Some(Reason::Exited(end.status())));
+            return Ok(Some(Reason::Exited((self.status)(end))));
         }
         self.mark();
         let mark = self.can_go_back().then(|| self.history.next());
@@ -60,7 +60,7 @@ impl Session<'_> {
             }
             end => {
                 self.ended = Some(end);
-                Reason::Exited(end.status())
+                Reason::Exited((self.status)(end))
             }
         };
         self.breakpoints.settle();

@@ -65,6 +65,8 @@ pub(super) struct Session<'a> {
     pub(super) backwards: Option<Backwards>,
     /// How the run ended, if it has.
     pub(super) ended: Option<End>,
+    /// The exit status that stands for that.
+    pub(super) status: fn(End) -> u8,
 }
 
 impl<'a> Session<'a> {
@@ -91,6 +93,7 @@ impl<'a> Session<'a> {
             history: History::default(),
             backwards: None,
             ended: None,
+            status: End::status,
         }
     }
 

@@ -279,7 +279,7 @@ fn a_client_cannot_end_the_process() {
         let bytes = guest(random, 2, false).unwrap();
         let mut machine = machine("k8", 2, &bytes);
         let stop = Stop::new().unwrap();
-        let debugger = Debugger::listen(&"0".parse().unwrap(), &stop).unwrap();
+        let debugger = Debugger::listen(&"0".parse().unwrap(), End::status, &stop).unwrap();
         let address = debugger.listener.address().to_string();
         let mut client_random = Random(seed + 1000);
         let client = thread::spawn(move || {
