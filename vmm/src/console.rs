@@ -1,6 +1,7 @@
 //! The guest's serial console on the host: where output goes and where input comes from.
 
 mod captured;
+mod past;
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -12,6 +13,8 @@ use std::time::Duration;
 use vmm_sys_util::eventfd::EventFd;
 
 pub use self::captured::Captured;
+pub(crate) use self::past::Place;
+use self::past::{Past, Stream};
 use crate::boot::pack::Piped;
 use crate::devices::pipes::Part;
 use crate::error::{Error, Result};
@@ -35,6 +38,7 @@ pub struct Console {
     on_terminal: bool,
     stop: Option<Stop>,
     pipes: Pipes,
+    past: Option<Past>,
 }
 
 /// The standard streams that a command in the guest has as pipes.
@@ -72,6 +76,7 @@ impl Console {
             on_terminal: io::stdout().is_terminal(),
             stop: Some(stop.clone()),
             pipes: Pipes::default(),
+            past: None,
         })
     }
 
@@ -94,6 +99,7 @@ impl Console {
             on_terminal: true,
             stop: Some(stop.clone()),
             pipes: Pipes::default(),
+            past: None,
         };
         console.with_pipes(piped, stop)
     }
@@ -135,14 +141,51 @@ impl Console {
             .map_err(|e| Error::cannot_write(&name, e))?;
         let (output, stop) = (Sink::Queued(output), Some(stop.clone()));
         let (input, pipes) = (None, Pipes::default());
-        Ok(Self { name, output, input, interactive: false, on_terminal: false, stop, pipes })
+        let (interactive, on_terminal, past) = (false, false, None);
+        Ok(Self { name, output, input, interactive, on_terminal, stop, pipes, past })
     }
 
     /// Output to `output`, called `name` in messages; no input.
     #[must_use]
     pub fn to(name: String, output: Box<dyn Write>) -> Self {
         let (output, input, pipes) = (Sink::Direct(output), None, Pipes::default());
-        Self { name, output, input, interactive: false, on_terminal: false, stop: None, pipes }
+        let (interactive, on_terminal, stop, past) = (false, false, None, None);
+        Self { name, output, input, interactive, on_terminal, stop, pipes, past }
+    }
+
+    /// From now on remembers what the guest is given and has written: [`Console::go_back`].
+    pub(crate) fn remember(&mut self) {
+        self.past.get_or_insert_with(|| Past::new(self.pipes.files.left().cloned().collect()));
+    }
+
+    /// How far the guest has come with that.
+    pub(crate) fn place(&self) -> Place {
+        self.past.as_ref().map(Past::place).unwrap_or_default()
+    }
+
+    /// The guest is where it was then. A command is given the same input from there on as it was before, and what is
+    /// written again is not written twice. What was typed is not typed again.
+    pub(crate) fn go_back(&mut self, place: Place) {
+        let given = self.past.as_mut().map(|past| past.go_back(place)).unwrap_or_default();
+        given.into_iter().rev().for_each(|byte| self.pipes.input.push_front(byte));
+    }
+
+    /// The guest was changed, and goes on otherwise than before: whatever it writes is written.
+    ///
+    /// # Errors
+    /// If a file that has come is to come anew from its middle, and cannot be written.
+    pub(crate) fn go_on_otherwise(&mut self) -> Result<()> {
+        let files = &mut self.pipes.files;
+        self.past.as_mut().map_or(Ok(()), |past| past.go_on_otherwise(files))
+    }
+
+    /// Nobody types while something is looked for that the guest has done, nor does time pass for who might.
+    pub(crate) fn search(&mut self, is_searched: bool) {
+        self.past.iter_mut().for_each(|past| past.is_searched = is_searched);
+    }
+
+    fn is_searched(&self) -> bool {
+        self.past.as_ref().is_some_and(|past| past.is_searched)
     }
 
     /// Whether more input may come: its end has not been read.
@@ -166,7 +209,7 @@ impl Console {
     /// Whether input is a terminal's: idle time of the guest then passes as real time.
     #[must_use]
     pub fn interactive(&self) -> bool {
-        self.interactive
+        self.interactive && !self.is_searched()
     }
 
     /// Writes what the guest sent. Waits while the reader is behind, unless the run is to end.
@@ -174,6 +217,7 @@ impl Console {
     /// # Errors
     /// If it, or something before it, cannot be written, as on a full disk.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let bytes = new_of(&mut self.past, Stream::Console, bytes);
         if bytes.is_empty() {
             return Ok(());
         }
@@ -230,7 +274,7 @@ impl Console {
 
     /// The input, if it is typed.
     fn keyboard(&self) -> Option<&Typing> {
-        self.input.as_ref().filter(|_| !self.pipes.has_input)
+        self.input.as_ref().filter(|_| !self.pipes.has_input && !self.is_searched())
     }
 
     /// Up to `most` bytes for a command, none at the end of its input. With `whole` waits until there are as
@@ -246,7 +290,9 @@ impl Console {
             ready.extend(typing.take());
             if ended || ready.len() >= most || !whole && !ready.is_empty() {
                 let count = ready.len().min(most);
-                return Some(ready.drain(..count).collect());
+                let bytes: Vec<u8> = ready.drain(..count).collect();
+                self.past.iter_mut().for_each(|past| past.give(&bytes));
+                return Some(bytes);
             }
             if !whole || self.stop.as_ref().is_some_and(Stop::is_requested) {
                 return None;
@@ -262,6 +308,8 @@ impl Console {
     /// # Errors
     /// As there.
     pub fn write_pipes(&mut self, output: &[u8], error: &[u8]) -> Result<()> {
+        let output = new_of(&mut self.past, Stream::Output, output);
+        let error = new_of(&mut self.past, Stream::Error, error);
         for (pipe, bytes, name) in self.pipes.with([output, error]) {
             if !bytes.is_empty() {
                 pipe.write(bytes).map_err(|e| Error::cannot_write(name, e))?;
@@ -275,7 +323,10 @@ impl Console {
     /// # Errors
     /// If the host refuses.
     pub fn write_files(&mut self, parts: Vec<Part>) -> Result<()> {
-        self.pipes.files.take(parts)
+        self.pipes.files.take(match &mut self.past {
+            Some(past) => past.new_parts(parts),
+            None => parts,
+        })
     }
 
     /// The files that were to come and have not.
@@ -300,6 +351,11 @@ impl Pipes {
         let pipes = [&mut self.output, &mut self.error].into_iter().zip(bytes).zip(STREAMS);
         pipes.filter_map(|((pipe, bytes), name)| Some((pipe.as_mut()?, bytes, name)))
     }
+}
+
+/// What of these bytes has not been written before, as far as that is remembered.
+fn new_of<'a>(past: &mut Option<Past>, stream: Stream, bytes: &'a [u8]) -> &'a [u8] {
+    past.as_mut().map_or(bytes, |past| past.new_of(stream, bytes))
 }
 
 /// Reads standard input. If that is a terminal, Ctrl-A x requests the `stop`.
@@ -357,6 +413,25 @@ pub fn print(text: &str) -> Result<()> {
             Err(Error::cannot_write("standard output", e))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+impl Console {
+    /// That of a command whose input this is; output goes to these files: of console, command and its errors.
+    pub(crate) fn of_streams(
+        input: impl io::Read + Send + 'static,
+        to: [File; 3],
+        stop: &Stop,
+    ) -> Self {
+        let [console, output, error] =
+            to.map(|file| Output::new(move || Ok(file), false, stop).unwrap());
+        let mut of_command = Self::to("memory".into(), Box::new(io::sink()));
+        of_command.output = Sink::Queued(console);
+        of_command.input = Some(Typing::read(input, false, || ()).unwrap());
+        of_command.pipes.has_input = true;
+        (of_command.pipes.output, of_command.pipes.error) = (Some(output), Some(error));
+        of_command
     }
 }
 

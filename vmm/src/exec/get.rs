@@ -56,6 +56,11 @@ impl Gets {
         Self { left: gets.iter().cloned().collect(), ..Self::default() }
     }
 
+    /// Those that have not come whole.
+    pub(crate) fn left(&self) -> impl Iterator<Item = &Get> {
+        self.left.iter()
+    }
+
     /// More from the guest. What nobody asked for is dropped.
     ///
     /// # Errors

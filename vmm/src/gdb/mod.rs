@@ -76,6 +76,8 @@ impl Debugger {
         console: &mut Console,
     ) -> Result<End> {
         say(&format!("waiting for gdb: target remote {}", self.listener.address()), stop);
+        // gdb may put the machine back.
+        console.remember();
         let mut link = self.listener.accept();
         loop {
             if let Some(link) = link.take() {
@@ -116,5 +118,7 @@ fn debug(mut session: Session<'_>, link: Link) -> Result<Outcome> {
     })
 }
 
+#[cfg(test)]
+mod streams_tests;
 #[cfg(test)]
 mod tests;

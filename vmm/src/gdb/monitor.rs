@@ -125,7 +125,7 @@ impl Session<'_> {
         let digits = value.trim_start_matches("0x");
         let value = u64::from_str_radix(digits, 16)
             .map_err(|_| format!("{value} is no hexadecimal number of 64 bits"))?;
-        self.history.forget();
+        self.forget().map_err(|error| error.to_string())?;
         let machine = &mut *self.machine;
         let vcpu = &mut machine.vcpus[id];
         let passcode = vcpu.bank.passcode(index).unwrap_or(0);

@@ -2,15 +2,15 @@
 //! before this one.
 //!
 //! The software engine does the same again, so that the place is found again, and the machine is as it was
-//! there. What the host brings in is not brought in again: so there is no way back where a command's streams
-//! are the host's, and what is typed at a console is not typed again.
+//! there. A command is given the same input again, and what is printed again is not shown twice
+//! ([`crate::console::Console::go_back`]); but what is typed at a console is not typed again.
 
 use gdbstub::common::Signal;
 use gdbstub::target::ext::base::reverse_exec::ReplayLogPosition;
 
 use super::running::Reason;
 use super::target::Session;
-use crate::console::Console;
+use crate::console::Place;
 use crate::error::Result;
 use crate::machine::{End, Machine};
 use crate::snapshot::Snapshot;
@@ -42,6 +42,8 @@ impl Moment {
 struct Mark {
     at: Moment,
     snapshot: Snapshot,
+    /// How far the guest has come with its console.
+    console: Place,
 }
 
 /// Where to go back to.
@@ -58,11 +60,6 @@ impl History {
     pub(super) fn next(&self) -> u64 {
         let interval = INTERVAL << self.doubled.min(32);
         self.marks.last().map_or(0, |mark| mark.at.retired.saturating_add(interval))
-    }
-
-    /// gdb has changed the machine: what led here does not lead here any more.
-    pub(super) fn forget(&mut self) {
-        *self = Self::default();
     }
 
     fn push(&mut self, mark: Mark) {
@@ -88,14 +85,18 @@ pub(super) enum Backwards {
 }
 
 impl Session<'_> {
-    /// Whether gdb can go backwards: what is recorded and traced would be so twice, a command's streams are the
-    /// host's, and so is time on KVM.
+    /// Whether gdb can go backwards: what is recorded and traced would be so twice, and on KVM time is the host's.
     pub(super) fn can_go_back(&self) -> bool {
-        let board = &self.machine.board;
-        let is_traced = board.tracer.as_ref().is_some_and(|tracer| tracer.writes());
+        let tracer = self.machine.board.tracer.as_ref();
+        let is_traced = tracer.is_some_and(|tracer| tracer.writes());
         let is_on_kvm = !self.machine.sees.instructions;
-        let streams = board.chipset.pipes.is_some();
-        !self.machine.soft.is_recording() && !is_traced && !streams && !is_on_kvm
+        !self.machine.soft.is_recording() && !is_traced && !is_on_kvm
+    }
+
+    /// gdb changes the machine: what led here does not lead here any more, nor does what came behind come again.
+    pub(super) fn forget(&mut self) -> Result<()> {
+        self.history = History::default();
+        self.console.go_on_otherwise()
     }
 
     /// Remembers this place if it is time to. Nothing behind it is remembered any more.
@@ -109,12 +110,20 @@ impl Session<'_> {
             self.history.marks.retain(|mark| mark.at <= at);
         }
         if self.history.marks.is_empty() || at.retired >= self.history.next() {
-            self.history.push(Mark { at, snapshot: self.machine.snapshot() });
+            let (snapshot, console) = (self.machine.snapshot(), self.console.place());
+            self.history.push(Mark { at, snapshot, console });
         }
     }
 
     /// Goes back; why it stops there.
     pub(super) fn go_back(&mut self, way: Backwards) -> Result<Reason> {
+        self.console.search(true);
+        let found = self.find_back(way);
+        self.console.search(false);
+        found
+    }
+
+    fn find_back(&mut self, way: Backwards) -> Result<Reason> {
         let now = Moment::of(self.machine);
         // What a processor that has ended the run did last can be undone.
         self.ended = None;
@@ -151,6 +160,7 @@ impl Session<'_> {
     fn reset(&mut self, n: usize) -> Result<()> {
         let mark = &self.history.marks[n];
         self.machine.reset_to(&mark.snapshot)?;
+        self.console.go_back(mark.console);
         if let Some(tracer) = &mut self.machine.board.tracer {
             tracer.stops.take_hit();
         }
@@ -167,11 +177,10 @@ impl Session<'_> {
         end: Moment,
         most: u64,
     ) -> Result<(u64, Option<Reason>)> {
-        let mut nowhere = Console::to("nowhere".into(), Box::new(std::io::sink()));
         self.machine.vcpus.iter_mut().for_each(|vcpu| vcpu.cpu.set_stops(None));
         self.reset(mark)?;
         while self.machine.retired() < start {
-            match self.machine.run_until(self.stop, Some(start), &mut nowhere)? {
+            match self.machine.run_until(self.stop, Some(start), self.console)? {
                 // Bytes of gdb's ask for a pause whenever they come; an act stops it, of whatever processor.
                 End::Paused | End::Debugger(_) if !self.stop.is_requested() => {}
                 _ => break,
@@ -194,7 +203,7 @@ impl Session<'_> {
         while !self.stop.is_requested() {
             // Behind the end nothing is of interest, but there it may stop, with nothing retired in between.
             let limit = Some(end.retired.saturating_add(1));
-            match self.machine.run_until(self.stop, limit, &mut nowhere)? {
+            match self.machine.run_until(self.stop, limit, self.console)? {
                 End::Debugger(_) if Moment::of(self.machine) >= end => break,
                 End::Debugger(id) => {
                     count += 1;

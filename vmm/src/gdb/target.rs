@@ -171,7 +171,7 @@ impl MultiThreadBase for Session<'_> {
 
     fn write_registers(&mut self, registers: &Registers, tid: Tid) -> TargetResult<(), Self> {
         let all: Vec<_> = self.registers().cloned().collect();
-        self.history.forget();
+        self.forget().map_err(TargetError::Fatal)?;
         let cpu = &mut self.vcpu(tid)?.cpu;
         let mut rest = &registers.0[..];
         for register in all {
@@ -216,7 +216,7 @@ impl MultiThreadBase for Session<'_> {
             done += len;
         }
         if !places.is_empty() {
-            self.history.forget();
+            self.forget().map_err(TargetError::Fatal)?;
         }
         for (physical, range) in places {
             self.machine.memory.ram().write_bytes(physical, &data[range]);
@@ -248,7 +248,7 @@ impl SingleRegisterAccess<Tid> for Session<'_> {
 
     fn write_register(&mut self, tid: Tid, n: Number, bytes: &[u8]) -> TargetResult<(), Self> {
         let register = self.registers().nth(n.0).cloned().ok_or(TargetError::NonFatal)?;
-        self.history.forget();
+        self.forget().map_err(TargetError::Fatal)?;
         let written = register.write(&mut self.vcpu(tid)?.cpu, bytes);
         if written { Ok(()) } else { Err(TargetError::NonFatal) }
     }

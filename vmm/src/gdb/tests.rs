@@ -37,7 +37,7 @@ fn state(machine: &mut Machine) -> (serde_json::Value, Vec<u8>) {
     (state, ram)
 }
 
-fn assert_same(one: &mut Machine, other: &mut Machine, name: &str) {
+pub(super) fn assert_same(one: &mut Machine, other: &mut Machine, name: &str) {
     let ((a, ram_a), (b, ram_b)) = (state(one), state(other));
     if a != b {
         for key in a.as_object().unwrap().keys().filter(|&key| a[key] != b[key]) {

@@ -1,5 +1,6 @@
 //! Debian's own gdb on Debian's own kernel.
 
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -7,10 +8,25 @@ use crate::gdb_client::{address, assert_in_order, folder, is_there, said, start}
 use crate::guest::{Packages, packages};
 use crate::harness::{Verdict, tests};
 
-tests!(a_driver_from_its_first_wrmsr_to_the_handler, backwards_to_who_has_written);
+tests!(
+    a_driver_from_its_first_wrmsr_to_the_handler,
+    backwards_to_who_has_written,
+    backwards_to_before_a_command_has_read,
+);
 
 /// `vpmu` with these arguments, which waits for gdb at a socket in the folder.
 fn vpmu(packages: &Packages, folder: &Path, command: &str, options: &[&str]) -> Child {
+    with_streams(packages, folder, command, options, [Stdio::null(), Stdio::null()])
+}
+
+/// The same with input and output.
+fn with_streams(
+    packages: &Packages,
+    folder: &Path,
+    command: &str,
+    options: &[&str],
+    [input, output]: [Stdio; 2],
+) -> Child {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the project");
     Command::new(env!("CARGO_BIN_EXE_vpmu"))
         .current_dir(project)
@@ -19,8 +35,8 @@ fn vpmu(packages: &Packages, folder: &Path, command: &str, options: &[&str]) -> 
         .arg("--gdb")
         .arg(address(folder))
         .args(options)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdin(input)
+        .stdout(output)
         .stderr(Stdio::null())
         .spawn()
         .expect("vpmu")
@@ -36,7 +52,7 @@ fn gdb(folder: &Path, mut vpmu: Child, commands: &str) -> String {
 }
 
 /// perf samples: from its first write to an event select by way of the driver's function to the handler of
-/// the NMI that the counter sends. WRMSR is 0F 30; the driver's functions are those of Linux 6.1
+/// the NMI that the counter sends, and back to where that counter was set. WRMSR is 0F 30; the driver's functions are those of Linux 6.1
 /// (`arch/x86/events`).
 fn a_driver_from_its_first_wrmsr_to_the_handler() -> Verdict {
     is_there()?;
@@ -67,6 +83,12 @@ hbreak amd_pmu_handle_irq
 continue
 info symbol $pc
 monitor pmu
+delete
+monitor break msr C0010005 write
+reverse-continue
+info symbol $pc
+monitor break
+monitor delete
 watch *(long*)&jiffies_64
 continue
 kill
@@ -88,6 +110,10 @@ kill
             "Breakpoint 2, ",
             "amd_pmu_handle_irq in section .text",
             "RETIRED_INSTRUCTIONS:u:int",
+            "received signal SIGTRAP",
+            "native_write_msr + ",
+            // 2^48 - 10007.
+            "WRMSR C0010005h = FFFFFFFFD8E9h",
             "Hardware watchpoint 3: *(long*)&jiffies_64",
             "New value = ",
         ],
@@ -141,5 +167,54 @@ kill
     );
     assert_eq!(value("$1 = "), value("$3 = "), "{text}");
     assert_eq!(value("$1 = "), value("$4 = "), "{text}");
+    Ok(())
+}
+
+/// A command reads and writes, and is about to be over: back to where the kernel last began a program, which is before
+/// that, and forward to the end. It reads the same, and what it writes comes once. Functions are those of Linux:
+/// `ksys_ioperm` (`arch/x86/kernel/ioport.c`), by which each program of `exec` asks for its ports, the last one for that
+/// of the end, behind those of three streams; `begin_new_exec` (`fs/exec.c`).
+fn backwards_to_before_a_command_has_read() -> Verdict {
+    is_there()?;
+    let packages = packages()?;
+    let folder = folder("command");
+    let [input, output] = ["input", "output"].map(|name| folder.join(name));
+    fs::write(&input, "here and there\n").expect("the input");
+    let streams =
+        [File::open(&input), File::create(&output)].map(|file| file.expect("a file").into());
+    let options = ["--append", "nokaslr", "--", "tr", "a-z", "A-Z"];
+    let commands = "\
+monitor break msr C0010000
+continue
+monitor symbols kernel.elf
+symbol-file kernel.elf
+monitor delete
+break ksys_ioperm
+continue
+continue
+continue
+continue
+shell cat FOLDER/output
+delete
+break begin_new_exec
+reverse-continue
+info symbol $pc
+delete
+continue
+";
+    let commands = commands.replace("FOLDER", &folder.display().to_string());
+    let vpmu = with_streams(packages, &folder, "exec", &options, streams);
+    let text = gdb(&folder, vpmu, &commands);
+    assert_in_order(
+        &text,
+        &[
+            "Breakpoint 1, ",
+            "HERE AND THERE\n",
+            "Breakpoint 2, ",
+            "begin_new_exec in section .text",
+            "exited normally",
+        ],
+    );
+    assert_eq!(fs::read_to_string(output).expect("the output"), "HERE AND THERE\n");
     Ok(())
 }
