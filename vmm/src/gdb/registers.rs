@@ -1,7 +1,8 @@
 //! The registers of a processor as gdb sees them: which there are, in which order, and their bytes.
 //!
 //! gdb's own features (its manual, "i386 Features") have fixed names: `org.gnu.gdb.i386.core`, `.sse` and
-//! `.segments`. What a debugger of kernels wants besides is in a feature of ours.
+//! `.segments`. What a debugger of kernels wants besides is in a feature of ours, and so are the registers of
+//! Knights Corner's vector unit: what gdb knows of 512 bits goes with AVX-512, which they are not.
 
 use gdbstub::arch::Arch;
 use x86_cpu::control_registers::efer;
@@ -43,6 +44,8 @@ enum Place {
     Float(Float),
     Xmm(u8),
     Mxcsr,
+    Zmm(u8),
+    Mask(u8),
     Base(u8),
     KernelGsBase,
     Control(u8),
@@ -102,6 +105,36 @@ const VECTOR: &str = r#"
       <field name="uint128" type="uint128"/>
     </union>"#;
 
+const VECTOR_UNIT: &str = r#"
+    <vector id="v16f" type="ieee_single" count="16"/>
+    <vector id="v8d" type="ieee_double" count="8"/>
+    <vector id="v16i32" type="int32" count="16"/>
+    <vector id="v8i64" type="int64" count="8"/>
+    <union id="vec512">
+      <field name="v16_float" type="v16f"/>
+      <field name="v8_double" type="v8d"/>
+      <field name="v16_int32" type="v16i32"/>
+      <field name="v8_int64" type="v8i64"/>
+    </union>
+    <flags id="knc_vxcsr" size="4">
+      <field name="IE" start="0" end="0"/>
+      <field name="DE" start="1" end="1"/>
+      <field name="ZE" start="2" end="2"/>
+      <field name="OE" start="3" end="3"/>
+      <field name="UE" start="4" end="4"/>
+      <field name="PE" start="5" end="5"/>
+      <field name="DAZ" start="6" end="6"/>
+      <field name="IM" start="7" end="7"/>
+      <field name="DM" start="8" end="8"/>
+      <field name="ZM" start="9" end="9"/>
+      <field name="OM" start="10" end="10"/>
+      <field name="UM" start="11" end="11"/>
+      <field name="PM" start="12" end="12"/>
+      <field name="RC" start="13" end="14"/>
+      <field name="FZ" start="15" end="15"/>
+      <field name="DUE" start="21" end="21"/>
+    </flags>"#;
+
 const FLAGS: &str = r#"
     <flags id="x86_flags" size="4">
       <field name="CF" start="0" end="0"/>
@@ -136,6 +169,13 @@ pub(super) fn features(width: Width, cpu: &Cpu) -> Vec<Feature> {
         let xmm = (0..registers).map(|n| register(format!("xmm{n}"), 128, "vec128", Place::Xmm(n)));
         let registers = xmm.chain([register("mxcsr", 32, "int", Place::Mxcsr)]).collect();
         all.push(Feature { name: "org.gnu.gdb.i386.sse", types: VECTOR, registers });
+    }
+    if features.vpu {
+        let zmm = (0..32).map(|n| register(format!("zmm{n}"), 512, "vec512", Place::Zmm(n)));
+        let masks = (0..8).map(|n| register(format!("k{n}"), 16, "uint16", Place::Mask(n)));
+        let vxcsr = register("vxcsr", 32, "knc_vxcsr", Place::Mxcsr);
+        let registers = zmm.chain(masks).chain([vxcsr]).collect();
+        all.push(Feature { name: "org.vpmu.vector", types: VECTOR_UNIT, registers });
     }
     if width == Width::Bits64 {
         let base = |name: &str, n| register(name, 64, "int", Place::Base(n));
@@ -239,6 +279,8 @@ impl Register {
             },
             Place::Xmm(n) => cpu.simd.xmm[usize::from(n) & 15],
             Place::Mxcsr => cpu.simd.mxcsr.into(),
+            Place::Zmm(n) => return cpu.zmm(n).to_vec(),
+            Place::Mask(n) => cpu.mask(n).into(),
             Place::Base(n) => cpu.segment(n).base.into(),
             Place::KernelGsBase => cpu.msrs.kernel_gs_base.into(),
             Place::Control(n) => match n {
@@ -264,6 +306,9 @@ impl Register {
         }
         if self.read(cpu) == bytes {
             return true;
+        }
+        if let Place::Zmm(n) = self.place {
+            return bytes.try_into().map(|bytes| cpu.set_zmm(n, bytes)).is_ok();
         }
         let mut wide = [0; 16];
         wide[..bytes.len()].copy_from_slice(bytes);
@@ -291,7 +336,8 @@ impl Register {
             },
             Place::Xmm(n) => cpu.simd.xmm[usize::from(n) & 15] = long,
             // Others raise #GP when an instruction loads them.
-            Place::Mxcsr if value & !0xffbf == 0 => cpu.simd.mxcsr = value as u32,
+            Place::Mxcsr if cpu.takes_mxcsr(value as u32) => cpu.simd.mxcsr = value as u32,
+            Place::Mask(n) => cpu.set_mask(n, value as u16),
             Place::Base(n) => {
                 let segment = *cpu.segment(n);
                 cpu.set_segment(n, x86_cpu::descriptor::Segment { base: value, ..segment });
@@ -301,6 +347,7 @@ impl Register {
             // A selector without its descriptor, and what changes the mode, would leave the processor in a
             // state that no instruction brings it to.
             Place::Mxcsr
+            | Place::Zmm(_)
             | Place::Selector(_)
             | Place::Control(_)
             | Place::Efer

@@ -1,4 +1,4 @@
-//! Debian's own gdb on a guest in KVM.
+//! Debian's own gdb on a guest in KVM, and on Knights Corner's vector unit.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{al, dword_ptr, dx, eax, ebx, ecx, edx, esi};
@@ -11,6 +11,7 @@ tests!(
     a_guest_is_debugged_on_kvm,
     a_guest_is_debugged_with_interrupt_controllers_in_the_kernel,
     a_loop_without_end_is_interrupted_on_kvm,
+    the_vector_unit_is_seen_and_goes_with_a_snapshot,
 );
 
 /// PerfEvtSel0 of the K8 (BKDG 26094, section 10.2).
@@ -203,4 +204,69 @@ fn a_loop_without_end_is_interrupted_on_kvm() -> Verdict {
     // What gdb ends: see `docs/gdb.md`.
     assert_eq!((wait_for(child).status.code(), first), (Some(128), *b"G"));
     Ok(())
+}
+
+/// Registers of the vector unit by name and type: what is set is there, and there again in a machine that goes on from a
+/// snapshot. VXCSR is 20_0000h after reset, DUE, which the part cannot clear (docs/cpu.md).
+fn the_vector_unit_is_seen_and_goes_with_a_snapshot() -> Verdict {
+    is_there()?;
+    let image = guest(false).expect("a guest");
+    let folder = folder("vector-unit");
+    let address = address(&folder);
+    let wait = ["--gdb", &address, "--timeout", "50"];
+    let quiet = |command: &mut Command| {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().expect("vpmu")
+    };
+    let options = [&["--cpu", "knc", "--engine", "soft"], &wait[..]].concat();
+    let child = quiet(&mut vpmu("vector-unit", &image.bytes, image.load_address, &options));
+    let snapshot = folder.join("vector.snapshot");
+    let show = "\
+p $zmm31.v8_int64[7]
+p $zmm30
+p $zmm5.v16_int32[3]
+p $k1
+p $k7
+p $vxcsr
+p/x (int)$vxcsr
+";
+    let commands = format!(
+        "\
+p (int)$vxcsr
+set $zmm31.v16_int32[15] = 7
+set $zmm5.v8_double[1] = 1.5
+set $k1 = 0x8001
+set $vxcsr = 0x20a001
+{show}
+monitor save {}
+set $vxcsr = 0
+",
+        snapshot.display()
+    );
+    // 7 in the upper half of a quadword; the upper half of 1.5, 3FF8_0000h.
+    let shown = [
+        " = 30064771072\n",
+        "v16_float = {0 <repeats 16 times>}",
+        " = 1073217536\n",
+        " = 32769\n",
+        " = 0\n",
+        "[ IE RC=1 FZ DUE ]",
+        " = 0x20a001\n",
+    ];
+    let text = said(start(&folder, &commands));
+    let refused = "Could not write register \"vxcsr\"";
+    assert_in_order(&text, &[&["$1 = 2097152\n"], &shown[..], &[refused]].concat());
+    end(child);
+    let _ = std::fs::remove_file(folder.join("socket"));
+    let mut loads = Command::new(env!("CARGO_BIN_EXE_vpmu"));
+    let child = quiet(loads.args(["run", "--load"]).arg(&snapshot).args(wait));
+    assert_in_order(&said(start(&folder, show)), &shown);
+    end(child);
+    Ok(())
+}
+
+/// gdb has let it go, and it would run on.
+fn end(mut child: Child) {
+    let _ = child.kill();
+    let _ = child.wait();
 }

@@ -30,10 +30,18 @@ fn mxcsr_mask(cpu: &Cpu) -> u32 {
     }
 }
 
+impl Cpu {
+    /// Whether MXCSR, or VXCSR where there is one, can have a value: LDMXCSR and FXRSTOR of others raise #GP(0).
+    #[must_use]
+    pub fn takes_mxcsr(&self, value: u32) -> bool {
+        let lacks_due = requires_due(&self.features) && value & DUE == 0;
+        !lacks_due && value & !mxcsr_mask(self) == 0
+    }
+}
+
 /// #GP(0) unless MXCSR can have the value.
 fn check_mxcsr(cpu: &Cpu, value: u32) -> Exec<()> {
-    let lacks_due = requires_due(&cpu.features) && value & DUE == 0;
-    if lacks_due || value & !mxcsr_mask(cpu) != 0 { Err(Stop::GP0) } else { Ok(()) }
+    if cpu.takes_mxcsr(value) { Ok(()) } else { Err(Stop::GP0) }
 }
 
 /// What LDMXCSR and STMXCSR need: those of SSE what its other instructions do, those of the vector unit that
