@@ -76,8 +76,10 @@ impl Debugger {
         console: &mut Console,
     ) -> Result<End> {
         say(&format!("waiting for gdb: target remote {}", self.listener.address()), stop);
-        // gdb may put the machine back.
-        console.remember();
+        if machine.sees.instructions {
+            // gdb may put the machine back.
+            console.remember();
+        }
         let mut link = self.listener.accept();
         loop {
             if let Some(link) = link.take() {
