@@ -153,7 +153,8 @@ impl Console {
         Self { name, output, input, interactive, on_terminal, stop, pipes, past }
     }
 
-    /// From now on remembers what the guest is given and has written: [`Console::go_back`].
+    /// From now on remembers what the guest is given and has written, for [`Console::go_back`]: all of a command's input
+    /// and of its files, in memory.
     pub(crate) fn remember(&mut self) {
         self.past.get_or_insert_with(|| Past::new(self.pipes.files.left().cloned().collect()));
     }

@@ -105,6 +105,8 @@ const VECTOR: &str = r#"
       <field name="uint128" type="uint128"/>
     </union>"#;
 
+/// Elements of a vector register as gdb's own types of narrower ones have them, and the bits of VXCSR
+/// (`x86/src/vector/state.rs` says from where they are known).
 const VECTOR_UNIT: &str = r#"
     <vector id="v16f" type="ieee_single" count="16"/>
     <vector id="v8d" type="ieee_double" count="8"/>
@@ -307,11 +309,8 @@ impl Register {
         if self.read(cpu) == bytes {
             return true;
         }
-        if let Place::Zmm(n) = self.place {
-            return bytes.try_into().map(|bytes| cpu.set_zmm(n, bytes)).is_ok();
-        }
         let mut wide = [0; 16];
-        wide[..bytes.len()].copy_from_slice(bytes);
+        wide.iter_mut().zip(bytes).for_each(|(wide, &byte)| *wide = byte);
         let long = u128::from_le_bytes(wide);
         let value = long as u64;
         let fpu = &mut cpu.fpu;
@@ -337,6 +336,10 @@ impl Register {
             Place::Xmm(n) => cpu.simd.xmm[usize::from(n) & 15] = long,
             // Others raise #GP when an instruction loads them.
             Place::Mxcsr if cpu.takes_mxcsr(value as u32) => cpu.simd.mxcsr = value as u32,
+            Place::Zmm(n) => match bytes.try_into() {
+                Ok(bytes) => cpu.set_zmm(n, bytes),
+                Err(_) => return false,
+            },
             Place::Mask(n) => cpu.set_mask(n, value as u16),
             Place::Base(n) => {
                 let segment = *cpu.segment(n);
@@ -347,7 +350,6 @@ impl Register {
             // A selector without its descriptor, and what changes the mode, would leave the processor in a
             // state that no instruction brings it to.
             Place::Mxcsr
-            | Place::Zmm(_)
             | Place::Selector(_)
             | Place::Control(_)
             | Place::Efer
