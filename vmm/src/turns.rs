@@ -16,7 +16,8 @@
 //! arrive before its end.
 //!
 //! Turns are short as well while the models of caches see what several cores do: what they do to each other's
-//! lines is told in the order of their turns.
+//! lines is told in the order of their turns, which are as long as a line takes from one to another
+//! ([`uarch::part::Part::line_transfer`]).
 //!
 //! Who sleeps and is not stirred takes no part: [`crate::roster`] knows without asking it.
 //!
@@ -33,10 +34,6 @@ use crate::processor_set::ProcessorSet;
 pub(crate) const QUANTUM: u64 = 50_000;
 /// Longest turn, in cycles, while more than one processor executes something.
 const TURN: u64 = 5_000;
-/// The same while models see what they do: of the order of what a line takes from one processor's cache to
-/// another's, so that no processor keeps a line for much longer than it would while others ask for it. Not
-/// sourced: parts differ.
-const SHARED_TURN: u64 = 100;
 /// How long turns stay short, in cycles.
 const SHORT_TURNS: u64 = 20_000;
 
@@ -242,9 +239,11 @@ impl Machine {
         // The threads of one core that go by its cycles need no turns for that.
         let first = awake.next(0).unwrap_or(0);
         let one_core = || awake.without(self.board.platform.core_of(first)).is_empty();
-        match self.soft.shows_sharing() && !(self.soft.interleaves() && one_core()) {
-            true => SHARED_TURN,
-            false => TURN,
+        let line_transfer = self.soft.line_transfer();
+        match line_transfer.filter(|_| !(self.soft.interleaves() && one_core())) {
+            // So that none keeps a line for much longer than it would while others ask for it.
+            Some(cycles) => cycles,
+            None => TURN,
         }
     }
 

@@ -42,7 +42,16 @@ pub struct Part {
     pub pipeline: Pipeline,
     /// Hardware threads of a core, which share its caches and TLBs: a power of two.
     pub threads: usize,
+    /// What a line takes from one core's cache to another's, in cycles, by its order of magnitude: how far cores may
+    /// be apart in time while each is told what others do to its lines.
+    pub line_transfer: u64,
 }
+
+/// Of parts with a bus or links between processors. Not sourced: they differ.
+const LINE_TRANSFER: u64 = 100;
+/// A line out of another core's L2 on Knights Corner, which takes about as long as one out of memory. Not sourced at
+/// first hand.
+const KNC_LINE_TRANSFER: u64 = 250;
 
 /// The pipeline of a part.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +85,7 @@ macro_rules! parts {
                 bus: &bus::$name,
                 pipeline: $pipeline,
                 threads: 1,
+                line_transfer: LINE_TRANSFER,
             };
         )*
     };
@@ -92,6 +102,7 @@ pub static KNC: Part = Part {
         rows_of: knc_pipeline::rows_of,
     },
     threads: 4,
+    line_transfer: KNC_LINE_TRANSFER,
 };
 
 parts! {

@@ -251,12 +251,12 @@ impl Soft {
         self.asking.is_counting()
     }
 
-    /// Whether models see what processors do to each other's caches.
-    pub(crate) fn shows_sharing(&self) -> bool {
-        self.modelling.as_ref().is_some_and(|modelling| {
-            let (asked, counts) = self.asking.by_all();
-            self.detail(modelling, asked, counts).models
-        })
+    /// What a line takes from one core to another, in cycles, while models see what they do to each other's caches.
+    pub(crate) fn line_transfer(&self) -> Option<u64> {
+        let modelling = self.modelling.as_ref()?;
+        let (asked, counts) = self.asking.by_all();
+        let sees_sharing = self.detail(modelling, asked, counts).models;
+        sees_sharing.then(|| modelling.part().line_transfer)
     }
 
     /// Runs processor `id` until `limit`, or until one of the other reasons in [`Outcome`].

@@ -273,6 +273,11 @@ impl Modelling {
         self.observer.watch.hands_over = false;
     }
 
+    /// The part that they are of.
+    pub(super) fn part(&self) -> &'static Part {
+        self.observer.watch.part
+    }
+
     /// Whether the cores have several threads.
     pub(super) fn is_multithreaded(&self) -> bool {
         self.observer.watch.is_multithreaded()
