@@ -153,8 +153,8 @@ impl Console {
         Self { name, output, input, interactive, on_terminal, stop, pipes, past }
     }
 
-    /// From now on remembers what the guest is given and has written, for [`Console::go_back`]: all of a command's input
-    /// and of its files, in memory.
+    /// From now on remembers what the guest is given and has written, for [`Console::go_back`]: all that is typed, and all
+    /// of a command's input and of its files, in memory.
     pub(crate) fn remember(&mut self) {
         self.past.get_or_insert_with(|| Past::new(self.pipes.files.left().cloned().collect()));
     }
@@ -164,10 +164,11 @@ impl Console {
         self.past.as_ref().map(Past::place).unwrap_or_default()
     }
 
-    /// The guest is where it was then. A command is given the same input from there on as it was before, and what is
-    /// written again is not written twice. What was typed is not typed again.
-    pub(crate) fn go_back(&mut self, place: Place) {
-        let given = self.past.as_mut().map(|past| past.go_back(place)).unwrap_or_default();
+    /// The guest, which has come to this virtual time, in cycles, is where it was then. A command is given the same input
+    /// from there on as it was before, what was typed is typed again at the same times, and what is written again is not
+    /// written twice.
+    pub(crate) fn go_back(&mut self, place: Place, reached: u64) {
+        let given = self.past.as_mut().map(|past| past.go_back(place, reached)).unwrap_or_default();
         given.into_iter().rev().for_each(|byte| self.pipes.input.push_front(byte));
     }
 
@@ -180,7 +181,7 @@ impl Console {
         self.past.as_mut().map_or(Ok(()), |past| past.go_on_otherwise(files))
     }
 
-    /// Nobody types while something is looked for that the guest has done, nor does time pass for who might.
+    /// Nobody types anything new while something is looked for that the guest has done, nor does time pass for who might.
     pub(crate) fn search(&mut self, is_searched: bool) {
         self.past.iter_mut().for_each(|past| past.is_searched = is_searched);
     }
@@ -199,6 +200,12 @@ impl Console {
     #[must_use]
     pub fn has_input(&self) -> bool {
         self.keyboard().is_some_and(|input| input.is_open() || input.has_bytes())
+    }
+
+    /// Where the guest was put back: the next virtual time behind this one, in cycles, at which something is typed again
+    /// or, of one that sleeps, behind which it has not been.
+    pub(crate) fn next_time(&self, time: u64, sleeps: bool) -> Option<u64> {
+        self.past.as_ref().and_then(|past| past.next_time(time, sleeps))
     }
 
     /// Signalled when something has been typed, or nothing can be any more.
@@ -268,9 +275,17 @@ impl Console {
         Error::cannot_write(&self.name, error)
     }
 
-    /// The input since the last call. While it is not called, reading ahead stops at a full buffer.
-    pub fn typed(&mut self) -> Vec<u8> {
-        self.keyboard().map_or(Vec::new(), Typing::take)
+    /// The input since the last call, which the machine takes at this virtual time, in cycles; where the guest was put
+    /// back, what it has taken by then before. While it is not called, reading ahead stops at a full buffer.
+    pub fn typed(&mut self, time: u64) -> Vec<u8> {
+        if let Some(again) = self.past.as_mut().and_then(|past| past.type_again(time)) {
+            return again;
+        }
+        let bytes = self.keyboard().map_or(Vec::new(), Typing::take);
+        if let Some(past) = self.past.as_mut().filter(|_| !bytes.is_empty()) {
+            past.note_typed(time, &bytes);
+        }
+        bytes
     }
 
     /// The input, if it is typed.
@@ -433,6 +448,29 @@ impl Console {
         of_command.pipes.has_input = true;
         (of_command.pipes.output, of_command.pipes.error) = (Some(output), Some(error));
         of_command
+    }
+
+    /// One at which this is typed; output goes to a file.
+    pub(crate) fn of_keyboard(
+        input: impl io::Read + Send + 'static,
+        interactive: bool,
+        to: File,
+        stop: &Stop,
+    ) -> Self {
+        let mut console = Self::to("memory".into(), Box::new(io::sink()));
+        console.output = Sink::Queued(Output::new(move || Ok(to), false, stop).unwrap());
+        console.input = Some(Typing::read(input, false, || ()).unwrap());
+        Self { interactive, ..console }
+    }
+
+    /// Whether anything has been typed that the machine has not taken.
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.keyboard().is_some_and(Typing::has_bytes)
+    }
+
+    /// All that was typed, with the virtual times at which the machine took it, since it remembers.
+    pub(crate) fn all_typed(&self) -> &[(u64, Vec<u8>)] {
+        self.past.as_ref().map_or(&[], Past::typed)
     }
 }
 

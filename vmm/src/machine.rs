@@ -553,7 +553,7 @@ impl Machine {
         let chipset = &mut self.board.chipset;
         // Nothing is read from the console before the guest has taken what was read last.
         if self.typed.is_empty() {
-            self.typed.extend(console.typed());
+            self.typed.extend(console.typed(self.now));
         }
         self.typed.extend(self.script.take_due(self.now));
         let (next, _) = self.typed.as_slices();

@@ -10,6 +10,8 @@ use crate::exec::get::{Get, Gets};
 pub(crate) struct Place {
     /// Bytes that a command was given as its input.
     given: usize,
+    /// How often something was typed.
+    typed: usize,
     /// Bytes written, by [`Stream`].
     written: [u64; 3],
     /// The same of files; the end of one counts as a byte.
@@ -35,6 +37,10 @@ pub(super) struct Past {
     furthest: Place,
     /// All the input that a command was given.
     given: Vec<u8>,
+    /// All that was typed, with the virtual time at which the machine took it, in cycles.
+    typed: Vec<(u64, Vec<u8>)>,
+    /// The virtual time up to which the guest has been, in cycles: what is typed comes behind that.
+    reached: u64,
     /// All that has come of files, and which are to come.
     files: Vec<Part>,
     gets: Vec<Get>,
@@ -45,8 +51,8 @@ pub(super) struct Past {
 impl Past {
     /// Nothing has been given or written; these files are to come.
     pub(super) fn new(gets: Vec<Get>) -> Self {
-        let (now, given, files) = (Place::default(), Vec::new(), Vec::new());
-        Self { now, furthest: now, given, files, gets, is_searched: false }
+        let (now, given, typed, files) = (Place::default(), Vec::new(), Vec::new(), Vec::new());
+        Self { now, furthest: now, given, typed, reached: 0, files, gets, is_searched: false }
     }
 
     /// Where the guest is.
@@ -58,6 +64,33 @@ impl Past {
     pub(super) fn give(&mut self, bytes: &[u8]) {
         self.given.extend_from_slice(bytes);
         self.now.given = self.given.len();
+    }
+
+    /// The machine takes these bytes at a virtual time, which were typed.
+    pub(super) fn note_typed(&mut self, time: u64, bytes: &[u8]) {
+        self.typed.push((time, bytes.to_vec()));
+        self.now.typed = self.typed.len();
+    }
+
+    /// What the machine has taken by this virtual time before it was put back; `None` if what is typed now comes next, which
+    /// is behind all that was typed, and where the guest has not been yet.
+    pub(super) fn type_again(&mut self, time: u64) -> Option<Vec<u8>> {
+        let again = &self.typed[self.now.typed..];
+        if again.is_empty() && time >= self.reached {
+            return None;
+        }
+        let due: Vec<_> = again.iter().take_while(|&&(at, _)| at <= time).collect();
+        let bytes = due.iter().flat_map(|(_, bytes)| bytes).copied().collect();
+        self.now.typed += due.len();
+        Some(bytes)
+    }
+
+    /// The next virtual time behind this one at which something is typed again; or, of a guest that sleeps, up to which it
+    /// has been.
+    pub(super) fn next_time(&self, time: u64, sleeps: bool) -> Option<u64> {
+        let again = self.typed.get(self.now.typed).map(|&(at, _)| at);
+        let times = again.into_iter().chain(sleeps.then_some(self.reached));
+        times.filter(|&at| at > time).min()
     }
 
     /// What of these bytes has not been written before.
@@ -77,9 +110,10 @@ impl Past {
         new
     }
 
-    /// The guest is where it has been before: the input that it is given from there on.
-    pub(super) fn go_back(&mut self, place: Place) -> Vec<u8> {
-        self.now = place;
+    /// The guest, which has come to this virtual time, is where it has been before: the input that a command is given from
+    /// there on.
+    pub(super) fn go_back(&mut self, place: Place, reached: u64) -> Vec<u8> {
+        (self.now, self.reached) = (place, self.reached.max(reached));
         self.given.split_off(place.given)
     }
 
@@ -90,7 +124,7 @@ impl Past {
     /// If the host refuses to take files anew.
     pub(super) fn go_on_otherwise(&mut self, files: &mut Gets) -> Result<()> {
         let is_behind = self.now.files < self.furthest.files;
-        self.furthest = self.now;
+        (self.furthest, self.reached) = (self.now, 0);
         if !is_behind {
             return Ok(());
         }
@@ -137,4 +171,12 @@ fn split(parts: Vec<Part>, mut at: usize) -> (Vec<Part>, Vec<Part>) {
         at = at.saturating_sub(length);
     }
     (before, behind)
+}
+
+#[cfg(test)]
+impl Past {
+    /// All that was typed, and when.
+    pub(super) fn typed(&self) -> &[(u64, Vec<u8>)] {
+        &self.typed
+    }
 }

@@ -124,3 +124,5 @@ fn debug(mut session: Session<'_>, link: Link) -> Result<Outcome> {
 mod streams_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod typed_tests;

@@ -2,8 +2,8 @@
 //! before this one.
 //!
 //! The software engine does the same again, so that the place is found again, and the machine is as it was
-//! there. A command is given the same input again, and what is printed again is not shown twice
-//! ([`crate::console::Console::go_back`]); but what is typed at a console is not typed again.
+//! there. A command is given the same input again, what was typed comes again at its time, and what is printed again is
+//! not shown twice ([`crate::console::Console::go_back`]).
 
 use gdbstub::common::Signal;
 use gdbstub::target::ext::base::reverse_exec::ReplayLogPosition;
@@ -158,9 +158,9 @@ impl Session<'_> {
 
     /// Makes the machine what it was at a mark.
     fn reset(&mut self, n: usize) -> Result<()> {
-        let mark = &self.history.marks[n];
+        let (mark, reached) = (&self.history.marks[n], self.machine.time());
         self.machine.reset_to(&mark.snapshot)?;
-        self.console.go_back(mark.console);
+        self.console.go_back(mark.console, reached);
         if let Some(tracer) = &mut self.machine.board.tracer {
             tracer.stops.take_hit();
         }

@@ -29,7 +29,7 @@ const STREAMS: [&str; 3] = ["console", "output", "error"];
 const FILES: u32 = 200;
 
 /// Sleeps until the timer comes.
-fn sleep(p: &mut Program, ticks: u32) -> Made {
+pub(super) fn sleep(p: &mut Program, ticks: u32) -> Made {
     p.write_lapic(INITIAL, ticks)?;
     p.sti()?;
     p.hlt()?;
@@ -84,7 +84,7 @@ fn guest(random: &mut Random) -> Vec<u8> {
     each_by_itself(1, false, |_| Ok(()), script).unwrap()
 }
 
-fn machine(bytes: &[u8]) -> Machine {
+pub(super) fn machine(bytes: &[u8]) -> Machine {
     let image = boot::Image { name: "generated".into(), bytes: bytes.into() };
     let payload = Payload::Flat { image, address: crate::program::LOAD_ADDRESS.into() };
     let config = Config::new("k8", RamLayout::new(4 << 20, None).unwrap(), payload).unwrap();
@@ -92,10 +92,10 @@ fn machine(bytes: &[u8]) -> Machine {
 }
 
 /// Where the streams of one run go.
-struct Streams(PathBuf);
+pub(super) struct Streams(PathBuf);
 
 impl Streams {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let folder =
             std::env::temp_dir().join(format!("vpmu-streams-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -103,11 +103,20 @@ impl Streams {
     }
 
     /// A command with input for a few answers of the longest kind.
-    fn console(&self, stop: &Stop) -> Console {
+    pub(super) fn console(&self, stop: &Stop) -> Console {
         let input: Vec<u8> = (0..200_000_u32).map(|n| (n.wrapping_mul(n) / 7) as u8).collect();
         let files = STREAMS.map(|name| File::create(self.0.join(name)).unwrap());
         let gets: Vec<_> = (0..FILES).map(|n| self.file(n)).collect();
         Console::of_streams(std::io::Cursor::new(input), files, stop).with_files(&gets)
+    }
+
+    /// Where a console's output alone goes, and what has come of it.
+    pub(super) fn of_console(&self) -> File {
+        File::create(self.0.join(STREAMS[0])).unwrap()
+    }
+
+    pub(super) fn printed(&self) -> Vec<u8> {
+        fs::read(self.0.join(STREAMS[0])).unwrap()
     }
 
     fn file(&self, n: u32) -> Get {

@@ -90,17 +90,23 @@ fn next(machine: &mut Machine, stop: &Stop, console: &mut Console) -> Result<Ahe
     if activity.asleep || machine.is_input_overdue() {
         machine.answer(console, true);
     }
-    let typed_at = machine.can_be_typed_at(console);
-    Ok(match machine.ahead(machine.now, activity, typed_at) {
-        Ahead::Slice(until) if activity.asleep && console.interactive() => {
+    let again = console.next_time(machine.now, activity.asleep);
+    let typed_at = again.is_some() || machine.can_be_typed_at(console);
+    Ok(match (machine.ahead(machine.now, activity, typed_at), again) {
+        // What the guest has been through takes no real time.
+        (Ahead::Slice(until), Some(time)) => Ahead::Slice(until.min(time)),
+        (Ahead::Input, Some(time)) => Ahead::Slice(time),
+        (Ahead::Slice(until), None) if activity.asleep && console.interactive() => {
             Ahead::Slice(pace(machine, console, until))
         }
-        Ahead::Input if console.interactive() => Ahead::Slice(pace(machine, console, u64::MAX)),
-        Ahead::Input => {
+        (Ahead::Input, None) if console.interactive() => {
+            Ahead::Slice(pace(machine, console, u64::MAX))
+        }
+        (Ahead::Input, None) => {
             console.wait(INPUT_WAIT);
             Ahead::Input
         }
-        other => other,
+        (ahead, _) => ahead,
     })
 }
 
