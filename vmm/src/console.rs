@@ -26,8 +26,8 @@ use crate::wait;
 
 /// The streams that are written, in messages.
 const STREAMS: [&str; 2] = ["standard output", "standard error"];
-/// How long one wait for a command's input takes at most.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long one wait for a command's input takes at most, before it is looked at whether the run is to pause.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Where the guest's first serial port is connected, and the pipes of a command in the guest.
 pub struct Console {
@@ -186,7 +186,8 @@ impl Console {
         self.past.iter_mut().for_each(|past| past.is_searched = is_searched);
     }
 
-    fn is_searched(&self) -> bool {
+    /// Whether something is.
+    pub(crate) fn is_searched(&self) -> bool {
         self.past.as_ref().is_some_and(|past| past.is_searched)
     }
 
@@ -294,7 +295,8 @@ impl Console {
     }
 
     /// Up to `most` bytes for a command, none at the end of its input. With `whole` waits until there are as
-    /// many, or the end is there. `None` if there is nothing yet, or the run is to end.
+    /// many, or the end is there; nobody waits for what is looked for in the past. `None` if there is nothing yet, or the
+    /// run is to end or to pause.
     pub fn piped(&mut self, most: usize, whole: bool) -> Option<Vec<u8>> {
         let Some(typing) = self.input.as_ref().filter(|_| self.pipes.has_input) else {
             return Some(Vec::new());
@@ -310,7 +312,8 @@ impl Console {
                 self.past.iter_mut().for_each(|past| past.give(&bytes));
                 return Some(bytes);
             }
-            if !whole || self.stop.as_ref().is_some_and(Stop::is_requested) {
+            let is_over = |stop: &Stop| stop.is_requested() || stop.asks_for_pause();
+            if !whole || self.is_searched() || self.stop.as_ref().is_some_and(is_over) {
                 return None;
             }
             let stop = self.stop.as_ref().map(Stop::event);
@@ -445,7 +448,7 @@ impl Console {
         let mut of_command = Self::to("memory".into(), Box::new(io::sink()));
         of_command.output = Sink::Queued(console);
         of_command.input = Some(Typing::read(input, false, || ()).unwrap());
-        of_command.pipes.has_input = true;
+        (of_command.pipes.has_input, of_command.stop) = (true, Some(stop.clone()));
         (of_command.pipes.output, of_command.pipes.error) = (Some(output), Some(error));
         of_command
     }

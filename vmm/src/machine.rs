@@ -594,14 +594,16 @@ impl Machine {
 
     /// Gives the guest input from its pipe if it waits for some. With `whole`, which is how nothing that it
     /// gets depends on the host's time, waits until there is as much as an answer holds, or the end; else
-    /// gives what is there, if anything is.
-    pub(crate) fn answer(&mut self, console: &mut Console, whole: bool) {
-        if let Some(pipes) = &mut self.board.chipset.pipes
-            && pipes.asked().is_some()
-            && let Some(bytes) = console.piped(pipes::LONGEST, whole)
-        {
-            pipes.answer(bytes);
+    /// gives what is there, if anything is. Whether the guest does not wait any longer.
+    pub(crate) fn answer(&mut self, console: &mut Console, whole: bool) -> bool {
+        let Some(pipes) = &mut self.board.chipset.pipes else { return true };
+        if pipes.asked().is_none() {
+            return true;
         }
+        let bytes = console.piped(pipes::LONGEST, whole);
+        let is_answered = bytes.is_some();
+        bytes.into_iter().for_each(|bytes| pipes.answer(bytes));
+        is_answered
     }
 
     /// Where it has come to.

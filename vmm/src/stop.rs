@@ -118,6 +118,11 @@ impl Stop {
         self.0.pause.swap(false, Ordering::SeqCst)
     }
 
+    /// Whether [`Self::takes_pause`] would say so.
+    pub(crate) fn asks_for_pause(&self) -> bool {
+        self.0.pause.load(Ordering::SeqCst)
+    }
+
     /// Asks for the end; whether this is the first request. Later ones do not change the cause.
     pub fn request(&self, cause: Cause) -> bool {
         let first = self.0.request.set((cause, Instant::now())).is_ok();

@@ -4,7 +4,11 @@
 //! The guests ask for input, write what they read of it to one of their streams or files, and sleep, at random.
 
 use std::fs::{self, File};
+use std::io::{self, Cursor, Read};
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
 
 use iced_x86::code_asm::{al, dx, eax, ecx, edx};
 
@@ -16,6 +20,7 @@ use crate::boot::{self, Payload};
 use crate::config::Config;
 use crate::exec::get::Get;
 use crate::program::Program;
+use crate::stop::Cause;
 use crate::turns::tests::{INITIAL, Made, Random, each_by_itself, spin};
 
 // Ports of the pipes (their table is in devices/pipes.rs), and of the first serial port.
@@ -91,6 +96,11 @@ pub(super) fn machine(bytes: &[u8]) -> Machine {
     Machine::new(&Config { pipes: true, ..config }).unwrap()
 }
 
+/// Input for a few answers of the longest kind.
+fn input() -> Cursor<Vec<u8>> {
+    Cursor::new((0..200_000_u32).map(|n| (n.wrapping_mul(n) / 7) as u8).collect())
+}
+
 /// Where the streams of one run go.
 pub(super) struct Streams(PathBuf);
 
@@ -102,12 +112,15 @@ impl Streams {
         Self(folder)
     }
 
-    /// A command with input for a few answers of the longest kind.
     pub(super) fn console(&self, stop: &Stop) -> Console {
-        let input: Vec<u8> = (0..200_000_u32).map(|n| (n.wrapping_mul(n) / 7) as u8).collect();
+        self.console_of(input(), stop)
+    }
+
+    /// That of a command with this input.
+    fn console_of(&self, input: impl Read + Send + 'static, stop: &Stop) -> Console {
         let files = STREAMS.map(|name| File::create(self.0.join(name)).unwrap());
         let gets: Vec<_> = (0..FILES).map(|n| self.file(n)).collect();
-        Console::of_streams(std::io::Cursor::new(input), files, stop).with_files(&gets)
+        Console::of_streams(input, files, stop).with_files(&gets)
     }
 
     /// Where a console's output alone goes, and what has come of it.
@@ -190,6 +203,78 @@ fn what_is_written_again_comes_once() {
         written += whole.written.iter().flatten().map(Vec::len).sum::<usize>();
     }
     assert!(back > 50 && written > 1000, "{back} ways back, {written} bytes");
+}
+
+/// A guest whose input does not come yet stops when it is to, and goes back and forward meanwhile; when the input comes, it
+/// has lost no time.
+#[test]
+fn who_waits_for_input_can_be_stopped() {
+    let mut waited = 0;
+    for seed in 740..752 {
+        let random = &mut Random(seed);
+        let mut whole = undebugged(seed, random);
+        let (streams, stop) = (Streams::new(&format!("{seed}-waiting")), Stop::new().unwrap());
+        let (opens, gate) = channel::<()>();
+        let mut machine = machine(&whole.bytes);
+        let mut console = streams.console_of(Gated { gate, input: input() }, &stop);
+        console.remember();
+        // If it does not stop, this ends it.
+        let (over, is_over) = channel::<()>();
+        let asking = stop.clone();
+        let asks = thread::spawn(move || {
+            for _ in 0..600 {
+                if is_over.recv_timeout(Duration::from_millis(20)) != Err(RecvTimeoutError::Timeout)
+                {
+                    return;
+                }
+                asking.ask_for_pause();
+            }
+            asking.request(Cause::Timeout);
+        });
+        let mut session = Session::new(&mut machine, &stop, Some(whole.last), &mut console);
+        session.set_stops();
+        session.mark();
+        // The second time, where it has waited before.
+        for _ in 0..2 {
+            let mut paused = None;
+            let end = loop {
+                let end = session.machine.run_until(&stop, Some(whole.last), session.console);
+                let moment = Moment::of(session.machine);
+                match end.unwrap() {
+                    // Where it is when it has waited for twice the time, it waits.
+                    End::Paused if paused.replace(moment) != Some(moment) => {}
+                    end => break end,
+                }
+            };
+            assert!(matches!(end, End::Paused | End::Instructions | End::Halted), "{end:?}");
+            waited += u32::from(end == End::Paused);
+            let way = [Backwards::Step(0), Backwards::Continue][random.below(2) as usize];
+            session.go_back(way).unwrap();
+            session.set_stops();
+        }
+        session.leave();
+        over.send(()).unwrap();
+        asks.join().unwrap();
+        stop.takes_pause();
+        drop(opens);
+        machine.run_until(&stop, Some(whole.last), &mut console).unwrap();
+        assert!(streams.read() == whole.written, "seed {seed}");
+        assert_same(&mut whole.machine, &mut machine, &format!("seed {seed}"));
+    }
+    assert!(waited > 6, "{waited}");
+}
+
+/// Input that comes when nobody holds the gate any more.
+struct Gated {
+    gate: Receiver<()>,
+    input: Cursor<Vec<u8>>,
+}
+
+impl Read for Gated {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let _ = self.gate.recv();
+        self.input.read(buffer)
+    }
 }
 
 /// It goes on from where it is put back to with all of its input, and what it writes there is written, though as much has

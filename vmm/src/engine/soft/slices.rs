@@ -87,8 +87,14 @@ fn next(machine: &mut Machine, stop: &Stop, console: &mut Console) -> Result<Ahe
         return Ok(Ahead::End(End::Paused));
     }
     let activity = machine.activity();
-    if activity.asleep || machine.is_input_overdue() {
-        machine.answer(console, true);
+    if (activity.asleep || machine.is_input_overdue()) && !machine.answer(console, true) {
+        // Time stands still until the input is there: when that is, the host says.
+        if console.is_searched() {
+            return Ok(Ahead::End(End::Halted));
+        }
+        if stop.takes_pause() {
+            return Ok(Ahead::End(End::Paused));
+        }
     }
     let again = console.next_time(machine.now, activity.asleep);
     let typed_at = again.is_some() || machine.can_be_typed_at(console);
