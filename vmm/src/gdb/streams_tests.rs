@@ -222,7 +222,7 @@ fn who_waits_for_input_can_be_stopped() {
         let (over, is_over) = channel::<()>();
         let asking = stop.clone();
         let asks = thread::spawn(move || {
-            for _ in 0..600 {
+            for _ in 0..3000 {
                 if is_over.recv_timeout(Duration::from_millis(20)) != Err(RecvTimeoutError::Timeout)
                 {
                     return;
