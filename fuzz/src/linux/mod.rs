@@ -256,7 +256,9 @@ impl Linux {
         let is_expected = |line: &str| EXPECTED.iter().any(|(text, _)| line.contains(text));
         let mut lines = printed.lines().map(str::trim).filter(|line| !line.is_empty());
         if let Some(line) = lines.find(|line| !is_expected(line)) {
-            return Err(format!("Linux prints: {line}"));
+            // Where a warning or a BUG was cut off says the next line.
+            let what = if line.contains("[ cut here ]") { lines.next() } else { None };
+            return Err(format!("Linux prints: {}", what.unwrap_or(line)));
         }
         match end {
             End::Paused => Ok(told),
