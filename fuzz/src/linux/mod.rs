@@ -256,7 +256,7 @@ impl Linux {
         let is_expected = |line: &str| EXPECTED.iter().any(|(text, _)| line.contains(text));
         let mut lines = printed.lines().map(str::trim).filter(|line| !line.is_empty());
         if let Some(line) = lines.find(|line| !is_expected(line)) {
-            // Where a warning or a BUG was cut off says the next line.
+            // A WARN or a BUG begins with a line that is always the same; the next says where it is.
             let what = if line.contains("[ cut here ]") { lines.next() } else { None };
             return Err(format!("Linux prints: {}", what.unwrap_or(line)));
         }

@@ -42,15 +42,14 @@ pub struct Part {
     pub pipeline: Pipeline,
     /// Hardware threads of a core, which share its caches and TLBs: a power of two.
     pub threads: usize,
-    /// What a line takes from one core's cache to another's, in cycles, by its order of magnitude: how far cores may
-    /// be apart in time while each is told what others do to its lines.
+    /// What a line takes from one core's cache to another's, in cycles, by its order of magnitude. None keeps a line much
+    /// longer than that while others ask for it.
     pub line_transfer: u64,
 }
 
 /// Of parts with a bus or links between processors. Not sourced: they differ.
 const LINE_TRANSFER: u64 = 100;
-/// A line out of another core's L2 on Knights Corner, which takes about as long as one out of memory. Not sourced at
-/// first hand.
+/// A line out of another core's L2 on Knights Corner, as its ring has it ([`bus::KNC`]). Not sourced.
 const KNC_LINE_TRANSFER: u64 = 250;
 
 /// The pipeline of a part.

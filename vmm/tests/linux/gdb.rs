@@ -52,8 +52,8 @@ fn gdb(folder: &Path, mut vpmu: Child, commands: &str) -> String {
 }
 
 /// perf samples: from its first write to an event select by way of the driver's function to the handler of
-/// the NMI that the counter sends, and back to where that counter was set. WRMSR is 0F 30; the driver's functions are those of Linux 6.1
-/// (`arch/x86/events`).
+/// the NMI that the counter sends, and back to where that counter was set. WRMSR is 0F 30; the driver's functions
+/// are those of Linux 6.1 (`arch/x86/events`).
 fn a_driver_from_its_first_wrmsr_to_the_handler() -> Verdict {
     is_there()?;
     let packages = packages()?;
