@@ -171,6 +171,7 @@ impl State for Reservations {
         if V::LOADS {
             *queue = 0..0;
             *end = 0;
+            self.first = self.first.min(LATEST / 64);
             let last = self.last_taken(self.first * 64, (self.first + WORDS) * 64);
             self.end = last.map_or(0, |last| last + 1);
         }
