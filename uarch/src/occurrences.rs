@@ -25,21 +25,29 @@ const _: () = assert!(Signal::COUNT.div_ceil(GROUP) <= u64::BITS as usize);
 /// A counter that overflows at an occurrence which nothing could foresee (a cache miss) has to end the
 /// run on its own instruction. So counters may have budgets: firing a signal that they count takes from
 /// them, and when one is used up, [`Occurrences::is_spent`] says so.
-#[derive(Clone, Debug)]
+///
+/// What is seldom asked for is apart, since those of the running processor are moved where it is another thread at every
+/// instruction.
+#[derive(Clone, Debug, Default)]
 pub struct Occurrences {
-    /// Apart, since those of the running processor are moved where it is another thread at every instruction.
-    by_signal: Box<BySignal>,
+    of: Box<Fired>,
+    spent: bool,
+    /// A budget is used up, or nearly.
+    near: bool,
+}
+
+/// What there is of them.
+#[derive(Clone, Debug)]
+struct Fired {
+    by_signal: BySignal,
     /// The groups of signals of which some may be counted by counters with a budget, one bit each.
     counted: u64,
     /// The counters that have a budget, one bit each.
     budgeted: u8,
-    spent: bool,
-    /// A budget is used up, or nearly.
-    near: bool,
     /// Occurrences of logged signals since the log was last taken, by signal.
     log: Vec<(Signal, u64)>,
-    /// Those that have been fired together. Apart, as above.
-    bundles: Box<Bundles>,
+    /// Those that have been fired together.
+    bundles: Bundles,
 }
 
 /// What there is of each signal, by [`Signal::index`], and of each counter.
@@ -55,7 +63,7 @@ struct BySignal {
     left: [u64; COUNTERS],
 }
 
-impl Default for Occurrences {
+impl Default for Fired {
     fn default() -> Self {
         let by_signal = BySignal {
             fired: [0; Signal::COUNT],
@@ -63,15 +71,7 @@ impl Default for Occurrences {
             touched: Groups::default(),
             left: [0; COUNTERS],
         };
-        Self {
-            by_signal: Box::new(by_signal),
-            counted: 0,
-            budgeted: 0,
-            spent: false,
-            near: false,
-            log: Vec::new(),
-            bundles: Box::default(),
-        }
+        Self { by_signal, counted: 0, budgeted: 0, log: Vec::new(), bundles: Bundles::default() }
     }
 }
 
@@ -80,9 +80,9 @@ impl Occurrences {
     #[inline(always)]
     pub fn fire(&mut self, signal: Signal, n: u64) {
         let index = signal.index();
-        self.by_signal.touched.add(signal);
-        self.by_signal.fired[index] += n;
-        if self.by_signal.counted_by[index] != 0 {
+        self.of.by_signal.touched.add(signal);
+        self.of.by_signal.fired[index] += n;
+        if self.of.by_signal.counted_by[index] != 0 {
             self.note(signal, n);
         }
     }
@@ -90,7 +90,7 @@ impl Occurrences {
     /// Occurrences of several signals.
     #[inline(always)]
     pub fn fire_all<const N: usize>(&mut self, signals: [(Signal, u64); N]) {
-        let BySignal { fired, counted_by, touched, .. } = &mut *self.by_signal;
+        let BySignal { fired, counted_by, touched, .. } = &mut self.of.by_signal;
         let mut counters = 0;
         for (signal, n) in signals {
             let index = signal.index();
@@ -100,7 +100,7 @@ impl Occurrences {
         }
         if counters != 0 {
             for (signal, n) in signals {
-                if self.by_signal.counted_by[signal.index()] != 0 {
+                if self.of.by_signal.counted_by[signal.index()] != 0 {
                     self.note(signal, n);
                 }
             }
@@ -111,9 +111,9 @@ impl Occurrences {
     /// logged.
     pub fn take_back(&mut self, signal: Signal, n: u64) {
         let index = signal.index();
-        self.by_signal.fired[index] -= n;
-        let counters = self.by_signal.counted_by[index];
-        for (counter, left) in self.by_signal.left.iter_mut().enumerate() {
+        self.of.by_signal.fired[index] -= n;
+        let counters = self.of.by_signal.counted_by[index];
+        for (counter, left) in self.of.by_signal.left.iter_mut().enumerate() {
             if counters >> counter & 1 != 0 {
                 *left += n;
             }
@@ -122,25 +122,25 @@ impl Occurrences {
 
     /// Whether a log is kept of a signal.
     pub(crate) fn logs(&self, signal: Signal) -> bool {
-        self.by_signal.counted_by[signal.index()] & LOGGED != 0
+        self.of.by_signal.counted_by[signal.index()] & LOGGED != 0
     }
 
     /// The same as [`Self::fire`], if that changes nothing but how many there are: whether it is.
     #[inline(always)]
     pub fn fires_uncounted(&mut self, signals: &[(Signal, u64)]) -> bool {
-        if signals.iter().any(|&(signal, _)| self.by_signal.counted_by[signal.index()] != 0) {
+        if signals.iter().any(|&(signal, _)| self.of.by_signal.counted_by[signal.index()] != 0) {
             return false;
         }
         for &(signal, n) in signals {
-            self.by_signal.touched.add(signal);
-            self.by_signal.fired[signal.index()] += n;
+            self.of.by_signal.touched.add(signal);
+            self.of.by_signal.fired[signal.index()] += n;
         }
         true
     }
 
     #[inline(never)]
     fn note(&mut self, signal: Signal, n: u64) {
-        let counted_by = self.by_signal.counted_by[signal.index()];
+        let counted_by = self.of.by_signal.counted_by[signal.index()];
         self.count_down(counted_by, n);
         if counted_by & LOGGED != 0 && n != 0 {
             self.note_in_log(signal, n);
@@ -149,18 +149,20 @@ impl Occurrences {
 
     #[inline(never)]
     fn note_in_log(&mut self, signal: Signal, n: u64) {
-        match self.log.iter_mut().find(|(known, _)| *known == signal) {
+        match self.of.log.iter_mut().find(|(known, _)| *known == signal) {
             Some((_, count)) => *count += n,
-            None => self.log.push((signal, n)),
+            None => self.of.log.push((signal, n)),
         }
     }
 
     #[inline(always)]
     fn count_down(&mut self, counters: u8, n: u64) {
         let mut counters = counters & !LOGGED;
+        let Self { of, near, spent } = self;
+        let by_signal = &mut of.by_signal;
         while counters != 0 {
-            let left = &mut self.by_signal.left[counters.trailing_zeros() as usize];
-            spend(left, n, &mut self.near, &mut self.spent);
+            let left = &mut by_signal.left[counters.trailing_zeros() as usize];
+            spend(left, n, near, spent);
             counters &= counters - 1;
         }
     }
@@ -169,71 +171,71 @@ impl Occurrences {
     #[inline(always)]
     pub fn fired(&mut self) -> &mut [u64; Signal::COUNT] {
         self.spread_bundles();
-        &mut self.by_signal.fired
+        &mut self.of.by_signal.fired
     }
 
     /// Forgets how many there are of each signal. What is logged stays.
     #[inline]
     pub fn clear(&mut self) {
-        self.bundles.clear();
-        let BySignal { fired, touched, .. } = &mut *self.by_signal;
+        self.of.bundles.clear();
+        let BySignal { fired, touched, .. } = &mut self.of.by_signal;
         clear_groups(fired, std::mem::take(touched).bits(), |fired| *fired = 0);
     }
 
     /// Takes out how many there are of each signal, and forgets what was logged.
     pub(crate) fn take(&mut self) -> [u64; Signal::COUNT] {
-        self.log.clear();
+        self.of.log.clear();
         self.spread_bundles();
-        let fired = self.by_signal.fired;
+        let fired = self.of.by_signal.fired;
         self.clear();
         fired
     }
 
     /// Forgets what was logged.
     pub(crate) fn forget_log(&mut self) {
-        self.log.clear();
+        self.of.log.clear();
     }
 
     /// Whether there are none of any signal, as far as that is known without a look at each.
     pub(crate) fn is_clear(&self) -> bool {
-        self.by_signal.touched.bits() == 0 && self.bundles.is_clear()
+        self.of.by_signal.touched.bits() == 0 && self.of.bundles.is_clear()
     }
 
     /// Gives a counter a budget of so many occurrences of all signals that it is given together: those
     /// that there are already, and all that come. Of several that it is given, the least is left.
     pub fn add_to_budget(&mut self, counter: usize, occurrences: u64, signal: Signal) {
         self.spread_bundles();
-        self.bundles.recount();
-        if self.budgeted >> counter & 1 == 0 {
-            self.budgeted |= 1 << counter;
-            self.by_signal.left[counter] = u64::MAX;
+        self.of.bundles.recount();
+        if self.of.budgeted >> counter & 1 == 0 {
+            self.of.budgeted |= 1 << counter;
+            self.of.by_signal.left[counter] = u64::MAX;
         }
-        let left = &mut self.by_signal.left[counter];
+        let left = &mut self.of.by_signal.left[counter];
         *left = (*left).min(occurrences);
         let index = signal.index();
-        self.counted |= group_of(signal);
-        self.by_signal.counted_by[index] |= 1 << counter;
-        self.count_down(1 << counter, self.by_signal.fired[index]);
+        self.of.counted |= group_of(signal);
+        self.of.by_signal.counted_by[index] |= 1 << counter;
+        self.count_down(1 << counter, self.of.by_signal.fired[index]);
     }
 
     /// Keeps a log of a signal from now on.
     pub fn log(&mut self, signal: Signal) {
-        self.bundles.recount();
-        self.by_signal.counted_by[signal.index()] |= LOGGED;
+        self.of.bundles.recount();
+        self.of.by_signal.counted_by[signal.index()] |= LOGGED;
     }
 
     /// What was logged since this was last asked for, by signal.
     #[inline(always)]
     pub fn take_log(&mut self) -> impl Iterator<Item = (Signal, u64)> {
-        self.log.drain(..)
+        self.of.log.drain(..)
     }
 
     /// Takes all budgets away.
     pub fn clear_budgets(&mut self) {
-        self.bundles.recount();
-        let counted = std::mem::take(&mut self.counted);
-        clear_groups(&mut self.by_signal.counted_by, counted, |counters| *counters &= LOGGED);
-        self.budgeted = 0;
+        self.of.bundles.recount();
+        let counted = std::mem::take(&mut self.of.counted);
+        clear_groups(&mut self.of.by_signal.counted_by, counted, |counters| *counters &= LOGGED);
+        self.of.budgeted = 0;
         self.spent = false;
         self.near = false;
     }
@@ -325,8 +327,8 @@ fn clear_groups<T>(of: &mut [T; Signal::COUNT], mut groups: u64, clear: impl Fn(
 impl State for Occurrences {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
         self.spread_bundles();
-        let Self { by_signal, counted: _, budgeted: _, spent: _, near: _, log, bundles: _ } = self;
-        let BySignal { fired, counted_by: _, touched, left: _ } = &mut **by_signal;
+        let Fired { by_signal, counted: _, budgeted: _, log, bundles: _ } = &mut *self.of;
+        let BySignal { fired, counted_by: _, touched, left: _ } = by_signal;
         visitor.name("Occurrences.fired");
         fired.visit(visitor);
         visitor.check(fired.iter().all(|&fired| fired <= LATEST));
@@ -349,13 +351,13 @@ mod tests {
         for (n, &signal) in Signal::ALL.iter().enumerate() {
             assert!(occurrences.is_clear());
             occurrences.fire(signal, 3);
-            assert_eq!(occurrences.by_signal.touched.bits(), 1 << (n / 8));
+            assert_eq!(occurrences.of.by_signal.touched.bits(), 1 << (n / 8));
             occurrences.clear();
             assert!(occurrences.fired().iter().all(|&fired| fired == 0), "{signal:?}");
         }
-        occurrences.by_signal.touched.add_all();
+        occurrences.of.by_signal.touched.add_all();
         assert_eq!(
-            occurrences.by_signal.touched.bits().count_ones() as usize,
+            occurrences.of.by_signal.touched.bits().count_ones() as usize,
             Signal::COUNT.div_ceil(8)
         );
     }

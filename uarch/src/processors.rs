@@ -3,21 +3,19 @@
 use crate::state::{State, Visitor, optional};
 use std::ops::{Index, IndexMut};
 
-/// One `T` for each processor, or for each core of so many hardware threads, by the processor's number: the
-/// threads of a core are processors with adjacent numbers. That of the running one is kept in place, so that
-/// what is told of execution finds it without a look-up; when another processor runs, the two change places.
+/// One `T` for each processor, by its number. That of the running one is kept in place, so that what is told of
+/// execution finds it without a look-up; when another processor runs, the two change places.
 #[derive(Clone, Debug)]
 pub struct PerProcessor<T> {
-    /// log2 of how many processors have one together.
-    shift: u32,
     /// Which one is in place.
     number: usize,
     running: T,
-    /// The others, in no particular order.
-    others: Vec<T>,
-    /// By number: where among the others it is, but for the one in place.
-    places: Vec<usize>,
+    /// By number; there is none of the one in place.
+    others: Vec<Option<T>>,
 }
+
+/// Of the others.
+const IS_THERE: &str = "the processor is another than the running one";
 
 impl<T> PerProcessor<T> {
     /// So many, made by a function of the number; the first runs.
@@ -27,23 +25,9 @@ impl<T> PerProcessor<T> {
     /// If there are none.
     #[must_use]
     pub fn new(processors: usize, make: impl FnMut(usize) -> T) -> Self {
-        Self::of_cores(processors, 1, make)
-    }
-
-    /// One for each core of so many `threads`, a power of two, made by a function of its number. The last
-    /// core may have fewer.
-    ///
-    /// # Panics
-    ///
-    /// If there are no processors, or the number of threads is no power of two.
-    #[must_use]
-    pub fn of_cores(processors: usize, threads: usize, make: impl FnMut(usize) -> T) -> Self {
-        assert!(threads.is_power_of_two(), "{threads} threads a core");
-        let mut all = (0..processors.div_ceil(threads)).map(make);
-        let running = all.next().expect("a machine has a processor");
-        let others: Vec<T> = all.collect();
-        let places = (0..=others.len()).map(|number| number.saturating_sub(1)).collect();
-        Self { shift: threads.trailing_zeros(), number: 0, running, others, places }
+        let mut others: Vec<_> = (0..processors).map(make).map(Some).collect();
+        let first = others.first_mut().and_then(Option::take);
+        Self { number: 0, running: first.expect("a machine has a processor"), others }
     }
 
     /// From now on, this processor runs.
@@ -51,41 +35,21 @@ impl<T> PerProcessor<T> {
     /// # Panics
     ///
     /// If there is none of that number.
+    #[inline(always)]
     pub fn choose(&mut self, processor: usize) {
-        let number = self.number_of(processor);
-        if number == self.number {
-            return;
+        if processor != self.number {
+            let chosen = self.others[processor].take().expect(IS_THERE);
+            let before = std::mem::replace(&mut self.running, chosen);
+            self.others[self.number] = Some(before);
+            self.number = processor;
         }
-        let place = self.places[number];
-        std::mem::swap(&mut self.running, &mut self.others[place]);
-        self.places[self.number] = place;
-        self.number = number;
     }
 
-    /// Number of the one that the running processor has.
+    /// Number of the running processor.
     #[inline(always)]
     #[must_use]
     pub fn number(&self) -> usize {
         self.number
-    }
-
-    /// Number of the one that a processor has.
-    #[inline(always)]
-    #[must_use]
-    pub fn number_of(&self, processor: usize) -> usize {
-        processor >> self.shift
-    }
-
-    /// The first processor that has the one of this number.
-    #[must_use]
-    pub fn first_of(&self, number: usize) -> usize {
-        number << self.shift
-    }
-
-    /// Which of those that have one together a processor is, from 0 up.
-    #[must_use]
-    pub fn thread_of(&self, processor: usize) -> usize {
-        processor - self.first_of(self.number_of(processor))
     }
 
     /// That of the running processor.
@@ -104,17 +68,17 @@ impl<T> PerProcessor<T> {
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.others.len() + 1
+        self.others.len()
     }
 
     /// All of them, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        std::iter::once(&self.running).chain(&self.others)
+        std::iter::once(&self.running).chain(self.others.iter().flatten())
     }
 
     /// The same, to change them.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        std::iter::once(&mut self.running).chain(&mut self.others)
+        std::iter::once(&mut self.running).chain(self.others.iter_mut().flatten())
     }
 }
 
@@ -123,10 +87,9 @@ impl<T> Index<usize> for PerProcessor<T> {
 
     #[inline(always)]
     fn index(&self, processor: usize) -> &T {
-        let number = self.number_of(processor);
-        match number == self.number {
+        match processor == self.number {
             true => &self.running,
-            false => &self.others[self.places[number]],
+            false => self.others[processor].as_ref().expect(IS_THERE),
         }
     }
 }
@@ -134,11 +97,120 @@ impl<T> Index<usize> for PerProcessor<T> {
 impl<T> IndexMut<usize> for PerProcessor<T> {
     #[inline(always)]
     fn index_mut(&mut self, processor: usize) -> &mut T {
-        let number = self.number_of(processor);
-        if number == self.number {
+        if processor == self.number {
             return &mut self.running;
         }
-        &mut self.others[self.places[number]]
+        self.others[processor].as_mut().expect(IS_THERE)
+    }
+}
+
+/// One `T` for each core of so many hardware threads, by the number of a processor: the threads of a core are
+/// processors with adjacent numbers. That of the running processor's core is at hand, as in [`PerProcessor`].
+#[derive(Clone, Debug)]
+pub struct PerCore<T> {
+    /// log2 of how many processors have one together.
+    shift: u32,
+    /// By the number of the core.
+    cores: PerProcessor<T>,
+}
+
+impl<T> PerCore<T> {
+    /// One for each core of so many `threads`, a power of two, made by a function of its number. The last
+    /// core may have fewer.
+    ///
+    /// # Panics
+    ///
+    /// If there are no processors, or the number of threads is no power of two.
+    #[must_use]
+    pub fn new(processors: usize, threads: usize, make: impl FnMut(usize) -> T) -> Self {
+        assert!(threads.is_power_of_two(), "{threads} threads a core");
+        let count = processors.div_ceil(threads);
+        let cores = PerProcessor::new(count, make);
+        Self { shift: threads.trailing_zeros(), cores }
+    }
+
+    /// From now on, this processor runs.
+    ///
+    /// # Panics
+    ///
+    /// If there is none of that number.
+    #[inline(always)]
+    pub fn choose(&mut self, processor: usize) {
+        self.cores.choose(self.number_of(processor));
+    }
+
+    /// Number of the running processor's core.
+    #[inline(always)]
+    #[must_use]
+    pub fn number(&self) -> usize {
+        self.cores.number()
+    }
+
+    /// Number of a processor's core.
+    #[inline(always)]
+    #[must_use]
+    pub fn number_of(&self, processor: usize) -> usize {
+        processor >> self.shift
+    }
+
+    /// The first processor of the core of this number.
+    #[inline(always)]
+    #[must_use]
+    pub fn first_of(&self, number: usize) -> usize {
+        number << self.shift
+    }
+
+    /// Which of the threads of its core a processor is, from 0 up.
+    #[inline(always)]
+    #[must_use]
+    pub fn thread_of(&self, processor: usize) -> usize {
+        processor - self.first_of(self.number_of(processor))
+    }
+
+    /// That of the running processor's core.
+    #[inline(always)]
+    #[must_use]
+    pub fn running(&self) -> &T {
+        self.cores.running()
+    }
+
+    /// The same, to change it.
+    #[inline(always)]
+    pub fn running_mut(&mut self) -> &mut T {
+        self.cores.running_mut()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.cores.count()
+    }
+
+    /// All of them, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.cores.iter()
+    }
+
+    /// The same, to change them.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.cores.iter_mut()
+    }
+}
+
+impl<T> Index<usize> for PerCore<T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn index(&self, processor: usize) -> &T {
+        &self.cores[self.number_of(processor)]
+    }
+}
+
+impl<T> IndexMut<usize> for PerCore<T> {
+    #[inline(always)]
+    fn index_mut(&mut self, processor: usize) -> &mut T {
+        let number = self.number_of(processor);
+        &mut self.cores[number]
     }
 }
 
@@ -213,15 +285,26 @@ impl<T> PerProcessor<T> {
         visitor.name("PerProcessor.number");
         let mut number = self.number;
         visitor.index(&mut number, self.count());
-        self.choose(self.first_of(number));
-        let Self { shift: _, number, running, others, places } = self;
-        visit(running, visitor);
-        // By number, wherever they are.
-        for (of, &place) in places.iter().enumerate() {
-            if of != *number {
-                visit(&mut others[place], visitor);
-            }
-        }
+        self.choose(number);
+        visit(&mut self.running, visitor);
+        self.others.iter_mut().flatten().for_each(|other| visit(other, visitor));
+    }
+}
+
+impl<T: State> State for PerCore<T> {
+    fn visit<V: Visitor>(&mut self, visitor: &mut V) {
+        self.visit_with(visitor, T::visit);
+    }
+}
+
+impl<T> PerCore<T> {
+    /// As [`PerProcessor::visit_with`].
+    pub fn visit_with<V: Visitor>(
+        &mut self,
+        visitor: &mut V,
+        mut visit: impl FnMut(&mut T, &mut V),
+    ) {
+        self.cores.visit_with(visitor, |core, visitor| visit(core, visitor));
     }
 }
 
@@ -296,7 +379,7 @@ mod tests {
     fn processors_of_a_core_have_one() {
         for (processors, threads, cores) in [(8, 4, 2), (5, 4, 2), (4, 2, 2), (9, 4, 3), (1, 4, 1)]
         {
-            let mut all = PerProcessor::of_cores(processors, threads, |number| number);
+            let mut all = PerCore::new(processors, threads, |number| number);
             assert_eq!(all.count(), cores);
             for chosen in (0..processors).rev().chain(0..processors) {
                 all.choose(chosen);

@@ -10,7 +10,7 @@ use crate::bus::Bus;
 use crate::cache::{Caches, Context};
 use crate::occurrences::Occurrences;
 use crate::part::Part;
-use crate::processors::{PerProcessor, PerRun};
+use crate::processors::{PerCore, PerProcessor, PerRun};
 use crate::tlb::Tlbs;
 
 use self::page_tables::MonitoredPages;
@@ -42,7 +42,7 @@ pub struct System {
     predictor: &'static PredictorGeometry,
     occurrences: PerProcessor<Occurrences>,
     /// Once for each core.
-    tlbs: PerProcessor<Tlbs>,
+    tlbs: PerCore<Tlbs>,
     caches: Caches,
     bus: Bus,
     /// What the flush filters of the processors' TLBs monitor.
@@ -103,9 +103,7 @@ impl System {
             predictors: PerRun::new(processors, Predictor::new(part.predictor)),
             predictor: part.predictor,
             occurrences,
-            tlbs: PerProcessor::of_cores(processors, part.threads, |_| {
-                Tlbs::new(part.tlbs, part.threads)
-            }),
+            tlbs: PerCore::new(processors, part.threads, |_| Tlbs::new(part.tlbs, part.threads)),
             caches,
             bus: Bus::new(part.bus, processors, memory),
             monitored: MonitoredPages::NONE,
@@ -140,6 +138,9 @@ impl System {
     #[inline]
     pub fn choose_thread(&mut self, processor: usize) {
         debug_assert_eq!(self.tlbs.number(), self.tlbs.number_of(processor));
+        if processor == self.processors.number() {
+            return;
+        }
         self.processors.choose(processor);
         self.predictors.choose(processor, || Predictor::new(self.predictor));
         self.occurrences.choose(processor);
@@ -148,12 +149,23 @@ impl System {
         }
     }
 
+    /// The running processor fetches an instruction: whether it goes on in the window of code that it has fetched from
+    /// last, so that nothing is read. If not, nothing has happened.
+    #[inline(always)]
+    pub fn fetches_on(&mut self, linear: u64, bytes: u32) -> bool {
+        let window = u64::from(self.caches.fetch_window());
+        self.processors.running_mut().fetches_on(linear, bytes, window)
+    }
+
     /// Another thread of a core runs than before.
     fn change_thread(&mut self, to: usize) {
         let thread = self.tlbs.thread_of(to);
         self.tlbs.running_mut().choose(thread);
         // The others have used the TLBs since it ran. What it has fetched, it has.
-        self.processors[to].forget_known_pages();
+        let of = self.processors.running_mut();
+        if of.paging {
+            of.forget_known_pages();
+        }
     }
 
     /// What is not of a thread goes on with the one that runs: what other cores have done to this one since another

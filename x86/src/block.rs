@@ -56,6 +56,21 @@ pub(crate) enum Ending {
     Fall,
 }
 
+/// Whether a block is quiet ([`Code::is_quiet`]), and how many instructions at its beginning may be executed in steps:
+/// all that they do is registers, ordinary accesses to memory, and near transfers. In one byte, of which a block has no
+/// more to give.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Quiet(u8);
+
+impl Quiet {
+    const QUIET: u8 = 1 << 7;
+    const _ROOM: () = assert!(MAX_INSNS < Self::QUIET as usize);
+
+    pub(crate) fn new(is_quiet: bool, steps: usize) -> Self {
+        Self(steps as u8 | if is_quiet { Self::QUIET } else { 0 })
+    }
+}
+
 /// Names a block by its place in the cache and its serial number, which tells it from other blocks
 /// that are or were at that place.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -101,8 +116,7 @@ pub struct Block<O> {
     /// Has an instruction that may fault after it has accessed memory, so that the observer has to take
     /// back the accesses that it counted.
     pub(crate) marks: bool,
-    /// See [`Code::is_quiet`].
-    pub(crate) quiet: bool,
+    pub(crate) quiet: Quiet,
     /// What its instructions are counted as; `None` if none belongs to a class.
     pub(crate) classes: Option<Box<BlockClasses>>,
     /// Guest-physical address of the second page plus one, if the one instruction crosses into it.
@@ -214,7 +228,7 @@ impl<O> Code for Block<O> {
 
     #[inline(always)]
     fn is_quiet(&self) -> bool {
-        self.quiet
+        self.quiet.0 & Quiet::QUIET != 0
     }
 
     #[inline(always)]
@@ -242,7 +256,7 @@ impl<O> Block<O> {
             last_begins: 0,
             ending: Ending::Fall,
             marks: false,
-            quiet: false,
+            quiet: Quiet::default(),
             classes: None,
             second_page: None,
             transfer: None,
@@ -273,6 +287,12 @@ impl<O> Block<O> {
             transfer: lowered.transfer,
             links: Default::default(),
         }
+    }
+
+    /// Whether instruction `n` may be executed in a step, fetched by itself ([`Cpu::take_step`]).
+    #[inline(always)]
+    pub(crate) fn goes_in_steps(&self, n: usize) -> bool {
+        n < usize::from(self.quiet.0 & !Quiet::QUIET)
     }
 
     /// What it is found by as long as it is there.

@@ -141,6 +141,16 @@ impl BlockClasses {
         sums(&self.each[..count]).collect()
     }
 
+    /// Goes through the classes of instruction `n`.
+    #[inline]
+    pub(crate) fn each(&self, n: usize, mut tell: impl FnMut(ClassCount)) {
+        let Class(mut classes) = self.of(n);
+        while classes != 0 {
+            tell(ClassCount { class: classes.trailing_zeros() as u16, count: 1 });
+            classes &= classes - 1;
+        }
+    }
+
     /// Host memory that it takes, in bytes.
     pub(crate) fn cost(&self) -> usize {
         size_of::<Self>() + size_of_val(&*self.sums) + size_of_val(&*self.each)

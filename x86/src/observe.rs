@@ -110,6 +110,15 @@ pub trait Observer: Sized {
     fn has_pending(&self) -> bool {
         false
     }
+    /// Instructions of a block are about to begin that are executed in steps, each fetched by itself
+    /// ([`Cpu::take_step`]): the first of them. Other processors may be told of in between.
+    fn enters_in_steps(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &impl Code) {}
+    /// One of them begins, as [`Observer::begins`].
+    #[inline(always)]
+    fn begins_apart(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &impl Code, _insn: &Insn) {}
+    /// It has retired, as [`Observer::retired`].
+    #[inline(always)]
+    fn retired_apart(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &impl Code, _insn: &Insn) {}
     /// What was observed is taken behind each instruction of the block that was entered last, from this one on, which has
     /// retired.
     fn steps_through(&mut self, _insn: &Insn) {}

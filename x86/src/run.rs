@@ -18,6 +18,9 @@ use crate::{
 
 mod execute;
 mod lookup;
+mod turn;
+
+pub use self::turn::{Bookmark, Midway, Step};
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,48 +126,6 @@ impl Cpu {
                 return exit;
             }
         }
-    }
-
-    /// Runs the next block, as far as the observer lets it, if nothing can come between its instructions and the one
-    /// before, and it is at hand. As [`Self::run`] then, with [`Exit::Deadline`] if nothing but its end ended it; else
-    /// nothing is done.
-    #[inline(never)]
-    pub fn run_block<O: Observer>(
-        &mut self,
-        cx: &mut Cx<'_, O>,
-        translations: &mut Translations<O>,
-        budget: Budget,
-    ) -> Option<Exit> {
-        let is_plain = !self.halted
-            && self.stops.is_none()
-            && !self.uncached
-            && self.watch.code == 0
-            && self.system_flags & (flags::TF | flags::RF) == 0
-            && self.shadow == Shadow::None
-            && self.time >= self.delayed_until;
-        if !is_plain {
-            return None;
-        }
-        self.notice_code(cx, translations);
-        let block = translations.find_jump(&self.jump(), &self.tlb.epochs)?;
-        self.bound(budget, self.retired);
-        if !self.can_afford(block) || self.code_is_limited(block) {
-            return None;
-        }
-        self.cycle_costs = translations.cycle_costs;
-        self.leave = Leave::default();
-        self.overwrote = false;
-        self.paused = false;
-        let mut result = self.execute_first(cx, block, block.ops.len());
-        self.alone = true;
-        if result == Err(Stop::ALONE) {
-            // As in `run`.
-            self.leave = Leave::default();
-            self.overwrote = false;
-            self.notice_code(cx, translations);
-            result = self.step(cx, translations);
-        }
-        Some(self.settle(cx, result).unwrap_or(Exit::Deadline))
     }
 
     /// Something has been executed, with this result: why the run ends, if it does.
@@ -515,7 +476,20 @@ impl Cpu {
         slot: usize,
     ) -> Exec<u32> {
         let next = self.lookup(cx, translations)?;
-        let block = translations.block(next);
+        self.set_link(translations, from, slot, translations.block(next));
+        Ok(next)
+    }
+
+    /// The block `from`, if it is still there, gets a link to `block`, which is the one at RIP, at `slot` if it has that
+    /// many.
+    #[inline]
+    fn set_link<O>(
+        &self,
+        translations: &Translations<O>,
+        from: BlockId,
+        slot: usize,
+        block: &Block<O>,
+    ) {
         if slot < 2
             && block.place != TRANSIENT
             && let Some(from) = translations.get(from).filter(|from| from.place != TRANSIENT)
@@ -524,7 +498,6 @@ impl Cpu {
             let mapping = (!self.stays_in_page(from, slot, block)).then(|| self.mapping());
             from.links[slot].set(Link { target: block.id(), mapping });
         }
-        Ok(next)
     }
 
     /// Whether the budget allows all instructions of the block.
@@ -675,11 +648,18 @@ impl Cpu {
     /// The same where it is known whether the code is of 64 bits.
     #[inline(always)]
     pub(crate) fn linear_rip_in(&self, is_64_bit: bool) -> u64 {
-        if is_64_bit {
-            self.rip
-        } else {
-            self.segment(seg::CS).base.wrapping_add(self.rip) & 0xffff_ffff
-        }
+        self.linear_in_code(self.rip, is_64_bit)
+    }
+
+    /// Linear address of the first byte of the running block, of which that is known.
+    #[inline(always)]
+    pub(crate) fn linear_of_block(&self, is_64_bit: bool) -> u64 {
+        self.linear_in_code(self.regs[usize::from(BLOCK_BASE)], is_64_bit)
+    }
+
+    #[inline(always)]
+    fn linear_in_code(&self, ip: u64, is_64_bit: bool) -> u64 {
+        if is_64_bit { ip } else { self.segment(seg::CS).base.wrapping_add(ip) & 0xffff_ffff }
     }
 }
 

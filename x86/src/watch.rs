@@ -36,6 +36,19 @@ pub trait Watch {
     /// A block is entered: straight-line code, of which every instruction is fetched unless an earlier
     /// one does not go on to it.
     fn entered(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &impl Code, _fetch: &Fetch) {}
+    /// As [`Observer::enters_in_steps`].
+    fn enters_in_steps(&mut self, _cpu: &Cpu, _ram: &Ram, _block: &impl Code) {}
+    /// As [`Observer::begins_apart`], at this linear address.
+    #[inline(always)]
+    fn begins_apart(
+        &mut self,
+        _cpu: &Cpu,
+        _ram: &Ram,
+        _block: &impl Code,
+        _insn: &Insn,
+        _linear: u64,
+    ) {
+    }
     /// Whether it is to be told when the instructions of the block that was entered begin and retire. If not,
     /// [`Watch::begins`], [`Watch::fetched`] and [`Watch::retired`] are not called; it may then not be spent by
     /// what [`Watch::finds`] notes in a block. Asked again behind an instruction of which it was told.
@@ -388,13 +401,20 @@ impl<W: Watch> Watching<W> {
 
     /// Goes on with what was observed of another processor, in the middle of its run, and puts aside what has been
     /// observed until now: the model keeps it. Between two instructions, with nothing left to be told of the last.
+    ///
+    /// If the model says so, the same with another one behind that: what was observed until now goes back to where it
+    /// came from.
     #[inline]
-    pub fn exchange(&mut self, aside: impl FnOnce(&mut W) -> &mut Aside) {
-        let aside = aside(&mut self.watch);
+    pub fn exchange(&mut self, asides: impl FnOnce(&mut W) -> (&mut Aside, Option<&mut Aside>)) {
+        let mut in_context = self.state & IN_CONTEXT;
+        let (aside, other) = asides(&mut self.watch);
         std::mem::swap(&mut self.counting, &mut aside.counting);
-        let in_context = self.state & IN_CONTEXT;
-        self.state = self.state & !IN_CONTEXT | aside.in_context;
-        aside.in_context = in_context;
+        std::mem::swap(&mut in_context, &mut aside.in_context);
+        if let Some(other) = other {
+            std::mem::swap(&mut self.counting, &mut other.counting);
+            std::mem::swap(&mut in_context, &mut other.in_context);
+        }
+        self.state = self.state & !IN_CONTEXT | in_context;
         self.spent = false;
         // It was told of the other's: what is told when that changes is told whatever it is.
         self.context = None;
@@ -796,6 +816,36 @@ impl<W: Watch> Observer for Box<Watching<W>> {
             // What the fetch of the block did ends the run behind its first instruction.
             self.spent = self.watch.is_spent();
         }
+    }
+
+    #[inline]
+    fn enters_in_steps(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code) {
+        debug_assert!(!self.has_pending(), "no page tables were walked for the fetch");
+        if self.state & IN_CONTEXT == 0 {
+            self.report_changes(cpu);
+        }
+        self.watch.enters_in_steps(cpu, ram, block);
+    }
+
+    #[inline(always)]
+    fn begins_apart(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn) {
+        self.state = self.state & IN_CONTEXT | ATTENTIVE;
+        self.entered.linear = cpu.linear_of_block(block.is_64_bit());
+        let linear = self.entered.linear.wrapping_add(u64::from(insn.start()));
+        self.watch.begins_apart(cpu, ram, block, insn, linear);
+    }
+
+    #[inline(always)]
+    fn retired_apart(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn) {
+        if self.is_pending() {
+            self.report_of(cpu, ram, block, insn);
+        }
+        if usize::from(insn.index) + 1 == block.len()
+            && let Some(kind) = block.transfer()
+        {
+            self.watch.branched(&self.transfer_of(cpu, block.is_64_bit(), insn, kind));
+        }
+        self.watch.retired(cpu, ram, insn);
     }
 
     #[inline(always)]

@@ -59,7 +59,7 @@ pub use self::state::LineState;
 use self::array::LineArray;
 use self::processor::{Processor, lines_at};
 use crate::occurrences::Occurrences;
-use crate::processors::PerProcessor;
+use crate::processors::PerCore;
 use crate::state::{State, Visitor, visit_made};
 use pmu_model::Signal;
 
@@ -74,7 +74,7 @@ pub struct Caches {
     /// Cycles in which a line goes over the bus of a second level.
     transfer_cycles: u64,
     /// Once for each core.
-    processors: PerProcessor<Processor>,
+    processors: PerCore<Processor>,
     /// The lines of the board's cache.
     board: Option<LineArray>,
     /// Every transaction, for the tests.
@@ -90,7 +90,7 @@ impl Caches {
     ///
     /// # Panics
     ///
-    /// As [`PerProcessor::of_cores`].
+    /// As [`PerCore::new`].
     #[must_use]
     pub fn new(geometry: &'static CacheGeometry, processors: usize, threads: usize) -> Self {
         let core = |core| Processor::new(geometry, core * threads);
@@ -102,7 +102,7 @@ impl Caches {
             transfer_cycles: geometry
                 .second_level
                 .map_or(0, |second| second.bus.cycles(geometry.line)),
-            processors: PerProcessor::of_cores(processors, threads, core),
+            processors: PerCore::new(processors, threads, core),
             board: geometry.board.as_ref().map(LineArray::new),
             #[cfg(test)]
             sent: Vec::new(),
@@ -113,6 +113,7 @@ impl Caches {
 
     /// From now on, this processor runs; the first does until then. The thread of its core that ran last
     /// before.
+    #[inline(always)]
     pub fn choose(&mut self, processor: usize) -> usize {
         self.processors.choose(processor);
         std::mem::replace(&mut self.processors.running_mut().thread, processor)

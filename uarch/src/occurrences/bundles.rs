@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{COUNTERS, LOGGED, Occurrences, spend};
+use super::{COUNTERS, Fired, LOGGED, Occurrences, spend};
 use pmu_model::Signal;
 
 /// Signals that are fired together, each so often.
@@ -88,13 +88,13 @@ impl Bundles {
 impl Occurrences {
     /// Has bundles to be fired. Nothing has been fired yet.
     pub(crate) fn prepare(&mut self, bundles: &Arc<[Bundle]>) {
-        *self.bundles = Bundles::new(bundles.clone());
+        self.of.bundles = Bundles::new(bundles.clone());
     }
 
     /// All signals of a bundle, by its number, if there is such: whether there is. It is the same as firing each.
     #[inline(always)]
     pub(crate) fn fire_bundle(&mut self, number: usize) -> bool {
-        let Bundles { tallies, pending, epoch, .. } = &mut *self.bundles;
+        let Bundles { tallies, pending, epoch, .. } = &mut self.of.bundles;
         let Some(tally) = tallies.get_mut(number) else { return self.fire_first_bundle(number) };
         if tally.times == 0 {
             pending.push(number);
@@ -109,9 +109,9 @@ impl Occurrences {
     /// The same, if none has been fired before, or there is none.
     #[cold]
     fn fire_first_bundle(&mut self, number: usize) -> bool {
-        let there_is = number < self.bundles.definitions.len();
+        let there_is = number < self.of.bundles.definitions.len();
         if there_is {
-            self.bundles.unfold();
+            self.of.bundles.unfold();
             self.fire_bundle(number);
         }
         there_is
@@ -120,10 +120,11 @@ impl Occurrences {
     /// Takes those of a bundle from the budgets of counters, and notes them in the log.
     #[inline(never)]
     fn note_bundle(&mut self, number: usize) {
-        if self.bundles.tallies[number].as_of != self.bundles.epoch {
+        if self.of.bundles.tallies[number].as_of != self.of.bundles.epoch {
             self.recount_bundle(number);
         }
-        let Self { bundles, by_signal, spent, near, .. } = self;
+        let Self { of, spent, near } = self;
+        let Fired { bundles, by_signal, .. } = &mut **of;
         let Tally { counted_by, counted, .. } = &bundles.tallies[number];
         let mut counters = counted_by & !LOGGED;
         while counters != 0 {
@@ -140,7 +141,7 @@ impl Occurrences {
     #[cold]
     #[inline(never)]
     fn recount_bundle(&mut self, number: usize) {
-        let Self { bundles, by_signal, .. } = self;
+        let Fired { bundles, by_signal, .. } = &mut *self.of;
         let tally = &mut bundles.tallies[number];
         *tally = Tally { times: tally.times, as_of: bundles.epoch, ..Tally::default() };
         for &(signal, n) in &bundles.definitions[number].0 {
@@ -154,9 +155,9 @@ impl Occurrences {
 
     #[cold]
     fn log_bundle(&mut self, number: usize) {
-        let definitions = self.bundles.definitions.clone();
+        let definitions = self.of.bundles.definitions.clone();
         for &(signal, n) in &definitions[number].0 {
-            if self.by_signal.counted_by[signal.index()] & LOGGED != 0 {
+            if self.of.by_signal.counted_by[signal.index()] & LOGGED != 0 {
                 self.note_in_log(signal, n);
             }
         }
@@ -165,15 +166,15 @@ impl Occurrences {
     /// Somebody looks at each signal.
     #[inline(always)]
     pub(super) fn spread_bundles(&mut self) {
-        if !self.bundles.is_clear() {
+        if !self.of.bundles.is_clear() {
             self.spread();
         }
     }
 
     #[inline(never)]
     fn spread(&mut self) {
-        let Self { bundles, by_signal, .. } = self;
-        let Bundles { definitions, tallies, pending, .. } = &mut **bundles;
+        let Fired { bundles, by_signal, .. } = &mut *self.of;
+        let Bundles { definitions, tallies, pending, .. } = bundles;
         for number in pending.drain(..) {
             let times = std::mem::take(&mut tallies[number].times);
             for &(signal, n) in &definitions[number].0 {
@@ -266,7 +267,7 @@ mod tests {
                 }
                 assert_eq!(one.is_spent(), other.is_spent(), "step {step}");
                 assert_eq!(one.is_nearly_spent(), other.is_nearly_spent(), "step {step}");
-                assert_eq!(one.by_signal.left, other.by_signal.left, "step {step}");
+                assert_eq!(one.of.by_signal.left, other.of.by_signal.left, "step {step}");
                 if below(3) == 0 {
                     let mut logs = [&mut one, &mut other]
                         .map(|occurrences| occurrences.take_log().collect::<Vec<_>>());

@@ -244,7 +244,10 @@ impl System {
         physical: u64,
         bytes: u32,
     ) -> AccessCycles {
-        let (memory, walk) = match self.processors[processor].data_page.get(linear) {
+        let of = &mut self.processors[processor];
+        let known = of.data_page.get(linear);
+        let found = known.or_else(|| of.find_data(&mut self.tlbs[processor], linear));
+        let (memory, walk) = match found {
             Some(memory) => (memory, 0),
             None => self.translate(processor, tables, linear, Side::Data),
         };
@@ -352,6 +355,12 @@ impl System {
     #[inline(always)]
     pub fn take_restart(&mut self, processor: usize) -> bool {
         std::mem::take(&mut self.processors[processor].restarts)
+    }
+
+    /// The same of the running processor.
+    #[inline(always)]
+    pub fn take_restart_of_running(&mut self) -> bool {
+        std::mem::take(&mut self.processors.running_mut().restarts)
     }
 
     /// A port is accessed. Cycles until it has answered.

@@ -84,12 +84,10 @@ impl System {
         let Fetch { linear, physical, second_page, bytes } = *fetch;
         let window = u64::from(self.caches.fetch_window());
         let of = &mut self.processors[processor];
-        let end = linear.wrapping_add(u64::from(bytes));
-        let mut resumes = of.resumes(linear);
-        if resumes && end <= of.window_end(window) {
-            of.next = of.next.max(end);
+        if of.fetches_on(linear, bytes, window) {
             return 0;
         }
+        let mut resumes = of.resumes(linear);
         let begin = if resumes { of.next } else { linear };
         let mut cycles = 0;
         for (linear, physical, bytes) in pieces(linear, physical, second_page, bytes) {
@@ -134,6 +132,17 @@ impl Processor {
     #[inline(always)]
     fn resumes(&self, linear: u64) -> bool {
         !self.redirected && linear.wrapping_sub(self.start) <= self.next.wrapping_sub(self.start)
+    }
+
+    /// See [`System::fetches_on`].
+    #[inline(always)]
+    pub(super) fn fetches_on(&mut self, linear: u64, bytes: u32, window: u64) -> bool {
+        let end = linear.wrapping_add(u64::from(bytes));
+        let goes_on = self.resumes(linear) && end <= self.window_end(window);
+        if goes_on {
+            self.next = self.next.max(end);
+        }
+        goes_on
     }
 
     /// Code was fetched.

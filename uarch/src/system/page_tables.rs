@@ -1,7 +1,7 @@
 //! Where the page tables are whose being written somebody has to know.
 
 use super::pages::PAGE;
-use crate::processors::PerProcessor;
+use crate::processors::PerCore;
 use crate::tlb::Tlbs;
 
 /// The pages that flush filters monitor. Not part of what is modelled: a store need not ask each of them.
@@ -24,7 +24,7 @@ impl MonitoredPages {
     }
 
     /// Those that the flush filters of these TLBs monitor.
-    pub(super) fn of(tlbs: &PerProcessor<Tlbs>) -> Self {
+    pub(super) fn of(tlbs: &PerCore<Tlbs>) -> Self {
         let mut monitored = Self::NONE;
         tlbs.iter().flat_map(Tlbs::monitored).for_each(|physical| monitored.add(physical));
         monitored

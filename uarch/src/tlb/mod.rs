@@ -109,7 +109,10 @@ impl Tlbs {
     pub fn choose(&mut self, thread: usize) {
         if self.threads.are_several() {
             let space = self.threads.choose(thread);
-            self.enter_space(space);
+            // What was found last is known of a space.
+            if space != self.space {
+                self.enter_space(space);
+            }
         }
     }
 

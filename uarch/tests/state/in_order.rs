@@ -243,7 +243,9 @@ impl<const EXECUTE: usize> Machine for Multithreaded<EXECUTE> {
                 None => {}
                 Some((_, Turn::Bring(thread))) => answers.extend(self.bring(thread, world, random)),
                 Some((_, Turn::Issue(thread))) => {
-                    let (at, fired) = self.core.issue(thread, &mut self.occurrences[thread]);
+                    let mut fired = [0; 3];
+                    let occurrences = &mut self.occurrences[thread];
+                    let at = self.core.issue(thread, occurrences, &mut fired);
                     answers.push(at);
                     answers.extend(fired);
                 }

@@ -15,7 +15,7 @@ use self::decode::{Decoded, MAX_LENGTH, decode};
 
 use crate::{
     access::OF_DEVICE,
-    block::{Ending, Mode},
+    block::{Ending, Mode, Quiet},
     class::{BlockClasses, Class},
     cpu::Cpu,
     descriptor::Segment,
@@ -463,6 +463,16 @@ fn is_alone(insn: &Insn) -> bool {
     }
 }
 
+/// Whether all that an instruction does is registers, one ordinary access to memory as its last act, and a near transfer.
+fn goes_in_steps(insn: &Insn, class: Class) -> bool {
+    insn.accesses_last()
+        && watch::accesses_plainly(insn, class)
+        && (!watch::reports_more(insn.op) || watch::transfer(insn).is_some())
+        // They reach what surrounds the processor.
+        && !is_alone(insn)
+        && insn.op != Operation::Rdtsc
+}
+
 /// A block of lowered instructions, without handlers: those depend on the observer.
 pub(crate) struct LoweredBlock {
     pub(crate) insns: Vec<Insn>,
@@ -478,7 +488,7 @@ pub(crate) struct LoweredBlock {
     /// Has an instruction whose accesses may have to be taken back when it faults.
     pub(crate) marks: bool,
     /// See [`crate::block::Code::is_quiet`].
-    pub(crate) quiet: bool,
+    pub(crate) quiet: Quiet,
     /// What its instructions are counted as; `None` if none belongs to a class.
     pub(crate) classes: Option<Box<BlockClasses>>,
     /// Guest-physical address of the second page, if the one instruction crosses into it.
@@ -548,6 +558,10 @@ pub(crate) fn lower_block(
     }
     unread::mark(&mut insns);
     let transfer = insns.last().and_then(watch::transfer);
+    let in_one_page_of_ram = second_page.is_none() && gpa & OF_DEVICE == 0;
+    let steps = insns.iter().zip(&classes).take_while(|&(insn, &class)| goes_in_steps(insn, class));
+    let quiet =
+        Quiet::new(quiet && in_one_page_of_ram, if in_one_page_of_ram { steps.count() } else { 0 });
     Some(LoweredBlock {
         insns,
         gpa,
@@ -557,7 +571,7 @@ pub(crate) fn lower_block(
         last_begins: l.before,
         ending,
         marks,
-        quiet: quiet && second_page.is_none() && gpa & OF_DEVICE == 0,
+        quiet,
         classes: BlockClasses::new(classes),
         second_page: if at > in_page { second_page } else { None },
         transfer,

@@ -431,7 +431,7 @@ fn what_is_observed_of_two_processors_is_exchanged() {
         }
         observer = context.observer;
         loads.push(observer.observed().map(|observed| observed.facts.loads));
-        observer.exchange(|log| &mut log.aside);
+        observer.exchange(|log| (&mut log.aside, None));
     }
     assert_eq!(loads, [Some(1), Some(1), Some(2)]);
     let seen: Vec<_> = observer.watch.changes.iter().filter_map(|now| now.cr3).collect();

@@ -8,7 +8,9 @@
 //! and in the same order: that of the model of the core.
 //!
 //! What is executed in a turn is counted at its end where a counter is near an overflow; else it stays open
-//! ([`Open`]), and is counted with that of the thread's other turns.
+//! ([`Open`]), and is counted with that of the thread's other turns. Of those, most are a step ([`Steps`]): an instruction
+//! that can reach nothing beyond registers and memory, so that nothing of what surrounds a run has to be there for it. A
+//! thread that has the core for itself takes steps as well.
 //!
 //! Where a counter compares the occurrences of each cycle, each instruction is looked at. Where one counts what all
 //! threads do, and nothing is near an overflow, it does not matter when their time passes as long as nobody reads it: they
@@ -21,6 +23,7 @@ use x86_cpu::ram::Ram;
 use x86_cpu::run::Exit;
 use x86_cpu::timing::Budget;
 
+use self::steps::{Steps, StepsEnd};
 use super::model::Modelling;
 use super::model::interleaved::Counted;
 use super::outside::raise;
@@ -33,6 +36,7 @@ use crate::processor_set::ProcessorSet;
 use crate::stop::Stop;
 use crate::turns::QUANTUM;
 
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -138,9 +142,7 @@ impl Soft {
         let mut turns = [Turns::Counted; THREADS];
         let (mut outcome, mut ended) = (None, None);
         while let Some((next, due)) = modelling.next_turn(*id) {
-            let Some((vcpu, mut siblings)) = Siblings::split(vcpus, next, threads_per_core) else {
-                break;
-            };
+            let Some(vcpu) = vcpus.get(next) else { break };
             let is_over = limit.instructions == 0
                 || vcpu.cpu.time.max(due) >= until
                 || self.stop.as_ref().is_some_and(Stop::is_requested)
@@ -150,26 +152,55 @@ impl Soft {
             if is_over || outcome.is_none() && next != *id {
                 break;
             }
-            let (turns, before) = (&mut turns[next % threads_per_core], vcpu.cpu.retired());
+            let Some((vcpu, mut siblings)) = Siblings::split(vcpus, next, threads_per_core) else {
+                break;
+            };
+            let (thread, before) = (next % threads_per_core, vcpu.cpu.retired());
             let budget = Budget { instructions: limit.instructions, ..Budget::until(until) };
             vcpu.cpu.leaves_at_pause = limit.at_pause;
             let mut running = Running { vcpu: &mut *vcpu, siblings: &mut siblings, board, ram };
-            turns.end_stride(&mut modelling, &mut running);
-            let is_block = matches!(turns, Turns::Open { .. });
             let turn = Turn { from: due, limit: budget, counts_all };
-            let (exit, acted) = match turn.take(&mut modelling, running, turns) {
-                Ok(taken) => taken,
+            turns[thread].end_stride(&mut modelling, &mut running);
+            let begun = match turn.begin(&mut modelling, running, &mut turns[thread]) {
+                Ok(begun) => begun,
                 Err(NotTaken::LooksAtOthers) => break,
                 Err(NotTaken::Overflowed) => {
                     (*id, outcome) = (next, None);
                     break;
                 }
             };
+            if begun.is_none() && !counts_all {
+                let (of_core, most) = (&mut vcpus[next - thread..], limit.instructions);
+                let steps = Steps { of_core, turns: &turns, board, ram, until, most };
+                let taken = steps.take(&mut modelling, next, due);
+                #[cfg(test)]
+                tests::note(|ends| ends.steps += taken.retired);
+                limit.instructions -= taken.retired;
+                if let Some(last) = taken.last {
+                    (*id, outcome) = (last, Some(Outcome::HandsOver));
+                    match taken.end {
+                        StepsEnd::TakesMore => continue,
+                        StepsEnd::NobodyIsNext => break,
+                        StepsEnd::Leaves => {
+                            ended = Some((Exit::Leave, vcpus[last].cpu.time, due));
+                            break;
+                        }
+                    }
+                }
+            }
+            let Some((vcpu, mut siblings)) = Siblings::split(vcpus, next, threads_per_core) else {
+                break;
+            };
+            let running = Running { vcpu: &mut *vcpu, siblings: &mut siblings, board, ram };
+            let (exit, acted) = match begun {
+                Some(ran) => ran,
+                None => turn.go_on(&mut modelling, running, &mut turns[thread]),
+            };
             *id = next;
             limit.instructions = limit.instructions.saturating_sub(vcpu.cpu.retired() - before);
             // Of one block, the next one may be the same thread's.
             let goes_on = !acted
-                && (modelling.hands_over() || is_block && exit == Exit::Deadline)
+                && (modelling.hands_over() || begun.is_none() && exit == Exit::Deadline)
                 && matches!(exit, Exit::Leave | Exit::Deadline)
                 && !vcpu.is_held_up();
             #[cfg(test)]
@@ -188,6 +219,7 @@ impl Soft {
                 turns.close(&mut modelling, Running { vcpu, siblings, board, ram });
             }
         }
+        modelling.end_turns();
         self.modelling = Some(modelling);
         // Before time passes for any other thread.
         let sent =
@@ -354,7 +386,7 @@ impl Turns {
     fn close(&mut self, modelling: &mut Modelling, running: Running<'_, '_>) {
         let Self::Open { mut open, .. } = std::mem::replace(self, Self::Counted) else { return };
         let id = running.vcpu.id;
-        let later = modelling.begin_to_close(id);
+        let later = modelling.begin_to_close(running.vcpu);
         let observer = modelling.observer.lend();
         let (nothing, closed) = (|_: &mut Cpu, _: &mut Cx<'_, _>| (), |_: &(), _, _: &Cpu| false);
         let ((), observer, acted, _) =
@@ -391,14 +423,15 @@ struct Turn {
 }
 
 impl Turn {
-    /// Why it ended, and whether the thread did anything beyond registers and memory.
+    /// Begins it: what is executed in it is open then. If it may not be, all of it is executed: why it ended, and whether
+    /// the thread did anything beyond registers and memory.
     #[inline]
-    fn take(
-        self,
+    fn begin(
+        &self,
         modelling: &mut Modelling,
         running: Running<'_, '_>,
         turns: &mut Turns,
-    ) -> Result<(Exit, bool), NotTaken> {
+    ) -> Result<Option<(Exit, bool)>, NotTaken> {
         let counted = match turns {
             Turns::Open { .. } => Counted::WithWhatFollows,
             Turns::Counted => running.vcpu.counts_its_wait(),
@@ -411,26 +444,21 @@ impl Turn {
         }
         running.vcpu.cpu.interrupt_waits = false;
         match turns {
-            Turns::Open { open, until } => {
-                let (exit, acted, is_open) = self.go_on(modelling, running, open, *until);
-                if !is_open {
-                    *turns = Turns::Counted;
-                }
-                Ok((exit, acted))
-            }
-            Turns::Counted => self.begin(modelling, running, turns, counted),
+            Turns::Open { .. } => Ok(None),
+            Turns::Counted => self.open(modelling, running, turns, counted),
         }
     }
 
     /// The same where all has been counted until then.
-    fn begin(
-        self,
+    #[inline(never)]
+    fn open(
+        &self,
         modelling: &mut Modelling,
         running: Running<'_, '_>,
         turns: &mut Turns,
         counted: Counted,
-    ) -> Result<(Exit, bool), NotTaken> {
-        let Self { from, limit, counts_all } = self;
+    ) -> Result<Option<(Exit, bool)>, NotTaken> {
+        let Self { from, limit, counts_all } = *self;
         let Running { vcpu, siblings, board, ram } = running;
         let begun = vcpu.cpu.time;
         let demand = match counts_all {
@@ -449,44 +477,38 @@ impl Turn {
         let stride = (vcpu.cpu.time / STRIDE + 1).saturating_mul(STRIDE);
         let budget = limit.min(Budget::until(stride));
         let is_far = vcpu.is_far_from_overflow();
-        let within = match is_far {
-            true => budget,
-            false => budget.min(headroom(&vcpu.pmu, &demand, vcpu.cpu.time)),
-        };
         vcpu.observe(&demand);
         modelling.begin_turn(vcpu, board, !is_far);
-        #[cfg(test)]
-        tests::note(|ends| ends.far += u32::from(is_far));
         let (mut observer, timed) = (modelling.observer.lend(), &mut *modelling.timed);
         let pending = Pending::default();
         let mut open = Open::new(vcpu, siblings, &demand, since, pending, false, &mut observer);
-        let context = open.context;
+        if is_far {
+            modelling.observer.take_back(observer);
+            *turns = Turns::Open { open, until: stride };
+            return Ok(None);
+        }
+        let within = budget.min(headroom(&vcpu.pmu, &demand, vcpu.cpu.time));
         let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
         let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| cpu.run(cx, timed, within);
-        let stays_open =
-            |exit: &Exit, acted: bool, cpu: &Cpu| is_far && context.stays_open(*exit, acted, cpu);
-        let (exit, observer, acted, is_open) =
-            observed_from(&mut open, running, budget, observer, act, stays_open);
+        let (exit, observer, acted, _) =
+            observed_from(&mut open, running, budget, observer, act, |_, _, _| false);
         modelling.observer.take_back(observer);
-        modelling.end_turn(vcpu, is_far, is_open);
-        if is_open {
-            *turns = Turns::Open { open, until: stride };
-        }
-        Ok((exit, acted))
+        modelling.end_turn(vcpu, false);
+        Ok(Some((exit, acted)))
     }
 
-    /// The same where what was executed is open up to this time; and whether it still is.
-    #[inline]
+    /// Goes on with what is open: why it ended, and whether the thread did anything beyond registers and memory.
+    #[inline(never)]
     fn go_on(
         self,
         modelling: &mut Modelling,
         running: Running<'_, '_>,
-        open: &mut Open,
-        until: u64,
-    ) -> (Exit, bool, bool) {
+        turns: &mut Turns,
+    ) -> (Exit, bool) {
         let Running { vcpu, siblings, board, ram } = running;
+        let Turns::Open { open, until } = turns else { return (Exit::Deadline, false) };
         modelling.go_on_with_turns(vcpu, &open.demand, self.from);
-        let budget = self.limit.min(Budget::until(until));
+        let budget = self.limit.min(Budget::until(*until));
         let (observer, timed) = (modelling.observer.lend(), &mut *modelling.timed);
         let running = Running { vcpu: &mut *vcpu, siblings, board, ram };
         let act = |cpu: &mut Cpu, cx: &mut Cx<'_, _>| {
@@ -499,9 +521,12 @@ impl Turn {
         let (exit, observer, acted, is_open) =
             observed_from(open, running, budget, observer, act, stays_open);
         modelling.observer.take_back(observer);
-        modelling.end_turn(vcpu, true, is_open);
+        modelling.end_turn(vcpu, is_open);
         #[cfg(test)]
         tests::note(|ends| ends.far += 1);
-        (exit, acted, is_open)
+        if !is_open {
+            *turns = Turns::Counted;
+        }
+        (exit, acted)
     }
 }

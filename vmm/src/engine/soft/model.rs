@@ -10,7 +10,7 @@ use uarch::branch;
 use uarch::cache::{Hint, Kind, MemoryType};
 use uarch::part::{self, Part};
 use uarch::pipeline::in_order::multithreaded::THREADS;
-use uarch::processors::PerProcessor;
+use uarch::processors::PerCore;
 use uarch::system::{self, DataAccess, PageTables, System};
 use uarch::tlb::{Page, PageSize};
 use x86_cpu::block::{Code, Translations};
@@ -21,6 +21,7 @@ use x86_cpu::observe::{
 };
 use x86_cpu::operation::Operation;
 use x86_cpu::ram::Ram;
+use x86_cpu::run::Bookmark;
 use x86_cpu::timing::CycleCosts;
 use x86_cpu::watch::{
     AccessKind, Aside, ExecutionContext, Fetch, Transfer, TransferKind, Watch, Watching,
@@ -66,6 +67,8 @@ pub(super) struct Modelling {
     pub(super) translations: Box<Translations<ModelObserver>>,
     /// The same code where pipelines keep the time.
     pub(super) timed: Box<Translations<ModelObserver>>,
+    /// Where in that each processor was when it last took a step.
+    pub(super) bookmarks: Vec<Bookmark>,
     /// The signals that they fire.
     pub(super) signals: SignalSet,
 }
@@ -98,7 +101,7 @@ pub(super) struct Model {
     part: &'static Part,
     processors: Vec<Processor>,
     /// Once for each core, made when it is first told what is executed: those of many idle processors would be large.
-    pipelines: PerProcessor<Pipeline>,
+    pipelines: PerCore<Pipeline>,
     /// The one that runs.
     running: usize,
     /// The first of its [`Processor::epochs`], as last looked at.
@@ -109,7 +112,7 @@ pub(super) struct Model {
     /// Virtual time that has been told, by the running pipeline's clock.
     told: u64,
     /// Another thread of the running processor's core is to execute something next.
-    hands_over: bool,
+    pub(super) hands_over: bool,
     descriptions: Descriptions,
     /// The instructions of the running block have been fetched, all at once.
     is_fetched: bool,
@@ -125,6 +128,8 @@ pub(super) struct Model {
     is_as_saved: bool,
     /// What has been observed of each thread of a core whose turns are counted together.
     asides: [Aside; THREADS],
+    /// The thread of which that is in place, and what else has been observed is put aside.
+    observed_apart: Option<usize>,
 }
 
 /// What is known of a processor.
@@ -176,7 +181,7 @@ impl Modelling {
             system,
             part,
             processors: vcpus.iter().map(processor).collect(),
-            pipelines: PerProcessor::of_cores(vcpus.len(), part.threads, |_| Pipeline::NotMade),
+            pipelines: PerCore::new(vcpus.len(), part.threads, |_| Pipeline::NotMade),
             running: 0,
             epoch: 0,
             runs_pipelines: false,
@@ -191,6 +196,7 @@ impl Modelling {
             saved: None,
             is_as_saved: false,
             asides: Default::default(),
+            observed_apart: None,
         };
         let live = vcpus.first().map(|vcpu| &vcpu.pmu.personality().live);
         let signals = live.map_or(SignalSet::EMPTY, |live| {
@@ -200,6 +206,7 @@ impl Modelling {
             observer: Lent::new(Watching::new(model)),
             translations: Box::new(translations.empty()),
             timed: Box::new(timed(translations)),
+            bookmarks: vec![Bookmark::default(); vcpus.len()],
             signals,
         }
     }
@@ -617,6 +624,26 @@ impl Watch for Model {
         self.fetches_rest = false;
     }
 
+    fn enters_in_steps(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code) {
+        self.notice_translations(cpu);
+        self.descriptions.entered(cpu, ram, block);
+        (self.is_fetched, self.fetches_rest) = (false, false);
+    }
+
+    #[inline(always)]
+    fn begins_apart(&mut self, cpu: &Cpu, ram: &Ram, block: &impl Code, insn: &Insn, linear: u64) {
+        self.descriptions.goes_on_in(block);
+        self.pipelines.running_mut().begins_apart();
+        let (physical, len) = (block.physical(insn.start()), insn.len.into());
+        let time = self.pipelines.running().time();
+        // As where the rest of the block is entered: that uses the TLB even if nothing is read.
+        let fetch = system::Fetch { linear, physical, second_page: None, bytes: len };
+        if self.system.logs_fetches() || !self.system.fetch_at_once(time, &fetch) {
+            let fetch = Fetch { linear, physical, second_page: None, len: insn.len.into() };
+            self.fetch(cpu, ram, &fetch);
+        }
+    }
+
     #[inline(always)]
     fn attends_from(&mut self, next: u64) {
         if self.fetches_rest {
@@ -784,7 +811,7 @@ impl Watch for Model {
         }
         let pipeline = pipelines.running_mut();
         *hands_over = pipeline.retired(descriptions, cpu, insn, system, *running);
-        system.set_time(*running, pipeline.time());
+        system.set_time_of_running(pipeline.time());
     }
 
     fn last_step(&self) -> LastStep {
@@ -895,7 +922,7 @@ impl Model {
     fn begins_in_pipeline(&mut self, cpu: &Cpu, ram: &Ram, insn: &Insn, fetch: &Fetch) {
         let pipeline = self.pipelines.running_mut();
         pipeline.begins(&self.descriptions, insn, fetch);
-        if !self.is_fetched {
+        if !self.is_fetched && !self.system.fetches_on(fetch.linear, fetch.len.into()) {
             self.fetch(cpu, ram, fetch);
         }
     }

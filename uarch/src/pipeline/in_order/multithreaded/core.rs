@@ -212,6 +212,7 @@ impl Core {
     /// # Panics
     ///
     /// If there is no such thread.
+    #[inline(always)]
     #[must_use]
     pub fn holds(&self, thread: usize) -> bool {
         self.claims.holds[thread]
@@ -222,6 +223,7 @@ impl Core {
     /// # Panics
     ///
     /// If there is no such thread.
+    #[inline(always)]
     #[must_use]
     pub fn runs(&self, thread: usize) -> bool {
         assert!(thread < THREADS);
@@ -250,7 +252,8 @@ impl Core {
         self.next_at().map(|(_, turn)| turn)
     }
 
-    /// The same, and the cycle before which nothing issues.
+    /// The same, and the cycle before which nothing issues. Asked behind each instruction.
+    #[inline(always)]
     #[must_use]
     pub fn next_at(&self) -> Option<(u64, Turn)> {
         debug_assert_eq!(self.claims, self.all_claims());
@@ -323,18 +326,25 @@ impl Core {
         self.claim(thread);
     }
 
-    /// The instruction that was brought for a thread issues: in which cycle, and how often each of [`AT_ISSUE`] has
-    /// occurred by that. [`Core::next`] says when it is to.
+    /// The instruction that was brought for a thread issues: in which cycle. How often each of [`AT_ISSUE`] has
+    /// occurred by that is put into `fired`. [`Core::next`] says when it is to.
     ///
     /// # Panics
     ///
     /// If there is no such thread, or nothing was brought for it.
-    pub fn issue(&mut self, thread: usize, occurrences: &mut Occurrences) -> (u64, [u64; 3]) {
+    pub fn issue(
+        &mut self,
+        thread: usize,
+        occurrences: &mut Occurrences,
+        fired: &mut [u64; AT_ISSUE.len()],
+    ) -> u64 {
         debug_assert_eq!(self.next(), Some(Turn::Issue(thread)));
         let parameters = self.parameters;
         let of = &self.threads[thread];
         let Stage::Held(ready) = of.stage else { panic!("no instruction was brought") };
-        let unit_free = self.unit_free(&of.brought.instruction);
+        // Most need none that could be taken, and which it would be need not be looked at.
+        let needs_unit = self.claims.need_units & 1 << thread != 0;
+        let unit_free = if needs_unit { self.unit_free(&of.brought.instruction) } else { 0 };
         let at = ready.max(self.free).max(unit_free);
         if self.last != thread {
             // The thread that issued last has left, or it would have come first. Nothing joins what it issued any more.
@@ -350,21 +360,25 @@ impl Core {
         let scalar = &instruction.scalar;
         // What other threads had turns for is not in it.
         let stalled = ready.max(unit_free).saturating_sub(of.decoded);
-        let fired = [*clocks, if scalar.timing.microcode { *clocks } else { 0 }, stalled];
-        for (signal, clocks) in AT_ISSUE.into_iter().zip(fired) {
+        *fired = [*clocks, if scalar.timing.microcode { *clocks } else { 0 }, stalled];
+        for (signal, &mut clocks) in AT_ISSUE.into_iter().zip(fired) {
             if clocks != 0 {
                 occurrences.fire(signal, clocks);
             }
         }
         (self.last, self.now, self.free) = (thread, at, at + clocks);
-        match &scalar.timing.unit {
-            Unit::X87(unit) => {
-                let repeat = parameters.pipes.multiplier_repeat;
-                self.x87.occupy(unit, scalar, *precision, repeat, at);
+        if needs_unit {
+            match &scalar.timing.unit {
+                Unit::X87(unit) => {
+                    let repeat = parameters.pipes.multiplier_repeat;
+                    self.x87.occupy(unit, scalar, *precision, repeat, at);
+                }
+                // In the clock of another instruction, none issues anyway.
+                Unit::Vector(unit) if unit.busy > 1 => {
+                    self.vector_free = at + u64::from(unit.busy);
+                }
+                Unit::Vector(_) | Unit::Integer | Unit::Mmx(_) => {}
             }
-            // In the clock of another instruction, none issues anyway.
-            Unit::Vector(unit) if unit.busy > 1 => self.vector_free = at + u64::from(unit.busy),
-            Unit::Vector(_) | Unit::Integer | Unit::Mmx(_) => {}
         }
         of.front_end.take(at);
         of.decoded = at + parameters.cadence;
@@ -378,7 +392,7 @@ impl Core {
             true => self.stop(thread),
             false => self.claim(thread),
         }
-        (at, fired)
+        at
     }
 
     /// As the least in [`Self::next_at`], where the unit of an instruction may not be free.

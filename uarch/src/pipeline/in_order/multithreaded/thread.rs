@@ -62,7 +62,7 @@ impl Thread {
 
     /// An instruction is to issue next that entered the front end in a cycle. What it waits for in its own
     /// thread is fired.
-    #[inline]
+    #[inline(always)]
     pub(super) fn hold(
         &mut self,
         parameters: &Parameters,

@@ -2,6 +2,8 @@
 //! of the state of both machines, to the last field, and their RAM, in generated guests whose threads count, wait for
 //! each other, send and take interrupts.
 
+mod steps;
+
 use std::cell::Cell;
 
 use iced_x86::code_asm::{al, dword_ptr, eax, ecx, edi, esi, esp, word_ptr};
@@ -36,11 +38,18 @@ pub(super) struct Ends {
     pub(super) far: u32,
     /// With those of counters of all threads of the core, too.
     pub(super) sums: u32,
+    /// Turns that were a step; that were not, though they began as one; that asked for something before they executed;
+    /// that overwrote code.
+    pub(super) steps: u64,
+    pub(super) not_steps: u32,
+    pub(super) stopped: u32,
+    pub(super) left: u32,
 }
 
 thread_local! {
     static ENDS: Cell<Ends> = const { Cell::new(Ends {
-        handed_over: 0, acted: 0, overflowed: 0, slept: 0, others: 0, far: 0, sums: 0,
+        handed_over: 0, acted: 0, overflowed: 0, slept: 0, others: 0, far: 0, sums: 0, steps: 0,
+        not_steps: 0, stopped: 0, left: 0,
     }) };
 }
 
@@ -290,8 +299,13 @@ fn difference(one: &mut Machine, other: &mut Machine) -> Option<String> {
 fn compare(cpus: u32, seed: u64, counting: Counting) {
     let random = &mut Random(seed);
     let bytes = guest(random, cpus, counting);
+    compare_guest(cpus, seed, &bytes, random);
+}
+
+/// Runs a guest with threads that are looked at and threads that are not, for a while.
+fn compare_guest(cpus: u32, seed: u64, bytes: &[u8], random: &mut Random) {
     let make = |looks_at_each| {
-        let mut machine = machine("knc", cpus, &bytes);
+        let mut machine = machine("knc", cpus, bytes);
         machine.soft.looks_at_each = looks_at_each;
         machine
     };
@@ -380,9 +394,10 @@ fn turns_that_nobody_looks_at_are_those_of_threads_that_are_looked_at() {
         compare(2, seed, Counting::Sums);
     }
     let ends = ENDS.get();
-    let Ends { handed_over, acted, overflowed, slept, others, far, sums } = ends;
+    let Ends { handed_over, acted, overflowed, slept, others, far, sums, steps, .. } = ends;
     // Those near an overflow are the others.
     let near = handed_over + acted + slept + others - far;
     assert!(handed_over > 20_000 && far > 5000 && near > 5000 && sums > 2000, "{ends:?}");
+    assert!(steps > 100_000, "{ends:?}");
     assert!([acted, slept, others].into_iter().all(|n| n > 100) && overflowed > 0, "{ends:?}");
 }

@@ -78,6 +78,12 @@ impl<T> ByBlock<T> {
         blocks[self.place] = block;
     }
 
+    /// A block that has been entered, and is still there, runs again from somewhere behind its beginning.
+    #[inline(always)]
+    pub(super) fn goes_on_in(&mut self, block: &impl Code) {
+        self.place = block.place();
+    }
+
     /// What is known of an instruction of the running block.
     #[inline(always)]
     pub(super) fn instruction(&self, insn: &Insn) -> Option<&T> {

@@ -9,7 +9,7 @@ use x86_cpu::ram::Ram;
 
 use super::by_block::Cache;
 use super::pipeline::Pipeline;
-use super::{Model, Modelling, Processor, Siblings, Vcpu};
+use super::{Model, ModelObserver, Modelling, Processor, Siblings, Vcpu};
 use crate::engine::Board;
 use crate::engine::soft::stretch::Stretch;
 
@@ -37,12 +37,7 @@ impl Modelling {
     /// time has passed by then; `None` if it is not known, or nothing is. What is to issue before has issued.
     #[inline]
     pub(in crate::engine::soft) fn next_turn(&mut self, processor: usize) -> Option<(usize, u64)> {
-        let model = &mut self.observer.watch;
-        model.is_as_saved = false;
-        let first = model.pipelines.first_of(model.pipelines.number_of(processor));
-        let Pipeline::Multithreaded(core) = &mut model.pipelines[first] else { return None };
-        let (thread, cycle) = core.advance_at_once(&mut model.system, first)?;
-        Some((first + thread, core.due_at(thread, cycle)))
+        self.observer.watch.next_turn(processor)
     }
 
     /// Whether the next instruction of a processor reads or programs counters, or it takes more to know that.
@@ -91,6 +86,7 @@ impl Modelling {
             model.passes(vcpu, cycles);
             return Pmis::NONE;
         }
+        observe(&mut self.observer, None);
         self.observer.restart();
         self.observer.watch.enter(vcpu);
         vcpu.cpu.pass(cycles);
@@ -109,9 +105,7 @@ impl Modelling {
         board: &Board,
         budgets: bool,
     ) {
-        if !budgets {
-            self.exchange(vcpu.id);
-        }
+        observe(&mut self.observer, (!budgets).then_some(vcpu.id));
         self.observer.restart();
         let local_apic = board.chipset.irq.lapic(vcpu.id).page();
         let model = &mut self.observer.watch;
@@ -132,37 +126,43 @@ impl Modelling {
         until: u64,
     ) {
         let model = &mut self.observer.watch;
-        let Processor { ahead, clock, .. } = model.processors[vcpu.id];
-        if ahead != 0 || clock > vcpu.cpu.time {
+        if model.is_ahead(vcpu) {
             // More has been told than has passed.
+            model.pause_at(vcpu);
             let _none = self.wait(vcpu, demand, until, Counted::WithWhatFollows);
-            self.exchange(vcpu.id);
+            observe(&mut self.observer, Some(vcpu.id));
             self.observer.watch.enter(vcpu);
             return;
         }
-        self.exchange(vcpu.id);
+        go_on_with(&mut self.observer, vcpu.id);
         self.observer.watch.go_on(vcpu, until);
     }
 
-    /// A thread has run, and was observed `apart` or not; what was observed is `open`, or else has been counted.
-    pub(in crate::engine::soft) fn end_turn(&mut self, vcpu: &Vcpu, apart: bool, open: bool) {
+    /// A thread has run; what was observed is `open`, or else has been counted.
+    #[inline]
+    pub(in crate::engine::soft) fn end_turn(&mut self, vcpu: &Vcpu, open: bool) {
+        let model = &mut self.observer.watch;
         match open {
-            true => self.observer.watch.pause(&vcpu.cpu),
-            false => self.observer.watch.end(&vcpu.cpu),
+            true => model.pause_between_turns(),
+            false => model.end(&vcpu.cpu),
         }
-        if apart {
-            self.exchange(vcpu.id);
-        }
+    }
+
+    /// The turns of a core are over, and what was observed of them has been counted.
+    pub(in crate::engine::soft) fn end_turns(&mut self) {
+        observe(&mut self.observer, None);
     }
 
     /// What has been observed of the turns of a thread is about to be counted, up to the end of the last one: what
     /// its instruction did behind that is not.
     pub(in crate::engine::soft) fn begin_to_close(
         &mut self,
-        processor: usize,
+        vcpu: &Vcpu,
     ) -> impl Iterator<Item = (Signal, u64)> + use<> {
-        self.exchange(processor);
+        let processor = vcpu.id;
+        observe(&mut self.observer, Some(processor));
         let model = &mut self.observer.watch;
+        model.pause_at(vcpu);
         model.running = processor;
         let later = model.fired_at_issue(processor);
         let occurrences = model.system.occurrences(processor);
@@ -179,19 +179,69 @@ impl Modelling {
         let occurrences = self.observer.watch.system.occurrences(processor);
         occurrences.clear();
         later.filter(|&(_, n)| n != 0).for_each(|(signal, n)| occurrences.fire(signal, n));
-        self.exchange(processor);
-    }
-
-    /// What is observed of a thread takes the place of what is put aside of it, and the other way round.
-    fn exchange(&mut self, processor: usize) {
-        self.observer.exchange(|model| {
-            let thread = model.pipelines.thread_of(processor);
-            &mut model.asides[thread]
-        });
     }
 }
 
+/// What is observed next is of a thread whose turns are counted together, or of none: what was observed before is put
+/// aside.
+#[inline]
+fn observe(observer: &mut ModelObserver, processor: Option<usize>) {
+    let model = &mut observer.watch;
+    let thread = processor.map(|processor| model.pipelines.thread_of(processor));
+    let before = std::mem::replace(&mut model.observed_apart, thread);
+    match (before, thread) {
+        (Some(before), Some(thread)) if before != thread => observer.exchange(|model| {
+            let [before, thread] = model.asides.get_disjoint_mut([before, thread]).expect(TWO);
+            (before, Some(thread))
+        }),
+        (Some(thread), None) | (None, Some(thread)) => {
+            observer.exchange(|model| (&mut model.asides[thread], None));
+        }
+        _ => {}
+    }
+}
+
+/// Of two threads.
+const TWO: &str = "a core has both, and they are two";
+
+/// What is told next is of a thread whose turns are counted together, which has done nothing since its last turn, nor has
+/// anybody what matters to it alone: as [`Model::enter`], of which nothing else would change anything.
+#[inline]
+pub(in crate::engine::soft) fn go_on_with(observer: &mut ModelObserver, processor: usize) {
+    let model = &observer.watch;
+    let is_running = model.running == processor && model.system.running() == processor;
+    if is_running && model.observed_apart == Some(model.pipelines.thread_of(processor)) {
+        return;
+    }
+    observe(observer, Some(processor));
+    observer.watch.choose_thread(processor);
+}
+
 impl Model {
+    /// The running thread has taken a step: the same as [`Modelling::next_turn`] behind that.
+    #[inline]
+    pub(in crate::engine::soft) fn hand_over(&mut self) -> Option<(usize, u64)> {
+        let Pipeline::Multithreaded(core) = self.pipelines.running_mut() else { return None };
+        core.note_counted();
+        if !self.hands_over {
+            return Some((self.running, core.told()));
+        }
+        let first = self.pipelines.first_of(self.pipelines.number());
+        let Pipeline::Multithreaded(core) = self.pipelines.running_mut() else { return None };
+        let (thread, cycle) = core.advance_at_once(&mut self.system, first)?;
+        Some((first + thread, core.due_at(thread, cycle)))
+    }
+
+    /// See [`Modelling::next_turn`].
+    #[inline]
+    pub(in crate::engine::soft) fn next_turn(&mut self, processor: usize) -> Option<(usize, u64)> {
+        self.is_as_saved = false;
+        let first = self.pipelines.first_of(self.pipelines.number_of(processor));
+        let Pipeline::Multithreaded(core) = &mut self.pipelines[first] else { return None };
+        let (thread, cycle) = core.advance_at_once(&mut self.system, first)?;
+        Some((first + thread, core.due_at(thread, cycle)))
+    }
+
     /// What the last instruction of a processor has fired when it issued, which was since its last turn.
     fn fired_at_issue(
         &self,
@@ -205,26 +255,59 @@ impl Model {
         fired.into_iter().flatten()
     }
 
-    /// What is told next is of this processor, which has done nothing since its last turn, nor has anybody what matters to
-    /// it alone, once its time has passed up to a cycle: as [`Modelling::wait`] and [`Model::enter`], of which nothing else
-    /// would change anything.
-    fn go_on(&mut self, vcpu: &mut Vcpu, until: u64) {
-        let processor = vcpu.id;
+    /// Whether more has been told of a processor than has passed for it.
+    #[inline]
+    pub(in crate::engine::soft) fn is_ahead(&self, vcpu: &Vcpu) -> bool {
+        let clock = match &self.pipelines[vcpu.id] {
+            Pipeline::Multithreaded(core) => core.clock_of(self.pipelines.thread_of(vcpu.id)),
+            _ => 0,
+        };
+        self.processors[vcpu.id].ahead != 0 || clock > vcpu.cpu.time
+    }
+
+    /// The running thread goes on in its next turn, and until then nobody asks where it is: else [`Self::pause_at`].
+    #[inline]
+    fn pause_between_turns(&mut self) {
+        if let Pipeline::Multithreaded(core) = self.pipelines.running_mut() {
+            core.note_counted();
+        }
+    }
+
+    /// A thread has paused between two turns, of which the last ended here.
+    fn pause_at(&mut self, vcpu: &Vcpu) {
+        let processor = &mut self.processors[vcpu.id];
+        processor.told_until = (vcpu.cpu.retired(), vcpu.cpu.linear_rip());
+        processor.ended = vcpu.cpu.time;
+        let thread = self.pipelines.thread_of(vcpu.id);
+        if let Pipeline::Multithreaded(core) = &mut self.pipelines[vcpu.id] {
+            core.suspend_at(thread, &vcpu.cpu);
+            processor.clock = core.clock_of(thread);
+        }
+    }
+
+    /// See [`go_on_with`].
+    #[inline]
+    fn choose_thread(&mut self, processor: usize) {
         self.running = processor;
         self.system.choose_thread(processor);
-        self.hands_over = false;
-        // What the others have written restarts none.
-        self.system.take_restart(processor);
         let thread = self.pipelines.thread_of(processor);
-        if let Pipeline::Multithreaded(core) = self.pipelines.running_mut() {
-            core.choose(thread);
-            core.tell(thread, until);
-            vcpu.cpu.pass(until.saturating_sub(vcpu.cpu.time));
-            self.system.set_time(processor, core.time());
-        }
+        self.pipelines.running_mut().choose(thread);
         let Processor { epochs, ahead, .. } = &self.processors[processor];
         (self.epoch, self.ahead) = (epochs[0], *ahead);
-        self.told = vcpu.cpu.time + ahead;
+    }
+
+    /// The running thread goes on once its time has passed up to a cycle, as by [`Modelling::wait`].
+    #[inline]
+    pub(in crate::engine::soft) fn go_on(&mut self, vcpu: &mut Vcpu, until: u64) {
+        self.hands_over = false;
+        // What the others have written restarts none.
+        self.system.take_restart_of_running();
+        if let Pipeline::Multithreaded(core) = self.pipelines.running_mut() {
+            core.tell_running(until);
+            vcpu.cpu.pass(until.saturating_sub(vcpu.cpu.time));
+            self.system.set_time_of_running(core.time());
+        }
+        self.told = vcpu.cpu.time + self.ahead;
     }
 
     /// Time passes for a thread that is going to run then, and has been told of the end of that. The clock of its

@@ -9,8 +9,11 @@
 //! Caches and bus are asked by the cycle before which the instruction does not issue. Writes that the caches do
 //! not take at once wait in buffers, and their thread for these only.
 
+use std::num::NonZeroU64;
+
 use pmu_model::Signal;
 use uarch::branch::{Outcome as Prediction, Resolution};
+use uarch::pipeline::in_order::Unit;
 use uarch::pipeline::in_order::multithreaded::{
     AT_ISSUE, Access, Core, Execution, Parameters, THREADS, Turn,
 };
@@ -42,16 +45,47 @@ pub(in crate::engine::soft) struct Multithreaded {
     /// How many writes a thread is ahead of the bus at most.
     write_buffers: usize,
     /// What [`Self::advance`] has found, if nothing has been done since.
-    found: Option<Step>,
+    found: Option<Packed>,
 }
 
 /// What a core does next.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine::soft) enum Step {
     /// The instruction has issued that was brought for this thread.
     Issued(usize),
     /// The next instruction of this thread is to be executed, which issues in no cycle before this one.
     Brings(usize, u64),
+}
+
+/// A [`Step`] in one word. It is handed on behind each instruction, and the host would have to wait for what has just been
+/// written in several.
+#[derive(Clone, Copy)]
+struct Packed(NonZeroU64);
+
+impl Packed {
+    /// There is one.
+    const IS: NonZeroU64 = NonZeroU64::new(1 << 3).unwrap();
+    const ISSUED: u64 = 1 << 2;
+    const THREAD: u64 = 3;
+
+    #[inline(always)]
+    fn new(step: Step) -> Self {
+        let word = match step {
+            Step::Issued(thread) => Self::ISSUED | thread as u64,
+            Step::Brings(thread, cycle) => cycle << 4 | thread as u64,
+        };
+        Self(Self::IS | word)
+    }
+
+    #[inline(always)]
+    fn step(self) -> Step {
+        let word = self.0.get();
+        let thread = (word & Self::THREAD) as usize;
+        match word & Self::ISSUED {
+            0 => Step::Brings(thread, word >> 4),
+            _ => Step::Issued(thread),
+        }
+    }
 }
 
 /// What is known of a thread beside what the core knows.
@@ -116,7 +150,8 @@ impl Multithreaded {
         system: &mut System,
         first: usize,
     ) -> Option<(usize, u64)> {
-        match self.found.take().or_else(|| self.advance(system, first))? {
+        let found = self.found.take().or_else(|| self.advance_packed(system, first))?;
+        match found.step() {
             Step::Brings(thread, cycle) => Some((thread, cycle)),
             // One has halted: who takes part has to be looked at anew.
             Step::Issued(_) => None,
@@ -156,10 +191,18 @@ impl Multithreaded {
 
     /// What follows may not be told of.
     pub(super) fn suspend(&mut self, cpu: &Cpu) {
-        let thread = self.running_mut();
-        thread.suspended = (cpu.retired(), cpu.linear_rip());
-        // That has been counted.
-        thread.issued = thread.issued.map(|_| COUNTED);
+        self.suspend_at(self.running, cpu);
+        self.note_counted();
+    }
+
+    /// The same of a thread, of which what it has done until then is another matter.
+    pub(super) fn suspend_at(&mut self, thread: usize, cpu: &Cpu) {
+        self.threads[thread].suspended = (cpu.retired(), cpu.linear_rip());
+    }
+
+    /// That the last instruction of the running thread has issued, if it has, has been counted.
+    pub(super) fn note_counted(&mut self) {
+        self.forget_issue(self.running);
     }
 
     /// The cycle by which the running instruction asks caches and bus for something.
@@ -297,22 +340,27 @@ impl Multithreaded {
         system: &mut System,
         first: usize,
     ) -> Option<Step> {
+        self.advance_packed(system, first).map(Packed::step)
+    }
+
+    fn advance_packed(&mut self, system: &mut System, first: usize) -> Option<Packed> {
         loop {
             match self.step(system, first)? {
                 Step::Issued(thread) if self.core.runs(thread) => {}
-                step => return Some(step),
+                step => return Some(Packed::new(step)),
             }
         }
     }
 
     /// The next that the core does; `None` if it is not known who takes part by then.
+    #[inline(always)]
     fn step(&mut self, system: &mut System, first: usize) -> Option<Step> {
         match self.core.next_at()? {
             (cycle, Turn::Issue(_)) if cycle >= self.horizon => None,
             (_, Turn::Issue(thread)) => {
-                let (at, fired) = self.core.issue(thread, system.occurrences(first + thread));
                 let of = &mut self.threads[thread];
-                (of.issued, of.fired) = (Some(at), fired);
+                let occurrences = system.occurrences(first + thread);
+                of.issued = Some(self.core.issue(thread, occurrences, &mut of.fired));
                 Some(Step::Issued(thread))
             }
             (cycle, Turn::Bring(thread)) => Some(Step::Brings(thread, cycle)),
@@ -369,6 +417,18 @@ impl Multithreaded {
         self.issued(thread).is_some()
     }
 
+    /// The cycle up to which the running thread's time has been told.
+    #[inline]
+    pub(super) fn told(&self) -> u64 {
+        self.running().told
+    }
+
+    /// The running thread's time has been told up to this cycle.
+    #[inline]
+    pub(super) fn tell_running(&mut self, cycle: u64) {
+        self.tell(self.running, cycle);
+    }
+
     /// A thread's time has been told up to this cycle.
     pub(in crate::engine::soft) fn tell(&mut self, thread: usize, cycle: u64) {
         let thread = &mut self.threads[thread];
@@ -399,9 +459,13 @@ impl Multithreaded {
     }
 
     /// An instruction begins.
+    #[inline]
     pub(super) fn begins(&mut self) {
-        self.join(self.running);
-        self.running_mut().begun = self.running().told;
+        if !self.core.runs(self.running) {
+            self.join(self.running);
+        }
+        let thread = self.running_mut();
+        thread.begun = thread.told;
     }
 
     /// Its fetch took so many cycles more than hits.
@@ -460,20 +524,24 @@ impl Multithreaded {
     ) -> bool {
         let running = self.running;
         let thread = &mut self.threads[running];
-        let iterations = match description.elements_of_iteration {
-            0 => 0,
-            elements => thread.elements / u64::from(elements),
-        };
-        thread.halted = insn.op == Instruction::Hlt;
-        // An interrupt ends DELAY, so that the thread is out as long as the processor delays it.
-        let halts = matches!(insn.op, Instruction::Hlt | Instruction::Delay);
-        let precision = precision(cpu);
-        let execution = Execution { iterations, precision, halts, ..thread.execution };
-        thread.clear();
+        thread.halted = false;
+        if description.elements_of_iteration != 0 {
+            let elements = u64::from(description.elements_of_iteration);
+            thread.execution.iterations = thread.elements / elements;
+        }
+        if matches!(description.instruction.scalar.timing.unit, Unit::X87(_)) {
+            thread.execution.precision = precision(cpu);
+        }
+        if description.is_rare {
+            thread.halted = insn.op == Instruction::Hlt;
+            // An interrupt ends DELAY, so that the thread is out as long as the processor delays it.
+            thread.execution.halts = matches!(insn.op, Instruction::Hlt | Instruction::Delay);
+        }
         let occurrences = system.occurrences(processor);
-        let joined = self.core.bring(running, occurrences, &description.instruction, &execution);
-        self.threads[running].issued = joined;
-        if matches!(insn.op, Instruction::Wrmsr | Instruction::Spflt) {
+        let execution = &thread.execution;
+        thread.issued = self.core.bring(running, occurrences, &description.instruction, execution);
+        thread.clear();
+        if description.is_rare && matches!(insn.op, Instruction::Wrmsr | Instruction::Spflt) {
             // What counters count from now on decides whether the threads go on in step.
             return true;
         }
@@ -496,15 +564,18 @@ impl Multithreaded {
         if self.in_step {
             return true;
         }
-        self.found = self.advance(system, processor - self.running);
-        match self.found {
+        let found = self.advance_packed(system, processor - self.running);
+        match found.map(Packed::step) {
             Some(Step::Brings(thread, cycle)) if thread == self.running => {
-                self.found = None;
                 let thread = self.running_mut();
                 thread.told = thread.told.max(cycle);
+                self.found = None;
                 false
             }
-            _ => true,
+            _ => {
+                self.found = found;
+                true
+            }
         }
     }
 }

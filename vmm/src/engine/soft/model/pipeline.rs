@@ -66,6 +66,14 @@ impl Descriptions {
         }
     }
 
+    /// A block that has been entered goes on, on a core whose threads take turns.
+    #[inline(always)]
+    pub(super) fn goes_on_in(&mut self, block: &impl Code) {
+        if let Self::InOrder(descriptions) = self {
+            descriptions.goes_on_in(block);
+        }
+    }
+
     /// What an out-of-order pipeline knows of an instruction of the running block.
     #[inline(always)]
     fn of(&self, insn: &Insn) -> Option<&out_of_order::Prepared> {
@@ -188,6 +196,14 @@ impl Pipeline {
         }
     }
 
+    /// An instruction begins of a thread that takes turns with others.
+    #[inline(always)]
+    pub(super) fn begins_apart(&mut self) {
+        if let Self::Multithreaded(core) = self {
+            core.begins();
+        }
+    }
+
     /// Its fetch took so many cycles more than hits.
     pub(super) fn fetched(&mut self, cycles: u64) {
         match self {
@@ -250,7 +266,7 @@ impl Pipeline {
         system: &mut System,
         processor: usize,
     ) -> bool {
-        let restart = system.take_restart(processor);
+        let restart = system.take_restart_of_running();
         match self {
             Self::OutOfOrder(pipeline) => {
                 if let Some(prepared) = descriptions.of(insn) {

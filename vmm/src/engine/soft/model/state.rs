@@ -91,6 +91,7 @@ impl Model {
             is_as_saved: _,
             // Of turns, between which nothing is saved.
             asides: _,
+            observed_apart: _,
         } = self;
         system.visit(visitor);
         pipelines.visit_with(visitor, |pipeline, visitor| pipeline.visit(visitor, &part.pipeline));

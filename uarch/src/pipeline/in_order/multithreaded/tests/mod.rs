@@ -83,7 +83,7 @@ fn run_ahead(
             Turn::Issue(thread) => match early.next_back() {
                 Some(early) => early,
                 None => {
-                    let (at, _) = core.issue(thread, &mut occurrences[thread]);
+                    let at = core.issue(thread, &mut occurrences[thread], &mut [0; 3]);
                     courses[thread].issued.push(at);
                     let step = &programs[thread][brought[thread] - 1];
                     if let Some(Out { clocks, empties }) = step.out {

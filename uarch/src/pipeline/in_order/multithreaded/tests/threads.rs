@@ -138,7 +138,7 @@ fn nothing_joins_behind_another_thread() {
     let mut core = Core::new(&KNC);
     let mut issue = |core: &mut Core, thread: usize, step: Step| {
         core.bring(thread, &mut occurrences, &instruction(step), &Execution::default())
-            .unwrap_or_else(|| core.issue(thread, &mut occurrences).0)
+            .unwrap_or_else(|| core.issue(thread, &mut occurrences, &mut [0; 3]))
     };
     core.start(0, 0);
     assert_eq!(issue(&mut core, 0, nop()), 5);

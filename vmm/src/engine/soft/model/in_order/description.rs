@@ -24,6 +24,8 @@ pub(in crate::engine::soft::model) struct Description {
     pub(in crate::engine::soft::model) instruction: Instruction,
     /// Elements in memory that an iteration of it accesses; 0 if it has no REP.
     pub(in crate::engine::soft::model) elements_of_iteration: u8,
+    /// It has a thread stop, or what its threads count may be other signals behind it.
+    pub(in crate::engine::soft::model) is_rare: bool,
 }
 
 /// What the pipelines of a machine know of instructions before they execute.
@@ -57,6 +59,12 @@ impl Descriptions {
                 |insn: &Insn| describe(timings, insn, &encoding(ram, block, insn, mode.code), mode);
             block.instructions().map(describe).collect()
         });
+    }
+
+    /// One that has been entered goes on.
+    #[inline(always)]
+    pub(in crate::engine::soft::model) fn goes_on_in(&mut self, block: &impl Code) {
+        self.blocks.goes_on_in(block);
     }
 
     /// An instruction of the running block.
@@ -136,7 +144,8 @@ pub(super) fn describe(
     let [read, values, writes] =
         [effects.read, effects.values, effects.written].map(vector_registers);
     let instruction = Instruction::new(scalar, values, writes, read.without(values));
-    Description { instruction, elements_of_iteration }
+    let is_rare = matches!(insn.op, O::Hlt | O::Delay | O::Wrmsr | O::Spflt);
+    Description { instruction, elements_of_iteration, is_rare }
 }
 
 /// The form by which the tables tell timings apart.
