@@ -7,7 +7,7 @@ use super::*;
 fn loads_convert() {
     let mut m = Machine::new();
     let (load_ps, load_d) = ((1, 0, 0x28), (1, 1, 0x6f));
-    let bytes: Vec<u8> = (0..64).map(|n| n * 5 + 0x70).collect();
+    let bytes: Vec<u8> = (0..64_u8).map(|n| n.wrapping_mul(5).wrapping_add(0x70)).collect();
     m.write(DATA, &bytes);
     let half = |n: usize| u16::from_le_bytes([bytes[2 * n], bytes[2 * n + 1]]);
     let integer = |code, n: usize| match code {
