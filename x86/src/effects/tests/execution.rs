@@ -317,8 +317,8 @@ impl Machine {
         let place = |operand: &crate::effects::MemoryOperand| {
             let (at, bytes) = (self.cpu.effective(&operand.mem), operand.total_bytes() as usize);
             let end = at.checked_add(bytes as u64 + 0x100)?;
-            let reach = (operand.mem.mask.value() as usize).saturating_add(1);
-            (end < RAM_BYTES.min(reach) as u64).then_some((at, bytes))
+            (end < RAM_BYTES.min(1 + operand.mem.mask.value() as usize) as u64)
+                .then_some((at, bytes))
         };
         effects.memory.iter().map(place).collect()
     }
