@@ -62,9 +62,10 @@ pub(crate) enum Ending {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Quiet(u8);
 
+const _: () = assert!(MAX_INSNS < Quiet::QUIET as usize);
+
 impl Quiet {
     const QUIET: u8 = 1 << 7;
-    const _ROOM: () = assert!(MAX_INSNS < Self::QUIET as usize);
 
     pub(crate) fn new(is_quiet: bool, steps: usize) -> Self {
         Self(steps as u8 | if is_quiet { Self::QUIET } else { 0 })
@@ -606,7 +607,7 @@ impl Add for Translated {
 const JUMPS: usize = 16_384;
 
 /// Where a block is entered: the key of the jump cache.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Jump {
     pub(crate) linear: u64,
     pub(crate) mode: Mode,

@@ -1,12 +1,11 @@
 //! What a processor executes when its turn comes, where others of its core take turns with it: one instruction, mostly.
 
 use crate::{
-    block::{Block, BlockId, Ending, Translations},
+    block::{Block, BlockId, Ending, Jump, Translations},
     cpu::{Cpu, Shadow},
     facts::Mark,
     flags,
     insn::BLOCK_BASE,
-    lower::Lowering,
     observe::{Cx, Observer},
     run::{Exit, Next},
     stop::{Leave, Stop},
@@ -32,28 +31,38 @@ pub struct Bookmark {
     midway: Midway,
     /// RIP of the block's first byte.
     base: u64,
-    /// What would not be the same if anything had been done: instructions retired, RIP, and what the block was found by
-    /// beside that.
-    at: (u64, u64, u64, usize),
+    /// Where that was.
+    left: Option<Left>,
+}
+
+/// What is not the same if anything has been done with a processor, or if another block would be found where it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Left {
+    retired: u64,
+    rip: u64,
+    jump: Jump,
+    epoch: u64,
+}
+
+impl Left {
+    fn of(cpu: &Cpu) -> Self {
+        Self { retired: cpu.retired, rip: cpu.rip, jump: cpu.jump(), epoch: cpu.tlb.epochs[0] }
+    }
 }
 
 impl Bookmark {
     /// Of a processor that is there.
     #[must_use]
     pub fn new(cpu: &Cpu, midway: Midway) -> Self {
-        Self { midway, base: cpu.regs[usize::from(BLOCK_BASE)], at: Self::place_of(cpu) }
-    }
-
-    fn place_of(cpu: &Cpu) -> (u64, u64, u64, usize) {
-        (cpu.retired, cpu.rip, cpu.tlb.epochs[0], cpu.mmu)
+        let base = cpu.regs[usize::from(BLOCK_BASE)];
+        Self { midway, base, left: Some(Left::of(cpu)) }
     }
 
     /// Where the processor goes on. `translations` are those in which it was left.
     pub fn find<O: Observer>(&self, cpu: &mut Cpu, translations: &Translations<O>) -> Midway {
-        let block = translations.get(self.midway.block);
-        let is_there = self.at == Self::place_of(cpu)
-            && cpu.is_plain()
-            && block.is_some_and(|block| block.mode == Lowering::mode_of(cpu));
+        let is_there = translations.get(self.midway.block).is_some()
+            && self.left == Some(Left::of(cpu))
+            && cpu.is_plain();
         if !is_there {
             return Midway::default();
         }
