@@ -7,17 +7,16 @@
 
 use pmu_model::{CYCLE_DEPENDENT, Pmu, Signal, SignalSet, Tier};
 use uarch::branch;
-use uarch::cache::{Hint, Kind, MemoryType};
+use uarch::cache::{Hint, Kind};
 use uarch::part::{self, Part};
 use uarch::pipeline::in_order::multithreaded::THREADS;
 use uarch::processors::PerCore;
-use uarch::system::{self, DataAccess, PageTables, System};
-use uarch::tlb::{Page, PageSize};
+use uarch::system::{self, DataAccess, System};
 use x86_cpu::block::{Code, Translations};
 use x86_cpu::cpu::Cpu;
 use x86_cpu::insn::Insn;
 use x86_cpu::observe::{
-    Access, Delivery, Direction, FloatCases, FloatUnit, LastStep, Target, Walk, WalkedEntry,
+    Access, Delivery, Direction, FloatCases, FloatUnit, LastStep, Target, Walk,
 };
 use x86_cpu::operation::Operation;
 use x86_cpu::ram::Ram;
@@ -35,6 +34,7 @@ mod multithreaded;
 mod out_of_order;
 mod pipeline;
 mod state;
+mod tables;
 mod write_buffers;
 
 pub(super) use self::by_block::Cache;
@@ -43,17 +43,13 @@ use self::multithreaded::Multithreaded;
 pub(super) use self::multithreaded::Step;
 use self::pipeline::{Descriptions, Pipeline};
 use self::state::Saved;
+use self::tables::Tables;
 use super::timing::Timing;
 use super::vcpu::{Siblings, Vcpu};
 use crate::boot::memory::RamLayout;
 use crate::engine::Board;
-use crate::platform::{MemoryTypes, PageAttributes};
+use crate::platform::MemoryTypes;
 
-/// In a page-table entry: PWT, PCD, and the PAT bit of a small and of a large page.
-const PWT: u64 = 1 << 3;
-const PCD: u64 = 1 << 4;
-const PAT_SMALL: u64 = 1 << 7;
-const PAT_LARGE: u64 = 1 << 12;
 /// CR0.CD: nothing is put into the caches.
 const CACHE_DISABLE: u64 = 1 << 30;
 
@@ -500,34 +496,6 @@ pub(super) fn timed<O, P>(translations: &Translations<O>) -> Translations<P> {
     translations.empty().with_cycle_costs(CycleCosts::MODELLED)
 }
 
-/// The page tables of a processor, for the models.
-struct Tables<'a> {
-    cpu: &'a Cpu,
-    ram: &'a Ram,
-    of: &'a Processor,
-}
-
-impl PageTables for Tables<'_> {
-    fn walk(&self, linear: u64) -> Option<system::Walk> {
-        let walk = self.cpu.look_up(self.ram, linear)?;
-        let entries = &walk.entries[..usize::from(walk.levels)];
-        let last = entries.last();
-        let is_small = last.is_some_and(|entry| entry.level == 1);
-        let memory = match self.of.cache_disable {
-            true => MemoryType::Uncacheable,
-            false => self.of.memory_types.of(walk.physical, attributes(last, is_small)),
-        };
-        Some(system::Walk {
-            page: Page { size: page_size(walk.page_bytes), global: walk.global },
-            memory,
-            entries: walk.entries.map(|entry| entry.physical),
-            levels: entries.len(),
-            entry_bytes: entry_bytes(self.cpu),
-            is_small,
-        })
-    }
-}
-
 /// A transfer as the models have it.
 #[inline(always)]
 fn transfer_of(transfer: &Transfer) -> branch::Transfer {
@@ -579,30 +547,6 @@ fn reads_and_writes(direction: Direction) -> Option<(bool, bool)> {
         Direction::Modify => Some((true, true)),
         Direction::Touch => None,
     }
-}
-
-fn attributes(entry: Option<&WalkedEntry>, is_small: bool) -> PageAttributes {
-    let value = entry.map_or(0, |entry| entry.value);
-    let pat = if is_small { PAT_SMALL } else { PAT_LARGE };
-    PageAttributes {
-        cache_disable: value & PCD != 0,
-        write_through: value & PWT != 0,
-        pat: value & pat != 0,
-    }
-}
-
-fn page_size(bytes: u64) -> PageSize {
-    match bytes {
-        0x1000 => PageSize::Kib4,
-        0x20_0000 => PageSize::Mib2,
-        _ => PageSize::Mib4,
-    }
-}
-
-/// Bytes of an entry of a page table: 8 with physical-address extension, else 4.
-fn entry_bytes(cpu: &Cpu) -> u32 {
-    const PAE: u64 = 1 << 5;
-    if cpu.cr4() & PAE != 0 { 8 } else { 4 }
 }
 
 impl Watch for Model {
