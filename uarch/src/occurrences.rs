@@ -26,11 +26,12 @@ const _: () = assert!(Signal::COUNT.div_ceil(GROUP) <= u64::BITS as usize);
 /// run on its own instruction. So counters may have budgets: firing a signal that they count takes from
 /// them, and when one is used up, [`Occurrences::is_spent`] says so.
 ///
-/// What is seldom asked for is apart, since those of the running processor are moved where it is another thread at every
-/// instruction.
+/// All but what is asked at every block is apart, since those of the running processor are moved where it is another
+/// thread at every instruction.
 #[derive(Clone, Debug, Default)]
 pub struct Occurrences {
-    of: Box<Fired>,
+    apart: Box<Fired>,
+    /// A budget is used up.
     spent: bool,
     /// A budget is used up, or nearly.
     near: bool,
@@ -80,9 +81,9 @@ impl Occurrences {
     #[inline(always)]
     pub fn fire(&mut self, signal: Signal, n: u64) {
         let index = signal.index();
-        self.of.by_signal.touched.add(signal);
-        self.of.by_signal.fired[index] += n;
-        if self.of.by_signal.counted_by[index] != 0 {
+        self.apart.by_signal.touched.add(signal);
+        self.apart.by_signal.fired[index] += n;
+        if self.apart.by_signal.counted_by[index] != 0 {
             self.note(signal, n);
         }
     }
@@ -90,7 +91,7 @@ impl Occurrences {
     /// Occurrences of several signals.
     #[inline(always)]
     pub fn fire_all<const N: usize>(&mut self, signals: [(Signal, u64); N]) {
-        let BySignal { fired, counted_by, touched, .. } = &mut self.of.by_signal;
+        let BySignal { fired, counted_by, touched, .. } = &mut self.apart.by_signal;
         let mut counters = 0;
         for (signal, n) in signals {
             let index = signal.index();
@@ -100,7 +101,7 @@ impl Occurrences {
         }
         if counters != 0 {
             for (signal, n) in signals {
-                if self.of.by_signal.counted_by[signal.index()] != 0 {
+                if self.apart.by_signal.counted_by[signal.index()] != 0 {
                     self.note(signal, n);
                 }
             }
@@ -111,9 +112,9 @@ impl Occurrences {
     /// logged.
     pub fn take_back(&mut self, signal: Signal, n: u64) {
         let index = signal.index();
-        self.of.by_signal.fired[index] -= n;
-        let counters = self.of.by_signal.counted_by[index];
-        for (counter, left) in self.of.by_signal.left.iter_mut().enumerate() {
+        self.apart.by_signal.fired[index] -= n;
+        let counters = self.apart.by_signal.counted_by[index];
+        for (counter, left) in self.apart.by_signal.left.iter_mut().enumerate() {
             if counters >> counter & 1 != 0 {
                 *left += n;
             }
@@ -122,25 +123,25 @@ impl Occurrences {
 
     /// Whether a log is kept of a signal.
     pub(crate) fn logs(&self, signal: Signal) -> bool {
-        self.of.by_signal.counted_by[signal.index()] & LOGGED != 0
+        self.apart.by_signal.counted_by[signal.index()] & LOGGED != 0
     }
 
     /// The same as [`Self::fire`], if that changes nothing but how many there are: whether it is.
     #[inline(always)]
     pub fn fires_uncounted(&mut self, signals: &[(Signal, u64)]) -> bool {
-        if signals.iter().any(|&(signal, _)| self.of.by_signal.counted_by[signal.index()] != 0) {
+        if signals.iter().any(|&(signal, _)| self.apart.by_signal.counted_by[signal.index()] != 0) {
             return false;
         }
         for &(signal, n) in signals {
-            self.of.by_signal.touched.add(signal);
-            self.of.by_signal.fired[signal.index()] += n;
+            self.apart.by_signal.touched.add(signal);
+            self.apart.by_signal.fired[signal.index()] += n;
         }
         true
     }
 
     #[inline(never)]
     fn note(&mut self, signal: Signal, n: u64) {
-        let counted_by = self.of.by_signal.counted_by[signal.index()];
+        let counted_by = self.apart.by_signal.counted_by[signal.index()];
         self.count_down(counted_by, n);
         if counted_by & LOGGED != 0 && n != 0 {
             self.note_in_log(signal, n);
@@ -149,17 +150,17 @@ impl Occurrences {
 
     #[inline(never)]
     fn note_in_log(&mut self, signal: Signal, n: u64) {
-        match self.of.log.iter_mut().find(|(known, _)| *known == signal) {
+        match self.apart.log.iter_mut().find(|(known, _)| *known == signal) {
             Some((_, count)) => *count += n,
-            None => self.of.log.push((signal, n)),
+            None => self.apart.log.push((signal, n)),
         }
     }
 
     #[inline(always)]
     fn count_down(&mut self, counters: u8, n: u64) {
         let mut counters = counters & !LOGGED;
-        let Self { of, near, spent } = self;
-        let by_signal = &mut of.by_signal;
+        let Self { apart, near, spent } = self;
+        let by_signal = &mut apart.by_signal;
         while counters != 0 {
             let left = &mut by_signal.left[counters.trailing_zeros() as usize];
             spend(left, n, near, spent);
@@ -171,71 +172,71 @@ impl Occurrences {
     #[inline(always)]
     pub fn fired(&mut self) -> &mut [u64; Signal::COUNT] {
         self.spread_bundles();
-        &mut self.of.by_signal.fired
+        &mut self.apart.by_signal.fired
     }
 
     /// Forgets how many there are of each signal. What is logged stays.
     #[inline]
     pub fn clear(&mut self) {
-        self.of.bundles.clear();
-        let BySignal { fired, touched, .. } = &mut self.of.by_signal;
+        self.apart.bundles.clear();
+        let BySignal { fired, touched, .. } = &mut self.apart.by_signal;
         clear_groups(fired, std::mem::take(touched).bits(), |fired| *fired = 0);
     }
 
     /// Takes out how many there are of each signal, and forgets what was logged.
     pub(crate) fn take(&mut self) -> [u64; Signal::COUNT] {
-        self.of.log.clear();
+        self.apart.log.clear();
         self.spread_bundles();
-        let fired = self.of.by_signal.fired;
+        let fired = self.apart.by_signal.fired;
         self.clear();
         fired
     }
 
     /// Forgets what was logged.
     pub(crate) fn forget_log(&mut self) {
-        self.of.log.clear();
+        self.apart.log.clear();
     }
 
     /// Whether there are none of any signal, as far as that is known without a look at each.
     pub(crate) fn is_clear(&self) -> bool {
-        self.of.by_signal.touched.bits() == 0 && self.of.bundles.is_clear()
+        self.apart.by_signal.touched.bits() == 0 && self.apart.bundles.is_clear()
     }
 
     /// Gives a counter a budget of so many occurrences of all signals that it is given together: those
     /// that there are already, and all that come. Of several that it is given, the least is left.
     pub fn add_to_budget(&mut self, counter: usize, occurrences: u64, signal: Signal) {
         self.spread_bundles();
-        self.of.bundles.recount();
-        if self.of.budgeted >> counter & 1 == 0 {
-            self.of.budgeted |= 1 << counter;
-            self.of.by_signal.left[counter] = u64::MAX;
+        self.apart.bundles.recount();
+        if self.apart.budgeted >> counter & 1 == 0 {
+            self.apart.budgeted |= 1 << counter;
+            self.apart.by_signal.left[counter] = u64::MAX;
         }
-        let left = &mut self.of.by_signal.left[counter];
+        let left = &mut self.apart.by_signal.left[counter];
         *left = (*left).min(occurrences);
         let index = signal.index();
-        self.of.counted |= group_of(signal);
-        self.of.by_signal.counted_by[index] |= 1 << counter;
-        self.count_down(1 << counter, self.of.by_signal.fired[index]);
+        self.apart.counted |= group_of(signal);
+        self.apart.by_signal.counted_by[index] |= 1 << counter;
+        self.count_down(1 << counter, self.apart.by_signal.fired[index]);
     }
 
     /// Keeps a log of a signal from now on.
     pub fn log(&mut self, signal: Signal) {
-        self.of.bundles.recount();
-        self.of.by_signal.counted_by[signal.index()] |= LOGGED;
+        self.apart.bundles.recount();
+        self.apart.by_signal.counted_by[signal.index()] |= LOGGED;
     }
 
     /// What was logged since this was last asked for, by signal.
     #[inline(always)]
     pub fn take_log(&mut self) -> impl Iterator<Item = (Signal, u64)> {
-        self.of.log.drain(..)
+        self.apart.log.drain(..)
     }
 
     /// Takes all budgets away.
     pub fn clear_budgets(&mut self) {
-        self.of.bundles.recount();
-        let counted = std::mem::take(&mut self.of.counted);
-        clear_groups(&mut self.of.by_signal.counted_by, counted, |counters| *counters &= LOGGED);
-        self.of.budgeted = 0;
+        self.apart.bundles.recount();
+        let counted = std::mem::take(&mut self.apart.counted);
+        clear_groups(&mut self.apart.by_signal.counted_by, counted, |counters| *counters &= LOGGED);
+        self.apart.budgeted = 0;
         self.spent = false;
         self.near = false;
     }
@@ -327,7 +328,7 @@ fn clear_groups<T>(of: &mut [T; Signal::COUNT], mut groups: u64, clear: impl Fn(
 impl State for Occurrences {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
         self.spread_bundles();
-        let Fired { by_signal, counted: _, budgeted: _, log, bundles: _ } = &mut *self.of;
+        let Fired { by_signal, counted: _, budgeted: _, log, bundles: _ } = &mut *self.apart;
         let BySignal { fired, counted_by: _, touched, left: _ } = by_signal;
         visitor.name("Occurrences.fired");
         fired.visit(visitor);
@@ -351,13 +352,13 @@ mod tests {
         for (n, &signal) in Signal::ALL.iter().enumerate() {
             assert!(occurrences.is_clear());
             occurrences.fire(signal, 3);
-            assert_eq!(occurrences.of.by_signal.touched.bits(), 1 << (n / 8));
+            assert_eq!(occurrences.apart.by_signal.touched.bits(), 1 << (n / 8));
             occurrences.clear();
             assert!(occurrences.fired().iter().all(|&fired| fired == 0), "{signal:?}");
         }
-        occurrences.of.by_signal.touched.add_all();
+        occurrences.apart.by_signal.touched.add_all();
         assert_eq!(
-            occurrences.of.by_signal.touched.bits().count_ones() as usize,
+            occurrences.apart.by_signal.touched.bits().count_ones() as usize,
             Signal::COUNT.div_ceil(8)
         );
     }

@@ -88,13 +88,13 @@ impl Bundles {
 impl Occurrences {
     /// Has bundles to be fired. Nothing has been fired yet.
     pub(crate) fn prepare(&mut self, bundles: &Arc<[Bundle]>) {
-        self.of.bundles = Bundles::new(bundles.clone());
+        self.apart.bundles = Bundles::new(bundles.clone());
     }
 
     /// All signals of a bundle, by its number, if there is such: whether there is. It is the same as firing each.
     #[inline(always)]
     pub(crate) fn fire_bundle(&mut self, number: usize) -> bool {
-        let Bundles { tallies, pending, epoch, .. } = &mut self.of.bundles;
+        let Bundles { tallies, pending, epoch, .. } = &mut self.apart.bundles;
         let Some(tally) = tallies.get_mut(number) else { return self.fire_first_bundle(number) };
         if tally.times == 0 {
             pending.push(number);
@@ -109,9 +109,9 @@ impl Occurrences {
     /// The same, if none has been fired before, or there is none.
     #[cold]
     fn fire_first_bundle(&mut self, number: usize) -> bool {
-        let there_is = number < self.of.bundles.definitions.len();
+        let there_is = number < self.apart.bundles.definitions.len();
         if there_is {
-            self.of.bundles.unfold();
+            self.apart.bundles.unfold();
             self.fire_bundle(number);
         }
         there_is
@@ -120,11 +120,11 @@ impl Occurrences {
     /// Takes those of a bundle from the budgets of counters, and notes them in the log.
     #[inline(never)]
     fn note_bundle(&mut self, number: usize) {
-        if self.of.bundles.tallies[number].as_of != self.of.bundles.epoch {
+        if self.apart.bundles.tallies[number].as_of != self.apart.bundles.epoch {
             self.recount_bundle(number);
         }
-        let Self { of, spent, near } = self;
-        let Fired { bundles, by_signal, .. } = &mut **of;
+        let Self { apart, spent, near } = self;
+        let Fired { bundles, by_signal, .. } = &mut **apart;
         let Tally { counted_by, counted, .. } = &bundles.tallies[number];
         let mut counters = counted_by & !LOGGED;
         while counters != 0 {
@@ -141,7 +141,7 @@ impl Occurrences {
     #[cold]
     #[inline(never)]
     fn recount_bundle(&mut self, number: usize) {
-        let Fired { bundles, by_signal, .. } = &mut *self.of;
+        let Fired { bundles, by_signal, .. } = &mut *self.apart;
         let tally = &mut bundles.tallies[number];
         *tally = Tally { times: tally.times, as_of: bundles.epoch, ..Tally::default() };
         for &(signal, n) in &bundles.definitions[number].0 {
@@ -155,9 +155,9 @@ impl Occurrences {
 
     #[cold]
     fn log_bundle(&mut self, number: usize) {
-        let definitions = self.of.bundles.definitions.clone();
+        let definitions = self.apart.bundles.definitions.clone();
         for &(signal, n) in &definitions[number].0 {
-            if self.of.by_signal.counted_by[signal.index()] & LOGGED != 0 {
+            if self.apart.by_signal.counted_by[signal.index()] & LOGGED != 0 {
                 self.note_in_log(signal, n);
             }
         }
@@ -166,14 +166,14 @@ impl Occurrences {
     /// Somebody looks at each signal.
     #[inline(always)]
     pub(super) fn spread_bundles(&mut self) {
-        if !self.of.bundles.is_clear() {
+        if !self.apart.bundles.is_clear() {
             self.spread();
         }
     }
 
     #[inline(never)]
     fn spread(&mut self) {
-        let Fired { bundles, by_signal, .. } = &mut *self.of;
+        let Fired { bundles, by_signal, .. } = &mut *self.apart;
         let Bundles { definitions, tallies, pending, .. } = bundles;
         for number in pending.drain(..) {
             let times = std::mem::take(&mut tallies[number].times);
@@ -267,7 +267,7 @@ mod tests {
                 }
                 assert_eq!(one.is_spent(), other.is_spent(), "step {step}");
                 assert_eq!(one.is_nearly_spent(), other.is_nearly_spent(), "step {step}");
-                assert_eq!(one.of.by_signal.left, other.of.by_signal.left, "step {step}");
+                assert_eq!(one.apart.by_signal.left, other.apart.by_signal.left, "step {step}");
                 if below(3) == 0 {
                     let mut logs = [&mut one, &mut other]
                         .map(|occurrences| occurrences.take_log().collect::<Vec<_>>());

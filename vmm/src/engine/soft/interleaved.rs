@@ -142,7 +142,9 @@ impl Soft {
         let mut turns = [Turns::Counted; THREADS];
         let (mut outcome, mut ended) = (None, None);
         while let Some((next, due)) = modelling.next_turn(*id) {
-            let Some(vcpu) = vcpus.get(next) else { break };
+            let Some((vcpu, mut siblings)) = Siblings::split(vcpus, next, threads_per_core) else {
+                break;
+            };
             let is_over = limit.instructions == 0
                 || vcpu.cpu.time.max(due) >= until
                 || self.stop.as_ref().is_some_and(Stop::is_requested)
@@ -152,9 +154,6 @@ impl Soft {
             if is_over || outcome.is_none() && next != *id {
                 break;
             }
-            let Some((vcpu, mut siblings)) = Siblings::split(vcpus, next, threads_per_core) else {
-                break;
-            };
             let (thread, before) = (next % threads_per_core, vcpu.cpu.retired());
             let budget = Budget { instructions: limit.instructions, ..Budget::until(until) };
             vcpu.cpu.leaves_at_pause = limit.at_pause;

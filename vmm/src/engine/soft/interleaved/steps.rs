@@ -88,7 +88,7 @@ impl Steps<'_> {
             if vcpu.cpu.time.max(due) >= lane.until {
                 break;
             }
-            // It has done nothing else since its first step, so that it is ahead behind none.
+            // A step leaves a thread where its time is, so that this holds until it does something else.
             if !lane.has_begun {
                 if cx.observer.watch.is_ahead(vcpu) {
                     break;

@@ -191,7 +191,8 @@ fn observe(observer: &mut ModelObserver, processor: Option<usize>) {
     let before = std::mem::replace(&mut model.observed_apart, thread);
     match (before, thread) {
         (Some(before), Some(thread)) if before != thread => observer.exchange(|model| {
-            let [before, thread] = model.asides.get_disjoint_mut([before, thread]).expect(TWO);
+            let [before, thread] =
+                model.asides.get_disjoint_mut([before, thread]).expect(BOTH_THERE);
             (before, Some(thread))
         }),
         (Some(thread), None) | (None, Some(thread)) => {
@@ -201,8 +202,8 @@ fn observe(observer: &mut ModelObserver, processor: Option<usize>) {
     }
 }
 
-/// Of two threads.
-const TWO: &str = "a core has both, and they are two";
+/// Of two threads of a core.
+const BOTH_THERE: &str = "they are two, and the core has both";
 
 /// What is told next is of a thread whose turns are counted together, which has done nothing since its last turn, nor has
 /// anybody what matters to it alone: as [`Model::enter`], of which nothing else would change anything.
