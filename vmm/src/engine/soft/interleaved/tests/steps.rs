@@ -152,25 +152,28 @@ fn otherwise(p: &mut Program, random: &mut Random) -> Made {
         }
         // A register of the local APIC, in the middle of a block.
         5 => p.mov(edx, dword_ptr(crate::program::LAPIC + 0x20))?,
-        // Divides by zero, which is not masked, at times; the next instruction waits for that.
-        _ => {
-            p.fninit()?;
-            p.mov(word_ptr(OWN + 64), [0x37F, 0x37B][random.below(2) as usize])?;
-            p.fldcw(word_ptr(OWN + 64))?;
-            p.fld1()?;
-            p.fldz()?;
-            p.inc(ebx)?;
-            p.fdivp(st1, st0)?;
-            p.inc(ebx)?;
-            p.fld1()?;
-            p.inc(ebx)?;
-            p.fnclex()?;
-            p.fninit()?;
-            // FERR# may be asserted anew.
-            p.out(0xF0, al)?;
-        }
+        _ => p.cld()?,
     }
     p.dec(ebx)
+}
+
+/// Divides by zero with the x87 unit, at times where that is not masked: the next instruction that waits reports it, by
+/// FERR# or #MF.
+fn divide_x87(p: &mut Program, random: &mut Random) -> Made {
+    p.fninit()?;
+    p.mov(word_ptr(OWN + 64), [0x37F, 0x37B, 0x37B][random.below(3) as usize])?;
+    p.fldcw(word_ptr(OWN + 64))?;
+    p.fld1()?;
+    p.fldz()?;
+    p.inc(ebx)?;
+    p.fdivp(st1, st0)?;
+    p.inc(ebx)?;
+    p.fld1()?;
+    p.inc(ebx)?;
+    p.fnclex()?;
+    p.fninit()?;
+    // FERR# may be asserted anew.
+    p.out(0xF0, al)
 }
 
 /// Calls and jumps, some of which are taken at times.
@@ -300,7 +303,8 @@ fn guest(random: &mut Random, cpus: u32) -> Vec<u8> {
     each_by_itself(cpus, true, prepare, |p| {
         let event = EVENTS[random.below(9) as usize];
         p.write_msr(0x28, u64::from(event | 3 << 16 | 1 << 22))?;
-        (0..8).try_for_each(|_| match random.below(9) {
+        (0..8).try_for_each(|_| match random.below(10) {
+            9 => divide_x87(p, random),
             0 | 1 => straight_line(p, random),
             // Interrupts are taken from here on, or are not.
             8 => match random.below(2) {
@@ -343,5 +347,5 @@ fn a_place_in_a_block_is_where_its_thread_goes_on() {
     }
     let ends = ENDS.get();
     assert!(ends.steps > 100_000 && ends.acted > 100, "{ends:?}");
-    assert!(ends.not_steps > 1000 && ends.left > 100, "{ends:?}");
+    assert!(ends.not_steps > 1000 && ends.left > 100 && ends.stopped > 100, "{ends:?}");
 }
