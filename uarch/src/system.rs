@@ -37,7 +37,8 @@ pub use self::translation::{PageTables, Walk};
 /// ([`System::choose`]), whether it is named or not.
 #[derive(Clone, Debug)]
 pub struct System {
-    processors: PerProcessor<Processor>,
+    /// Apart, as another thread of a core may run at every instruction, and then they change places.
+    processors: PerProcessor<Box<Processor>>,
     predictors: PerRun<Predictor>,
     predictor: &'static PredictorGeometry,
     occurrences: PerProcessor<Occurrences>,
@@ -82,18 +83,20 @@ impl System {
     #[must_use]
     pub fn new(part: &'static Part, processors: usize, memory: &[Range<u64>]) -> Self {
         debug_assert!(part.caches.fetch_window.is_power_of_two());
-        let processor = |_| Processor {
-            data_types: MemoryTypes::default(),
-            code_types: MemoryTypes::default(),
-            data_page: KnownPage::NONE,
-            code_page: KnownPage::NONE,
-            paging: false,
-            start: 0,
-            next: 0,
-            in_windows: false,
-            redirected: true,
-            restarts: false,
-            time: 0,
+        let processor = |_| {
+            Box::new(Processor {
+                data_types: MemoryTypes::default(),
+                code_types: MemoryTypes::default(),
+                data_page: KnownPage::NONE,
+                code_page: KnownPage::NONE,
+                paging: false,
+                start: 0,
+                next: 0,
+                in_windows: false,
+                redirected: true,
+                restarts: false,
+                time: 0,
+            })
         };
         let caches = Caches::new(part.caches, processors, part.threads);
         let mut occurrences = PerProcessor::new(processors, |_| Occurrences::default());
