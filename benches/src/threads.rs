@@ -26,14 +26,14 @@ enum Execution {
 }
 
 impl Execution {
-    /// Iterations of all threads together, a second or less: so many that it does not matter what it takes to make the
+    /// Iterations of all threads together, two seconds or less: so many that it does not matter what it takes to make the
     /// models of 244 threads.
     const fn iterations(self, threads: u8) -> u32 {
         match self {
             Self::Plain => 40_000_000,
             // No model is told of it.
             Self::Shared if threads == 1 => 40_000_000,
-            Self::Models => 1_000_000,
+            Self::Models => 4_000_000,
             Self::Shared => 200_000,
         }
     }
