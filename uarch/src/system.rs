@@ -186,6 +186,11 @@ impl System {
         }
     }
 
+    /// Whether anybody has asked anything of memory, of a device or of the caches of another core since the last call.
+    pub fn take_bus_used(&mut self) -> bool {
+        self.bus.take_used()
+    }
+
     /// Number of the running processor.
     #[inline(always)]
     #[must_use]

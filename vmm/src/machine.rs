@@ -106,6 +106,8 @@ pub struct Machine {
     pub(crate) roster: Roster,
     /// Virtual time up to which turns are short: see `turns.rs`.
     pub(crate) short_turns_until: u64,
+    /// The end of the last turn in which the models have seen a processor ask anything of a bus, in cycles.
+    pub(crate) shared_until: u64,
     /// Where the last run was cut off, if that was in the middle of a turn.
     pub(crate) cut_off: Option<CutOff>,
     /// Where it is to pause next.
@@ -238,6 +240,7 @@ impl Machine {
             dead_since: None,
             roster: Roster::default(),
             short_turns_until: 0,
+            shared_until: 0,
             cut_off: None,
             pause: None,
             translations_are_stale: false,

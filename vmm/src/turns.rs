@@ -15,9 +15,10 @@
 //! IPI ([`crate::platform::Platform::ipi_latency`]): an interrupt that is sent in such a turn does not
 //! arrive before its end.
 //!
-//! Turns are short as well while the models of caches see what several cores do: what they do to each other's
-//! lines is told in the order of their turns, which are as long as a line takes from one to another
-//! ([`uarch::part::Part::line_transfer`]).
+//! Turns are short as well while the models of caches see what several cores do to each other's lines, which is told in
+//! the order of their turns: where anything was asked of a bus in the last one, the next is as long as a line takes from
+//! one to another ([`uarch::part::Part::line_transfer`]). As long as each finds all that it needs in its own caches,
+//! nothing is shared, and a turn is as long as that has lasted.
 //!
 //! Who sleeps and is not stirred takes no part: [`crate::roster`] knows without asking it.
 //!
@@ -235,14 +236,17 @@ impl Machine {
     }
 
     /// Longest turn, in cycles, while these execute something, and not one alone.
-    fn longest_turn(&self, awake: ProcessorSet) -> u64 {
+    fn longest_turn(&mut self, awake: ProcessorSet) -> u64 {
         // The threads of one core that go by its cycles need no turns for that.
         let first = awake.next(0).unwrap_or(0);
-        let one_core = || awake.without(self.board.platform.core_of(first)).is_empty();
+        let one_core = awake.without(self.board.platform.core_of(first)).is_empty();
+        if self.soft.takes_bus_used() {
+            self.shared_until = self.now;
+        }
         let line_transfer = self.soft.line_transfer();
-        match line_transfer.filter(|_| !(self.soft.interleaves() && one_core())) {
+        match line_transfer.filter(|_| !(self.soft.interleaves() && one_core)) {
             // So that none keeps a line for much longer than it would while others ask for it.
-            Some(cycles) => cycles,
+            Some(cycles) => self.now.saturating_sub(self.shared_until).clamp(cycles, TURN),
             None => TURN,
         }
     }

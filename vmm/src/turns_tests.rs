@@ -576,3 +576,64 @@ fn a_line_that_two_write_goes_to_and_fro() {
     let refills = [0, 4].map(|at| u32::from_le_bytes(refills[at..at + 4].try_into().unwrap()));
     assert!(refills.iter().all(|refills| (25..=36).contains(refills)), "{refills:?}");
 }
+
+/// The lengths of the turns of a machine that counts cache misses, from the first to the last of so many cycles. All of its
+/// processors do the same, again and again: a loop that accesses nothing, of 60,000 instructions, and so many increments
+/// of one word.
+fn lengths_of_turns(
+    (cpu, cpus): (&str, u32),
+    evtsel: (u32, u64),
+    increments: u32,
+    cycles: u64,
+) -> Vec<u64> {
+    let prepare = |p: &mut Program| {
+        if cpu == "knc" {
+            p.write_msr(0x2F, 3)?;
+        }
+        p.write_msr(evtsel.0, evtsel.1 | 3 << 16 | 1 << 22)
+    };
+    let bytes = each_by_itself(cpus, cpu == "knc", prepare, |p| {
+        spin(p, 30_000)?;
+        p.mov(ecx, increments)?;
+        let next = p.here()?;
+        p.inc(dword_ptr(DATA + 0x400))?;
+        p.dec(ecx)?;
+        p.jnz(next)
+    })
+    .unwrap();
+    let mut machine = machine(cpu, cpus, &bytes);
+    let mut left = u64::MAX;
+    let mut lengths = vec![];
+    while machine.now < cycles {
+        let begun = machine.now;
+        assert_eq!(machine.turn(u64::MAX, &mut left, false), Slice::Whole);
+        lengths.push(machine.now - begun);
+    }
+    lengths
+}
+
+/// While processors write one line, a turn is as long as that takes from one to another. When each is by itself again, the
+/// next is as long as it has been so: twice as long as the one before from the third on, up to 5,000 cycles. A core of
+/// Knights Corner has four threads.
+#[test]
+fn turns_are_short_where_lines_go_from_one_to_another() {
+    // DATA_CACHE_MISSES (AMD BKDG 26094, section 10.2); DATA_READ_MISS (Intel 327357-001, 03h).
+    for (cpu, cpus, evtsel, increments, shortest) in
+        [("k8", 2, (0xC001_0000, 0x41), 5000, 100), ("knc", 8, (0x28, 0x03), 500, 250)]
+    {
+        let lengths = lengths_of_turns((cpu, cpus), evtsel, increments, 1_000_000);
+        let mut growing = vec![shortest, shortest];
+        while let Some(sum) = Some(growing.iter().sum::<u64>()).filter(|&sum| sum < 5_000) {
+            growing.push(sum);
+        }
+        growing.push(5_000);
+        let grow = lengths.windows(growing.len()).filter(|lengths| **lengths == *growing).count();
+        assert!(grow >= 3, "{cpu}: {lengths:?}");
+        let longest = lengths.iter().max();
+        assert_eq!(longest, Some(&5_000), "{cpu}");
+        let shared = lengths
+            .chunk_by(|one, other| one == other)
+            .filter(|lengths| lengths[0] == shortest && lengths.len() as u64 * shortest > 10_000);
+        assert!(shared.count() >= 3, "{cpu}: {lengths:?}");
+    }
+}

@@ -72,6 +72,8 @@ pub enum Interconnect {
 #[derive(Clone, Debug, Default)]
 pub struct Bus {
     machine: Option<Machine>,
+    /// There was a transaction since that was last asked for.
+    is_used: bool,
 }
 
 /// All of a bus but the default one.
@@ -135,6 +137,7 @@ impl Bus {
                 interconnect,
                 memory: Memory { map: AddressMap::new(memory), dram: Dram::new(&geometry.dram) },
             }),
+            is_used: false,
         }
     }
 
@@ -150,6 +153,7 @@ impl Bus {
         let Some(Machine { clock, line_bytes, interconnect, memory }) = &mut self.machine else {
             return 0;
         };
+        self.is_used = true;
         // Those that are not compiled here get a copy each, so that where they are not called there need be none in memory.
         match interconnect {
             State::Sequential(bus) => {
@@ -166,9 +170,14 @@ impl Bus {
             }
         }
     }
+
+    /// Whether there was a transaction since the last call.
+    pub fn take_used(&mut self) -> bool {
+        std::mem::take(&mut self.is_used)
+    }
 }
 
-crate::state! { Bus { made: machine; } }
+crate::state! { Bus { saved: is_used; made: machine; } }
 crate::state! { Machine { saved: interconnect, memory; derived: clock, line_bytes; } }
 crate::state! { Memory { saved: dram; derived: map; } }
 

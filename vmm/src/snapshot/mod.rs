@@ -41,6 +41,7 @@ pub struct State {
     dead_since: Option<u64>,
     roster: Roster,
     short_turns_until: u64,
+    shared_until: u64,
     cut_off: Option<CutOff>,
 }
 
@@ -76,6 +77,7 @@ impl Machine {
             dead_since,
             roster,
             short_turns_until,
+            shared_until,
             cut_off,
             // What it is, and what runs it.
             identity: _,
@@ -104,6 +106,7 @@ impl Machine {
             dead_since: *dead_since,
             roster: *roster,
             short_turns_until: *short_turns_until,
+            shared_until: *shared_until,
             cut_off: cut_off.clone(),
         })
     }
@@ -124,6 +127,7 @@ impl Machine {
             dead_since,
             roster,
             short_turns_until,
+            shared_until,
             cut_off,
         } = state;
         if vcpus.len() != self.vcpus.len() || !self.board.chipset.is_of_the_kind_of(chipset) {
@@ -160,6 +164,7 @@ impl Machine {
         self.dead_since = *dead_since;
         self.roster = *roster;
         self.short_turns_until = *short_turns_until;
+        self.shared_until = *shared_until;
         self.cut_off.clone_from(cut_off);
         Ok(())
     }

@@ -259,6 +259,12 @@ impl Soft {
         sees_sharing.then(|| modelling.part().line_transfer)
     }
 
+    /// Whether the models have seen a processor ask anything of memory, of a device or of the caches of another core
+    /// since the last call.
+    pub(crate) fn takes_bus_used(&mut self) -> bool {
+        self.modelling.as_mut().is_some_and(Modelling::takes_bus_used)
+    }
+
     /// Runs processor `id` until `limit`, or until one of the other reasons in [`Outcome`].
     pub fn run(
         &mut self,

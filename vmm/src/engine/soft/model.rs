@@ -281,6 +281,14 @@ impl Modelling {
         self.observer.watch.part
     }
 
+    /// See [`super::Soft::takes_bus_used`].
+    pub(super) fn takes_bus_used(&mut self) -> bool {
+        let model = &mut self.observer.watch;
+        let is_used = model.system.take_bus_used();
+        model.is_as_saved &= !is_used;
+        is_used
+    }
+
     /// Whether the cores have several threads.
     pub(super) fn is_multithreaded(&self) -> bool {
         self.observer.watch.is_multithreaded()
