@@ -161,6 +161,7 @@ impl System {
     }
 
     /// Another thread of a core runs than before.
+    #[inline]
     fn change_thread(&mut self, to: usize) {
         let thread = self.tlbs.thread_of(to);
         self.tlbs.running_mut().choose(thread);

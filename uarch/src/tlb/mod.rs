@@ -106,6 +106,7 @@ impl Tlbs {
     }
 
     /// From now on, this thread of the core runs; the first does until then.
+    #[inline]
     pub fn choose(&mut self, thread: usize) {
         if self.threads.are_several() {
             let space = self.threads.choose(thread);

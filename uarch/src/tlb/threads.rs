@@ -26,6 +26,7 @@ impl Threads {
     }
 
     /// From now on, this thread runs: its address space.
+    #[inline]
     pub(super) fn choose(&mut self, thread: usize) -> AddressSpace {
         self.running = thread;
         self.space()
