@@ -131,7 +131,7 @@ impl Machine {
     }
 
     /// A turn of every processor, until `until` or earlier, or what is left of the one that was cut off.
-    fn turn(&mut self, until: u64, left: &mut u64, counted: bool) -> Slice {
+    pub(crate) fn turn(&mut self, until: u64, left: &mut u64, counted: bool) -> Slice {
         let cut_off = self.cut_off.take().and_then(|cut_off| cut_off.turn);
         let mut turn = cut_off.unwrap_or_else(|| self.begin_turn(until, counted));
         if let Some(ended) = self.run_parts(&mut turn, left) {

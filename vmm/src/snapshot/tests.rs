@@ -17,6 +17,7 @@ use crate::framed;
 use crate::machine::End;
 use crate::program::{DATA, Program};
 use crate::stop::Stop;
+use crate::turns::Slice;
 use crate::turns::tests::{
     ASSERT, ICR, ICR_HIGH, INITIAL, IPI_VECTOR, Made, Random, core_guest, each_by_itself, guest,
     machine, seeds, spin,
@@ -448,6 +449,42 @@ fn processors_whose_models_are_told() {
                 compare(&name, || machine(part.name, cpus, &bytes), last, random);
             }
         }
+    }
+}
+
+/// Whether a bus was used is of the models, and asked for where a turn of several processors begins. A reset has it again,
+/// also where they are told nothing in between: here, as nothing is counted any more.
+#[test]
+fn a_reset_knows_that_a_bus_was_used() {
+    // DATA_CACHE_MISSES (AMD BKDG 26094, section 10.2).
+    const EVENT: u64 = 0x41 | 3 << 16 | 1 << 22;
+    let bytes = each_by_itself(
+        2,
+        false,
+        |p| p.write_msr(0xC001_0000, EVENT),
+        |p| {
+            p.mov(eax, dword_ptr(DATA + 0x800))?;
+            p.write_msr(0xC001_0000, 0)?;
+            p.lock().inc(dword_ptr(DATA))?;
+            let idle = p.here()?;
+            p.inc(edx)?;
+            p.jmp(idle)
+        },
+    )
+    .unwrap();
+    let mut machine = machine("k8", 2, &bytes);
+    let mut left = u64::MAX;
+    let both_have = (0..100).any(|_| {
+        assert_eq!(machine.turn(u64::MAX, &mut left, false), Slice::Whole);
+        machine.memory.ram().read_u32(u64::from(DATA)) == Some(2)
+    });
+    assert!(both_have && !machine.soft.is_counting());
+    let snapshot = machine.snapshot();
+    assert_eq!(machine.turn(u64::MAX, &mut left, false), Slice::Whole);
+    assert!(!machine.soft.takes_bus_used());
+    for _ in 0..2 {
+        machine.reset_to(&snapshot).unwrap();
+        assert!(machine.soft.takes_bus_used());
     }
 }
 
