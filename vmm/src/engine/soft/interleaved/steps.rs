@@ -64,7 +64,8 @@ pub(super) enum StepsEnd {
     TakesMore,
     /// Whose turn comes next is not known.
     NobodyIsNext,
-    /// The last thread's run is to end, and its turn has not, or it has done something beyond registers and memory.
+    /// The last thread's run is to end, and its turn has not; or it has stopped before an instruction that has done
+    /// something beyond registers and memory.
     Leaves,
 }
 
@@ -73,8 +74,8 @@ impl Steps<'_> {
     /// that takes more than a step.
     pub(super) fn take(self, modelling: &mut Modelling, mut next: usize, mut due: u64) -> Taken {
         let Self { of_core, turns, board, ram, until, most } = self;
-        let (running, acted) = (Cell::new(next), Cell::new(false));
-        let mut beyond = Beyond { board, running: &running, acted: &acted };
+        let running = Cell::new(next);
+        let mut beyond = Beyond { board, running: &running };
         let mut cx = Cx { bus: &mut beyond, ram, observer: modelling.observer.lend() };
         let Modelling { timed, bookmarks, .. } = &mut *modelling;
         let mut lanes: [Lane; THREADS] = std::array::from_fn(|n| Lane::new(&turns[n], until));
@@ -116,7 +117,7 @@ impl Steps<'_> {
             taken.last = Some(next);
             taken.retired += u64::from(step != Step::Stopped);
             let (turn, hands_over) = (model.hand_over(), model.hands_over);
-            if step != Step::Retired && (acted.get() || !hands_over) {
+            if step == Step::Stopped || step == Step::Left && !hands_over {
                 taken.end = StepsEnd::Leaves;
                 break;
             }
@@ -144,7 +145,6 @@ impl Steps<'_> {
 struct Beyond<'a> {
     board: &'a mut Board,
     running: &'a Cell<usize>,
-    acted: &'a Cell<bool>,
 }
 
 /// Such an instruction is not executed in a step.
@@ -210,8 +210,8 @@ impl Bus for Beyond<'_> {
         unreached(());
     }
 
+    /// The instruction stops before it executes.
     fn ferr(&mut self) {
-        self.acted.set(true);
         self.board.chipset.assert_ferr();
     }
 }
