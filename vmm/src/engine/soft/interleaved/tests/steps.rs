@@ -119,22 +119,30 @@ fn page_fault(p: &mut Program) -> Made {
     Ok(())
 }
 
+/// Pages that are accessed are not there, and nobody has accessed them, if there are page tables; for other threads, not
+/// until they walk them.
+fn take_pages_away(p: &mut Program, random: &mut Random) -> Made {
+    let first = OWN / 0x1000;
+    for page in [&[first][..], &[first + 1], &[first, first + 1]][random.below(3) as usize] {
+        p.mov(dword_ptr(TABLE + 4 * page), (page << 12) | (PRESENT - 1))?;
+        p.invlpg(byte_ptr(page << 12))?;
+    }
+    match random.below(2) {
+        // In both.
+        0 => p.add(dword_ptr((first + 1) * 0x1000 - 2), ebx),
+        // What it has read is not counted where it does not write that.
+        _ => {
+            p.push(ebx)?;
+            p.pop(dword_ptr(first * 0x1000 + 0xFF8))
+        }
+    }
+}
+
 /// What cannot be executed in a step, between instructions that can.
 fn otherwise(p: &mut Program, random: &mut Random) -> Made {
     p.inc(ebx)?;
     match random.below(8) {
-        // Pages that are accessed are not there, and nobody has accessed them, if there are page tables; for other
-        // threads, not until they walk them.
-        7 => {
-            let first = OWN / 0x1000;
-            for page in [&[first][..], &[first + 1], &[first, first + 1]][random.below(3) as usize]
-            {
-                p.mov(dword_ptr(TABLE + 4 * page), (page << 12) | (PRESENT - 1))?;
-                p.invlpg(byte_ptr(page << 12))?;
-            }
-            // In both.
-            p.add(dword_ptr((first + 1) * 0x1000 - 2), ebx)?;
-        }
+        7 => take_pages_away(p, random)?,
         // Divides by 0 or 3; behind #DE, by 7.
         0 => {
             p.mov(eax, 1000 + random.below(100))?;
@@ -267,7 +275,7 @@ fn route_ferr(p: &mut Program) -> Made {
 
 /// A guest whose threads do all of this, and count one event or another of theirs far from an overflow.
 fn guest(random: &mut Random, cpus: u32) -> Vec<u8> {
-    const EVENTS: [u32; 9] = [0x03, 0x15, 0x17, 0x1F, 0x2D, 0x2E, 0x2A, 0x16, 0x00];
+    const EVENTS: [u32; 11] = [0x03, 0x15, 0x17, 0x1F, 0x2D, 0x2E, 0x2A, 0x16, 0x00, 0x00, 0x01];
     let (numeric_error, pages) = (random.below(2) == 0, random.below(2) == 0);
     // All that was translated of its page is gone with that, and few turns are steps.
     let writes_ahead = random.below(4) == 0;
@@ -301,9 +309,10 @@ fn guest(random: &mut Random, cpus: u32) -> Vec<u8> {
         p.write_msr(0x29, 0x2E | 3 << 16 | 1 << 22)
     };
     each_by_itself(cpus, true, prepare, |p| {
-        let event = EVENTS[random.below(9) as usize];
+        let event = EVENTS[random.below(11) as usize];
         p.write_msr(0x28, u64::from(event | 3 << 16 | 1 << 22))?;
-        (0..8).try_for_each(|_| match random.below(10) {
+        (0..8).try_for_each(|_| match random.below(11) {
+            10 => take_pages_away(p, random),
             9 => divide_x87(p, random),
             0 | 1 => straight_line(p, random),
             // Interrupts are taken from here on, or are not.
