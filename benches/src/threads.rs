@@ -23,6 +23,8 @@ enum Execution {
     Models,
     /// Each thread counts what all threads of its core execute: without models, if there is one alone.
     Shared,
+    /// As with all models, and each thread reads a megabyte line by line, of which none is in its core's caches.
+    Misses,
 }
 
 impl Execution {
@@ -34,7 +36,15 @@ impl Execution {
             // No model is told of it.
             Self::Shared if threads == 1 => 40_000_000,
             Self::Models => 4_000_000,
-            Self::Shared => 200_000,
+            Self::Shared | Self::Misses => 200_000,
+        }
+    }
+
+    /// Bytes of a thread's own memory.
+    const fn own(self) -> u32 {
+        match self {
+            Self::Misses => 1 << 20,
+            _ => 0x1000,
         }
     }
 }
@@ -56,12 +66,13 @@ const INIT: u32 = 5 << 8;
 const START_UP: u32 = 6 << 8 | 8;
 /// How many threads have done their work.
 const DONE: u32 = DATA;
-/// A thread's stack and, beneath it, the words that its loop loads and stores.
+/// The words that the first thread's loop loads and stores, and its stack above them.
 const OWN: u32 = 0x40_0000;
-const OWN_BYTES: u32 = 0x1000;
+const STACK: u32 = 0x1000;
+const LINE: i32 = 64;
 
 /// A guest in which each of `threads` does its share of the iterations of five instructions, with a load and
-/// a store.
+/// a store, or a load that misses.
 fn guest(
     threads: u32,
     execution: Execution,
@@ -78,12 +89,12 @@ fn guest(
     p.place(&mut work)?;
     p.mov(ebp, dword_ptr(LAPIC + LAPIC_ID as u32))?;
     p.shr(ebp, 24)?;
-    p.imul_3(ebp, ebp, OWN_BYTES as i32)?;
-    p.lea(esp, dword_ptr(ebp + (OWN + OWN_BYTES)))?;
+    p.imul_3(ebp, ebp, execution.own() as i32)?;
+    p.lea(esp, dword_ptr(ebp + (OWN + STACK)))?;
     p.add(ebp, OWN as i32)?;
     let select = match execution {
         Execution::Plain => None,
-        Execution::Models => Some(OWN_STALLS),
+        Execution::Models | Execution::Misses => Some(OWN_STALLS),
         Execution::Shared => Some(ALL_INSTRUCTIONS),
     };
     if let Some(select) = select {
@@ -92,10 +103,17 @@ fn guest(
         }
     }
     p.mov(ecx, iterations)?;
+    p.xor(edi, edi)?;
     let next = p.here()?;
-    p.mov(esi, dword_ptr(ebp))?;
-    p.lea(esi, dword_ptr(esi + esi * 4 + 1))?;
-    p.mov(dword_ptr(ebp), esi)?;
+    if execution == Execution::Misses {
+        p.mov(esi, dword_ptr(ebp + edi))?;
+        p.add(edi, LINE)?;
+        p.and(edi, execution.own() as i32 - LINE)?;
+    } else {
+        p.mov(esi, dword_ptr(ebp))?;
+        p.lea(esi, dword_ptr(esi + esi * 4 + 1))?;
+        p.mov(dword_ptr(ebp), esi)?;
+    }
     p.dec(ecx)?;
     p.jnz(next)?;
     p.lock().inc(dword_ptr(DONE))?;
@@ -127,7 +145,9 @@ fn cost(threads: u8, execution: Execution) -> Result<f64> {
     let mut best = f64::MAX;
     for _ in 0..RUNS {
         let image = guest(threads.into(), execution, execution.iterations(threads))?;
-        let setup = Setup { cpus: threads, ..Setup::soft("knc", 16 << 20) };
+        let memory = u64::from(OWN) + u64::from(threads) * u64::from(execution.own());
+        let memory = memory.next_multiple_of(16 << 20);
+        let setup = Setup { cpus: threads, ..Setup::soft("knc", memory) };
         let mut machine = setup.machine(machine::flat(image))?;
         let started = clock::own()?;
         match machine::run(&mut machine, Limits::default())? {
@@ -159,6 +179,7 @@ pub(crate) fn compare() -> Result<()> {
         (Execution::Plain, "plain"),
         (Execution::Models, "all models"),
         (Execution::Shared, "all models, each counts its core"),
+        (Execution::Misses, "all models, each load misses"),
     ] {
         println!("| threads, {name} | ns an instruction | ratio to one | ratio to four |");
         println!("|---|---|---|---|");
