@@ -314,13 +314,20 @@ impl Caches {
         line: u64,
         probe: Probe,
     ) -> Snoop {
+        let inclusive = self.is_inclusive();
         let own = &mut self.processors[target];
         let occurrences = &mut context.occurrences[target];
+        let directories = self.geometry.coherence == Coherence::TagDirectories;
+        let second = own.second_level.as_ref().and_then(|second| second.search(line));
+        // Mostly none has it, of many cores: what an inclusive second level does not have need not be looked for above it.
+        if directories && inclusive && second.is_none() {
+            debug_assert!(own.code.find(line).is_none() && own.data.find(line).is_none());
+            return Snoop::Miss;
+        }
         let code = own.code.find(line);
         let data = own.data.find(line);
-        let second = own.second_level.as_ref().and_then(|second| second.find(line));
         let is_there = code.is_some() || data.is_some() || second.is_some();
-        if !is_there && self.geometry.coherence == Coherence::TagDirectories {
+        if !is_there && directories {
             return Snoop::Miss;
         }
         occurrences.fire(Signal::SnoopL1d, 1);
