@@ -235,7 +235,8 @@ impl Machine {
         Some(Part::Stirred { id, until: turn.until, threads: None })
     }
 
-    /// Longest turn, in cycles, while these execute something, and not one alone.
+    /// Longest turn, in cycles, while these execute something, and not one alone. Notes whether a bus was used in the one
+    /// before.
     fn longest_turn(&mut self, awake: ProcessorSet) -> u64 {
         // The threads of one core that go by its cycles need no turns for that.
         let first = awake.next(0).unwrap_or(0);
