@@ -356,9 +356,8 @@ impl LineArray {
 
     /// Every line, in the order of the slots.
     pub fn lines(&self) -> impl Iterator<Item = Line> + '_ {
-        (0..self.entries.len())
-            .filter(|&slot| has_line(self.entries[slot]))
-            .map(|slot| self.line(slot))
+        let used = if self.is_used { self.entries.len() } else { 0 };
+        (0..used).filter(|&slot| has_line(self.entries[slot])).map(|slot| self.line(slot))
     }
 
     /// Drops everything.

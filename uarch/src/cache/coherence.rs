@@ -10,6 +10,7 @@ use super::processor::NO_LINE;
 use super::second_level_bus::Transfer;
 use super::signals;
 use super::state::LineState;
+use super::tag_directory::Holders;
 use super::{Caches, Context, MemoryType};
 use crate::bus::{Request, Snoop, Transaction};
 use crate::occurrences::Occurrences;
@@ -260,7 +261,7 @@ impl Caches {
         is_there
     }
 
-    /// Asks the caches of all processors but the sender, of cores but the sender's. The sum of their answers.
+    /// Asks the caches of cores but the sender's: of all, or of those that may have the line. The sum of their answers.
     #[inline(always)]
     fn probe(
         &mut self,
@@ -284,26 +285,57 @@ impl Caches {
         line: u64,
         probe: Probe,
     ) -> Answer {
+        #[cfg(test)]
+        self.assert_known(line);
         let mut sum = Answer::NONE;
         let asker = sender.processor().map(|processor| self.processors.number_of(processor));
-        for core in 0..self.processors.count() {
-            if asker == Some(core) {
-                continue;
-            }
-            let target = self.processors[self.processors.first_of(core)].thread;
-            let holder = 1u64.checked_shl(target as u32).unwrap_or(0);
-            match (self.probe_one(context, target, line, probe), sum.snoop) {
-                (Snoop::Miss, _) | (Snoop::HitClean, Snoop::HitDirty) => {}
-                (Snoop::HitClean, _) => {
-                    let holders = sum.holders | holder;
-                    sum = Answer { snoop: Snoop::HitClean, holders, ..sum };
-                }
-                (Snoop::HitDirty, _) => {
-                    sum = Answer { snoop: Snoop::HitDirty, holders: holder, ..sum };
-                }
-            }
+        let asked = match self.directory.as_ref().map_or(Holders::Any, |all| all.holders(line)) {
+            Holders::None => 0..0,
+            Holders::One(core) => core..core + 1,
+            Holders::Any => 0..self.processors.count(),
+        };
+        for core in asked.filter(|&core| asker != Some(core)) {
+            self.probe_core(context, core, line, probe, &mut sum);
         }
         sum
+    }
+
+    /// Asks the caches of one core. Its answer is added to the sum.
+    fn probe_core(
+        &mut self,
+        context: &mut Context<'_>,
+        core: usize,
+        line: u64,
+        probe: Probe,
+        sum: &mut Answer,
+    ) {
+        let target = self.processors[self.processors.first_of(core)].thread;
+        let holder = 1u64.checked_shl(target as u32).unwrap_or(0);
+        match (self.probe_one(context, target, line, probe), sum.snoop) {
+            (Snoop::Miss, _) | (Snoop::HitClean, Snoop::HitDirty) => {}
+            (Snoop::HitClean, _) => {
+                let holders = sum.holders | holder;
+                *sum = Answer { snoop: Snoop::HitClean, holders, ..*sum };
+            }
+            (Snoop::HitDirty, _) => {
+                *sum = Answer { snoop: Snoop::HitDirty, holders: holder, ..*sum };
+            }
+        }
+    }
+
+    /// Whom the directories do not name has a line nowhere.
+    #[cfg(test)]
+    fn assert_known(&self, line: u64) {
+        let Some(directory) = &self.directory else { return };
+        for core in 0..self.processors.count() {
+            let is_named = match directory.holders(line) {
+                Holders::None => false,
+                Holders::One(holder) => core == holder,
+                Holders::Any => true,
+            };
+            let has_it = self.holds(self.processors.first_of(core), line);
+            assert!(is_named || !has_it, "core {core}, line {line:#x}");
+        }
     }
 
     /// Asks the caches of one processor, which fire what they find and do what the probe wants.
@@ -319,7 +351,8 @@ impl Caches {
         let occurrences = &mut context.occurrences[target];
         let directories = self.geometry.coherence == Coherence::TagDirectories;
         let second = own.second_level.as_ref().and_then(|second| second.search(line));
-        // Mostly none has it, of many cores: what an inclusive second level does not have need not be looked for above it.
+        // Asked because another line is there: what an inclusive second level does not have need not be looked for
+        // above it.
         if directories && inclusive && second.is_none() {
             // Not where a snapshot may say otherwise.
             #[cfg(test)]
@@ -453,6 +486,9 @@ impl Caches {
             }
             second.take(slot);
             own.second_level_fills.forget(line);
+            if let Some(directory) = &mut self.directory {
+                directory.leave(self.processors.number_of(target), line);
+            }
             occurrences.fire(Signal::L2TagWrite, 1);
             fire_second_level_gone(occurrences, gone.state, gone.marked);
         }

@@ -61,6 +61,7 @@ impl Caches {
 
     /// INVD: a processor's caches are emptied, and what was dirty is lost.
     pub fn invalidate(&mut self, context: &mut Context<'_>, processor: usize) {
+        let core = self.processors.number_of(processor);
         let own = &mut self.processors[processor];
         own.code.clear();
         own.code_dropped = true;
@@ -71,6 +72,9 @@ impl Caches {
             for line in second.lines() {
                 occurrences.fire(Signal::L2TagWrite, 1);
                 super::coherence::fire_second_level_gone(occurrences, line.state, line.marked);
+                if let Some(directory) = &mut self.directory {
+                    directory.leave(core, line.number);
+                }
             }
             second.clear();
         }

@@ -10,7 +10,7 @@
 //! * `second_level`: what the first level asks it for, and where victims go; `second_level_bus`: what they
 //!   go over.
 //! * `refill`: the short way of a miss that concerns these two alone.
-//! * `coherence`: probes and transactions.
+//! * `coherence`: probes and transactions; `tag_directory`: who need not be probed.
 //! * `uncached`, `write_combining`: what goes past the caches.
 //! * `prefetch`, `stream`: prefetch instructions and the hardware prefetcher; `prefetch_requests`: prefetch
 //!   instructions where they are no accesses.
@@ -45,6 +45,7 @@ mod second_level_bus;
 mod signals;
 mod state;
 mod stream;
+mod tag_directory;
 mod uncached;
 mod write_combining;
 
@@ -58,6 +59,7 @@ pub use self::state::LineState;
 
 use self::array::LineArray;
 use self::processor::{Processor, lines_at};
+use self::tag_directory::TagDirectory;
 use crate::occurrences::Occurrences;
 use crate::processors::PerCore;
 use crate::state::{State, Visitor, visit_made};
@@ -75,6 +77,8 @@ pub struct Caches {
     transfer_cycles: u64,
     /// Once for each core.
     processors: PerCore<Processor>,
+    /// What the part's directories know of several cores' second levels.
+    directory: Option<TagDirectory>,
     /// The lines of the board's cache.
     board: Option<LineArray>,
     /// Every transaction, for the tests.
@@ -90,11 +94,12 @@ impl Caches {
     ///
     /// # Panics
     ///
-    /// As [`PerCore::new`].
+    /// As [`PerCore::new`]; and if there are more cores than the part's directories can tell apart.
     #[must_use]
     pub fn new(geometry: &'static CacheGeometry, processors: usize, threads: usize) -> Self {
         let core = |core| Processor::new(geometry, core * threads);
         debug_assert!(geometry.fetch_window <= geometry.line);
+        let processors = PerCore::new(processors, threads, core);
         Self {
             geometry,
             shift: geometry.line.trailing_zeros(),
@@ -102,7 +107,8 @@ impl Caches {
             transfer_cycles: geometry
                 .second_level
                 .map_or(0, |second| second.bus.cycles(geometry.line)),
-            processors: PerCore::new(processors, threads, core),
+            directory: TagDirectory::of(geometry, processors.count()),
+            processors,
             board: geometry.board.as_ref().map(LineArray::new),
             #[cfg(test)]
             sent: Vec::new(),
@@ -417,12 +423,16 @@ fn granules(physical: u64, bytes: u32) -> u64 {
 impl Caches {
     /// Saves their state or loads it, as [`State::visit`] does, of so many processors.
     pub(crate) fn visit<V: Visitor>(&mut self, visitor: &mut V, count: usize) {
+        if V::LOADS {
+            self.tell_directory(TagDirectory::leave);
+        }
         let Self {
             geometry: _,
             shift: _,
             window_shift: _,
             transfer_cycles: _,
             processors,
+            directory: _,
             board,
             #[cfg(test)]
                 sent: _,
@@ -437,6 +447,19 @@ impl Caches {
             let thread = processors[processors.first_of(core)].thread;
             thread < count && processors.number_of(thread) == core
         }));
+        if V::LOADS {
+            self.tell_directory(TagDirectory::enter);
+        }
+    }
+
+    /// Tells the directories, if the part has some, about each line of each core's second level.
+    fn tell_directory(&mut self, tell: fn(&mut TagDirectory, usize, u64)) {
+        let Some(directory) = &mut self.directory else { return };
+        for core in 0..self.processors.count() {
+            let own = &self.processors[self.processors.first_of(core)];
+            let lines = own.second_level.iter().flat_map(LineArray::lines);
+            lines.for_each(|line| tell(directory, core, line.number));
+        }
     }
 
     /// Whether this processor runs, or another of its core.

@@ -327,6 +327,9 @@ impl Caches {
         let Some(second) = self.processors[processor].second_level.as_mut() else { return };
         let marked = filling == Filling::Prefetch;
         let displaced = second.fill(Line { number: line, state, marked });
+        if let Some(directory) = &mut self.directory {
+            directory.enter(self.processors.number_of(processor), line);
+        }
         fire_fill(&mut context.occurrences[processor], state, filling);
         if filling != Filling::WriteLine {
             self.transfer(context, processor, Transfer::Down);
@@ -344,6 +347,7 @@ impl Caches {
         mut victim: Line,
     ) {
         self.processors[processor].second_level_fills.forget(victim.number);
+        self.leave_directory(processor, victim.number);
         let is_newer_above = self.is_inclusive()
             && self
                 .drop_first_level(context, processor, victim.number)
@@ -355,6 +359,14 @@ impl Caches {
         coherence::fire_second_level_gone(occurrences, victim.state, victim.marked);
         if victim.state.is_dirty() {
             self.write_back_from_second_level(context, processor, victim.number, is_newer_above);
+        }
+    }
+
+    /// The directories learn that a processor's second level has a line no more.
+    #[inline(always)]
+    pub(super) fn leave_directory(&mut self, processor: usize, line: u64) {
+        if let Some(directory) = &mut self.directory {
+            directory.leave(self.processors.number_of(processor), line);
         }
     }
 

@@ -324,6 +324,9 @@ impl Caches {
             own.second_level_fills.forget(line.number);
             Some(line)
         });
+        if found.is_some() {
+            self.leave_directory(processor, line);
+        }
         let Some(mut gone) = found else {
             if data_dirty {
                 self.write_back(context, processor, line);

@@ -252,6 +252,12 @@ pub(super) fn compare_step(
 pub(super) fn compare_lines(machine: &Machine, oracle: &Oracle, what: &str) {
     let caches = &machine.caches;
     let mut holders: BTreeMap<u64, Vec<(usize, LineState)>> = BTreeMap::new();
+    let seconds = oracle.cores.first_threads().into_iter().map(|p| oracle.cores[p].second.as_ref());
+    let held: Vec<_> = seconds.map(|second| second.map_or(Vec::new(), SlowArray::lines)).collect();
+    let each =
+        held.iter().enumerate().flat_map(|(core, held)| held.iter().map(move |it| (core, it)));
+    let directory = tag_directory::of(caches.geometry, held.len(), each);
+    assert!(caches.directory == directory, "directory, after {what}");
     for p in oracle.cores.first_threads() {
         let core = &oracle.cores[p];
         let code: Vec<Line> = caches.code_lines(p).collect();

@@ -11,6 +11,7 @@ mod prefetching;
 mod second_level_bus;
 mod sharing;
 mod sizes;
+mod tag_directory;
 
 use super::array::Line;
 use super::*;
