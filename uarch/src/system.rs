@@ -6,7 +6,7 @@ use std::ops::Range;
 use pmu_model::Signal;
 
 use crate::branch::{Outcome, Predictor, PredictorGeometry, Transfer};
-use crate::bus::Bus;
+use crate::bus::{Bus, Traffic};
 use crate::cache::{Caches, Context};
 use crate::occurrences::Occurrences;
 use crate::part::Part;
@@ -187,9 +187,9 @@ impl System {
         }
     }
 
-    /// Whether anybody has asked anything of memory, of a device or of the caches of another core since the last call.
-    pub fn take_bus_used(&mut self) -> bool {
-        self.bus.take_used()
+    /// What anybody has asked for of memory, of a device or of the caches of another core since the last call.
+    pub fn take_traffic(&mut self) -> Traffic {
+        self.bus.take_traffic()
     }
 
     /// Number of the running processor.

@@ -43,7 +43,7 @@ use crate::stop::{Stop, Watch};
 use crate::trace::{Act, ActStops, At, Reason, Subject, Tracer};
 use crate::truth::Truth;
 use crate::truth::record::Recorder;
-use crate::turns::CutOff;
+use crate::turns::{CutOff, Sharing};
 
 /// Where a machine is to pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +106,8 @@ pub struct Machine {
     pub(crate) roster: Roster,
     /// Virtual time up to which turns are short: see `turns.rs`.
     pub(crate) short_turns_until: u64,
-    /// The end of the last turn in which the models have seen a processor ask anything of a bus, in cycles.
-    pub(crate) shared_until: u64,
+    /// What turns have told of what cores do to each other.
+    pub(crate) sharing: Sharing,
     /// Where the last run was cut off, if that was in the middle of a turn.
     pub(crate) cut_off: Option<CutOff>,
     /// Where it is to pause next.
@@ -240,7 +240,7 @@ impl Machine {
             dead_since: None,
             roster: Roster::default(),
             short_turns_until: 0,
-            shared_until: 0,
+            sharing: Sharing::default(),
             cut_off: None,
             pause: None,
             translations_are_stale: false,

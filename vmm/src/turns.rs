@@ -2,9 +2,9 @@
 //!
 //! All processors share one time line, which is cut into slices of at most [`QUANTUM`] cycles. A slice
 //! also ends where a device has something to do, and so does a turn where that is known when it begins.
-//! Within a slice processors take turns, one after the other over the same interval: first those that execute something, then those that sleep, each in
-//! the order of their numbers. So a sleeping processor is woken by an interrupt in the cycle in which
-//! the interrupt arrives.
+//! Within a slice processors take turns, one after the other over the same interval: first those that
+//! execute something, then those that sleep, each mostly in the order of their numbers. So a sleeping
+//! processor is woken by an interrupt in the cycle in which the interrupt arrives.
 //!
 //! A processor that runs later in a turn sees in memory what those before it did up to the turn's end,
 //! and those before it see what it does one turn late. Interrupts must be neither early nor late. They
@@ -18,13 +18,17 @@
 //! Turns are short as well while the models of caches see what several cores do to each other's lines, which is told in
 //! the order of their turns: where anything was asked of a bus in the last one, the next is as long as a line takes from
 //! one to another ([`uarch::part::Part::line_transfer`]). As long as each finds all that it needs in its own caches,
-//! nothing is shared, and a turn is as long as that has lasted.
+//! nothing is shared, and a turn is as long as that has lasted. Nor is anything where each asks for what no other core
+//! has, of a part whose events do not tell in which order the memory was asked: turns become as long as
+//! [`uarch::part::Part::memory_turn`] then, and begin with the first core and with the last by turns, so that none
+//! always has the memory first.
 //!
 //! Who sleeps and is not stirred takes no part: [`crate::roster`] knows without asking it.
 //!
 //! Nothing in this depends on the host.
 
 use serde::{Deserialize, Serialize};
+use uarch::bus::Traffic;
 
 use crate::engine::soft::Next;
 use crate::engine::{Limit, Outcome};
@@ -60,6 +64,8 @@ struct Turn {
     short: bool,
     /// It ends early when the last counter is disabled.
     counted: bool,
+    /// Those that are awake have their part in descending order.
+    descends: bool,
     /// Those that executed something when it began, of which the last has no one behind it; then, when the others'
     /// part begins, all that have executed something by then.
     awake: ProcessorSet,
@@ -83,6 +89,23 @@ enum Part {
     /// One that slept and was stirred, while the turn was to end at this time; and the threads of its core from where
     /// these take turns instruction by instruction.
     Stirred { id: usize, until: u64, threads: Option<ProcessorSet> },
+}
+
+/// What turns have told of what cores do to each other, as far as the models have seen it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sharing {
+    /// The end of the last turn with something in it for which the next has to be short, in cycles.
+    until: u64,
+    /// The last turn of several cores began with the last one.
+    descended: bool,
+}
+
+#[cfg(test)]
+impl Sharing {
+    /// Whether the last turn of several cores began with the last one.
+    pub(crate) fn has_descended(self) -> bool {
+        self.descended
+    }
 }
 
 /// Where a run was cut off in the middle of a slice, by the limit of instructions, a request to stop or a pause. The
@@ -161,8 +184,10 @@ impl Machine {
         let device = self.next_event().unwrap_or(u64::MAX).max(self.now + 1);
         let mut until = until.min(device);
         let short = self.now < self.short_turns_until;
+        let mut descends = false;
         if awake.len() > 1 {
             until = until.min(self.now.saturating_add(self.longest_turn(awake)));
+            descends = self.sharing.descended;
         }
         if short {
             let latency = self.board.platform.ipi_latency;
@@ -172,6 +197,7 @@ impl Machine {
             until,
             short,
             counted,
+            descends,
             awake,
             rest: awake,
             executing: awake,
@@ -212,10 +238,11 @@ impl Machine {
     /// Whose part comes next: first those that are awake have theirs, then those that something stirs. The others
     /// sleep until the turn's end.
     fn next_part(&mut self, turn: &mut Turn) -> Option<Part> {
-        if let Some(id) = turn.rest.next(0) {
+        let next = if turn.descends { turn.rest.last() } else { turn.rest.next(0) };
+        if let Some(id) = next {
             if !self.soft.interleaves() {
                 turn.rest.remove(id);
-                return Some(Part::One { id, at_pause: Some(id) != turn.awake.last() });
+                return Some(Part::One { id, at_pause: !turn.rest.is_empty() });
             }
             // Those that are woken in this turn join the others of their core.
             let core = self.board.platform.core_of(id);
@@ -235,21 +262,30 @@ impl Machine {
         Some(Part::Stirred { id, until: turn.until, threads: None })
     }
 
-    /// Longest turn, in cycles, while these execute something, and not one alone. Notes whether a bus was used in the one
-    /// before.
+    /// Longest turn, in cycles, while these execute something, and not one alone. Notes what cores have done to each other
+    /// in the one before, and in which order they come.
     fn longest_turn(&mut self, awake: ProcessorSet) -> u64 {
         // The threads of one core that go by its cycles need no turns for that.
         let first = awake.next(0).unwrap_or(0);
         let one_core = awake.without(self.board.platform.core_of(first)).is_empty();
-        if self.soft.takes_bus_used() {
-            self.shared_until = self.now;
-        }
-        let line_transfer = self.soft.line_transfer();
-        match line_transfer.filter(|_| !(self.soft.interleaves() && one_core)) {
-            // So that none keeps a line for much longer than it would while others ask for it.
-            Some(cycles) => self.now.saturating_sub(self.shared_until).clamp(cycles, TURN),
-            None => TURN,
-        }
+        let part = self.soft.sees_sharing().filter(|_| !(self.soft.interleaves() && one_core));
+        let longest = match (self.soft.take_traffic(), part.and_then(|part| part.memory_turn)) {
+            (Traffic::None, _) => TURN,
+            (Traffic::Memory, Some(cycles)) => cycles,
+            _ => {
+                self.sharing.until = self.now;
+                TURN
+            }
+        };
+        let descended = std::mem::take(&mut self.sharing.descended);
+        let Some(part) = part else { return TURN };
+        // So that none keeps a line for much longer than it would while others ask for it.
+        let unshared = self.now.saturating_sub(self.sharing.until);
+        let cycles = unshared.clamp(part.line_transfer, longest);
+        // Where lines go to and fro, who comes last and then first would keep one for two turns.
+        let memory_alone = longest < TURN && cycles > part.line_transfer;
+        self.sharing.descended = memory_alone && !descended;
+        cycles
     }
 
     /// The threads of a core that sleep, and that an interrupt reaches in this turn.

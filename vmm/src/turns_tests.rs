@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use iced_x86::IcedError;
-use iced_x86::code_asm::{CodeLabel, al, dword_ptr, dx, eax, ebp, ecx, edi, edx, esi};
+use iced_x86::code_asm::{CodeLabel, al, dword_ptr, dx, eax, ebp, ecx, edi, edx, esi, esp};
 
 use super::*;
 use crate::boot::memory::RamLayout;
@@ -181,6 +181,46 @@ pub(crate) fn core_guest(random: &mut Random, cpus: u32) -> Result<Vec<u8>, Iced
     })
 }
 
+/// Each thread of several cores reads lines of its own that its core does not keep, for a while each time; some write what
+/// the others have too. Misses are counted all the time, and something else at times.
+pub(crate) fn cores_guest(random: &mut Random, cpus: u32) -> Result<Vec<u8>, IcedError> {
+    // Of 327357-001: reads that miss, lines that are written back, the V pipe, misses of the L2.
+    const EVENTS: [u32; 4] = [0x03, 0x06, 0x17, 0x10CB];
+    let prepare = |p: &mut Program| {
+        p.write_msr(0x2F, 3)?;
+        p.write_msr(0x29, 0x03 | 3 << 16 | 1 << 22)
+    };
+    each_by_itself(cpus, true, prepare, |p| {
+        (0..4).try_for_each(|_| match random.below(8) {
+            0..6 => {
+                p.mov(edi, 1 + random.below(40))?;
+                let again = p.here()?;
+                read_own_lines(p, 12 + random.below(12))?;
+                p.dec(edi)?;
+                p.jnz(again)
+            }
+            6 => p.lock().inc(dword_ptr(DATA + 0x200)),
+            _ => {
+                let event = EVENTS[random.below(4) as usize];
+                core_script(p, random, cpus, event, Counted { all_threads: false, compared: true })
+            }
+        })
+    })
+}
+
+/// Reads so many lines of one set of a second level of 1,024, each in a page of the processor's own: Knights Corner's
+/// prefetcher brings what is near. Its number is in EBP.
+fn read_own_lines(p: &mut Program, lines: u32) -> Made {
+    p.mov(esi, ebp)?;
+    p.shl(esi, 12)?;
+    p.mov(ecx, lines)?;
+    let next = p.here()?;
+    p.mov(eax, dword_ptr(esi + 0x20_0000))?;
+    p.add(esi, 1024 * 64)?;
+    p.dec(ecx)?;
+    p.jnz(next)
+}
+
 /// A guest whose processors all prepare themselves, and then do each a script of its own for ever.
 pub(crate) fn each_by_itself(
     cpus: u32,
@@ -207,7 +247,16 @@ pub(crate) fn image_of_each(
     p.jmp(first)?;
     let entry = p.here()?;
     p.set_start_up(entry);
-    p.set_up_processor()?;
+    if cpus > 8 {
+        // More than have a task and stacks of their own.
+        p.set_up_segments()?;
+        p.mov(esp, dword_ptr(LAPIC + LAPIC_ID as u32))?;
+        p.shr(esp, 12)?;
+        p.add(esp, 0x3A_1000)?;
+        p.set_up_interrupts()?;
+    } else {
+        p.set_up_processor()?;
+    }
     let work = p.here()?;
     p.write_lapic(LVT_TIMER, u32::from(TIMER_VECTOR))?;
     p.write_lapic(LVTPC, u32::from(PMI_VECTOR))?;
@@ -636,4 +685,59 @@ fn turns_are_short_where_lines_go_from_one_to_another() {
             .filter(|lengths| lengths[0] == shortest && lengths.len() as u64 * shortest > 10_000);
         assert!(shared.count() >= 3, "{cpu}: {lengths:?}");
     }
+}
+
+/// The turns of a machine of which each processor reads lines of its own that no cache keeps, and counts its misses: their
+/// lengths, and the first processor of each part.
+fn turns_beside_memory((cpu, cpus): (&str, u32), evtsel: (u32, u64)) -> Vec<(u64, Vec<usize>)> {
+    let prepare = |p: &mut Program| {
+        if cpu == "knc" {
+            p.write_msr(0x2F, 3)?;
+        }
+        p.write_msr(evtsel.0, evtsel.1 | 3 << 16 | 1 << 22)
+    };
+    // K8's second level has 16 ways, and the first another two.
+    let bytes = each_by_itself(cpus, cpu == "knc", prepare, |p| read_own_lines(p, 24)).unwrap();
+    let mut machine = machine(cpu, cpus, &bytes);
+    let mut left = u64::MAX;
+    let mut turns = vec![];
+    while machine.now < 400_000 {
+        let begun = machine.now;
+        let turn = machine.begin_turn(u64::MAX, false);
+        let mut ahead = turn.clone();
+        let mut order = vec![];
+        while !ahead.rest.is_empty() {
+            order.extend(match machine.next_part(&mut ahead).unwrap() {
+                Part::One { id, .. } => Some(id),
+                Part::Core { threads, .. } => threads.next(0),
+                Part::Stirred { .. } => None,
+            });
+        }
+        machine.cut_off = Some(CutOff { turn: Some(turn), slice: u64::MAX });
+        assert_eq!(machine.turn(u64::MAX, &mut left, false), Slice::Whole);
+        turns.push((machine.now - begun, order));
+    }
+    turns
+}
+
+/// While each core of Knights Corner asks for memory that no other has, turns are of 3,500 cycles, and the first core and
+/// the last come first by turns. Events of K8 tell in which order its memory was asked (DRAM page hits, E0h, AMD BKDG
+/// 26094, section 10.2): its turns are as short as for lines that go to and fro, and always in the same order.
+#[test]
+fn turns_are_longer_where_each_has_memory_of_its_own() {
+    let in_order = |first: usize, length: u64| {
+        move |turn: &(u64, Vec<usize>)| *turn == (length, vec![0, first])
+    };
+    let k8 = turns_beside_memory(("k8", 2), (0xC001_0000, 0x41));
+    let (short, others): (Vec<_>, Vec<_>) = k8.iter().partition(|turn| in_order(1, 100)(turn));
+    assert!(short.len() > 3_500 && others.len() < 100, "{others:?}");
+
+    let knc = turns_beside_memory(("knc", 8), (0x28, 0x03));
+    let steady = &knc[knc.len() - 100..];
+    for (nth, turn) in steady.iter().enumerate() {
+        let order = if (nth % 2 == 0) == (steady[0].1 == [0, 4]) { [0, 4] } else { [4, 0] };
+        assert_eq!(*turn, (3_500, order.to_vec()), "{nth} of {steady:?}");
+    }
+    let descending = knc.iter().filter(|(_, order)| *order == [4, 0]);
+    assert!(descending.clone().count() > 50 && descending.clone().all(|&(length, _)| length > 250));
 }

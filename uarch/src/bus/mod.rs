@@ -74,6 +74,19 @@ pub struct Bus {
     machine: Option<Machine>,
     /// There was a transaction since that was last asked for.
     is_used: bool,
+    /// A core had a line that another one asked for, since that was last asked for.
+    is_shared: bool,
+}
+
+/// What processors have asked for beyond their own caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// Nothing.
+    None,
+    /// Nothing that was in the caches of another core: memory, devices.
+    Memory,
+    /// What was in the caches of another core, too.
+    Shared,
 }
 
 /// All of a bus but the default one.
@@ -138,6 +151,7 @@ impl Bus {
                 memory: Memory { map: AddressMap::new(memory), dram: Dram::new(&geometry.dram) },
             }),
             is_used: false,
+            is_shared: false,
         }
     }
 
@@ -171,13 +185,24 @@ impl Bus {
         }
     }
 
-    /// Whether there was a transaction since the last call.
-    pub fn take_used(&mut self) -> bool {
-        std::mem::take(&mut self.is_used)
+    /// A core has a line that another one asks for.
+    pub(crate) fn note_shared(&mut self) {
+        self.is_shared = true;
+    }
+
+    /// What there was since the last call.
+    pub fn take_traffic(&mut self) -> Traffic {
+        let (is_used, is_shared) =
+            (std::mem::take(&mut self.is_used), std::mem::take(&mut self.is_shared));
+        match (is_used, is_shared) {
+            (_, true) => Traffic::Shared,
+            (true, _) => Traffic::Memory,
+            _ => Traffic::None,
+        }
     }
 }
 
-crate::state! { Bus { saved: is_used; made: machine; } }
+crate::state! { Bus { saved: is_used, is_shared; made: machine; } }
 crate::state! { Machine { saved: interconnect, memory; derived: clock, line_bytes; } }
 crate::state! { Memory { saved: dram; derived: map; } }
 

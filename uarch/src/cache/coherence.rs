@@ -297,6 +297,9 @@ impl Caches {
         for core in asked.filter(|&core| asker != Some(core)) {
             self.probe_core(context, core, line, probe, &mut sum);
         }
+        if sum.snoop != Snoop::Miss {
+            context.bus.note_shared();
+        }
         sum
     }
 

@@ -45,12 +45,18 @@ pub struct Part {
     /// What a line takes from one core's cache to another's, in cycles, by its order of magnitude. None keeps a line much
     /// longer than that while others ask for it.
     pub line_transfer: u64,
+    /// For how many cycles a core may be ahead of another while each asks for what no other one has, if that may be longer
+    /// than [`Self::line_transfer`]. Not of parts with events that tell in which order the memory was asked.
+    pub memory_turn: Option<u64>,
 }
 
 /// Of parts with a bus or links between processors. Not sourced: they differ.
 const LINE_TRANSFER: u64 = 100;
 /// A line out of another core's L2 on Knights Corner, as its ring has it ([`bus::KNC`]). Not sourced.
 const KNC_LINE_TRANSFER: u64 = 250;
+/// Not sourced: a choice of this program. What is taken of the memory is known for 4,096 clocks back, of which 300 are the
+/// way of a line, and as many are left for those that queue up.
+const KNC_MEMORY_TURN: u64 = 3_500;
 
 /// The pipeline of a part.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +91,7 @@ macro_rules! parts {
                 pipeline: $pipeline,
                 threads: 1,
                 line_transfer: LINE_TRANSFER,
+                memory_turn: None,
             };
         )*
     };
@@ -102,6 +109,7 @@ pub static KNC: Part = Part {
     },
     threads: 4,
     line_transfer: KNC_LINE_TRANSFER,
+    memory_turn: Some(KNC_MEMORY_TURN),
 };
 
 parts! {

@@ -22,7 +22,7 @@ each of so many cores that copies from an array to another: STREAM's Copy with 6
 McCalpin, blog, 2013-12-05). That was compiled for prefetches 64 and 8 lines ahead and for streaming stores,
 and so is one of the two programs: the model comes to 162 with 60 cores, and to 2.7 with one. The other has
 neither: both arrays are read, by prefetches into the data cache alone, of which eight can be on their way,
-some 300 cycles each. That is 1.9 a core, and 107 with 60. In both each core adds as much as the first, so
+some 300 cycles each. That is 1.9 a core, and 109 with 60. In both each core adds as much as the first, so
 that what a thread may have under way sets the rate, and not yet the memory: its eight controllers, 64 bytes
 in two clocks each, have 282. What a thread may have under way (prefetches; four writes, each some 250 cycles
 until it has the right to its line) has no source at first hand, nor has the time of a line from memory, so

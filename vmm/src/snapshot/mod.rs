@@ -23,7 +23,7 @@ use crate::input::Script;
 use crate::machine::Machine;
 use crate::processor_set::ProcessorSet;
 use crate::roster::Roster;
-use crate::turns::CutOff;
+use crate::turns::{CutOff, Sharing};
 
 /// The state of a machine beside its RAM, between two instructions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub struct State {
     dead_since: Option<u64>,
     roster: Roster,
     short_turns_until: u64,
-    shared_until: u64,
+    sharing: Sharing,
     cut_off: Option<CutOff>,
 }
 
@@ -77,7 +77,7 @@ impl Machine {
             dead_since,
             roster,
             short_turns_until,
-            shared_until,
+            sharing,
             cut_off,
             // What it is, and what runs it.
             identity: _,
@@ -106,7 +106,7 @@ impl Machine {
             dead_since: *dead_since,
             roster: *roster,
             short_turns_until: *short_turns_until,
-            shared_until: *shared_until,
+            sharing: *sharing,
             cut_off: cut_off.clone(),
         })
     }
@@ -127,7 +127,7 @@ impl Machine {
             dead_since,
             roster,
             short_turns_until,
-            shared_until,
+            sharing,
             cut_off,
         } = state;
         if vcpus.len() != self.vcpus.len() || !self.board.chipset.is_of_the_kind_of(chipset) {
@@ -164,7 +164,7 @@ impl Machine {
         self.dead_since = *dead_since;
         self.roster = *roster;
         self.short_turns_until = *short_turns_until;
-        self.shared_until = *shared_until;
+        self.sharing = *sharing;
         self.cut_off.clone_from(cut_off);
         Ok(())
     }

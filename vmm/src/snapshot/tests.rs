@@ -8,6 +8,7 @@ use iced_x86::code_asm::{
     qword_ptr, st0, st1,
 };
 use pmu_model::Personality;
+use uarch::bus::Traffic;
 
 use super::*;
 use crate::boot::Payload;
@@ -19,8 +20,8 @@ use crate::program::{DATA, Program};
 use crate::stop::Stop;
 use crate::turns::Slice;
 use crate::turns::tests::{
-    ASSERT, ICR, ICR_HIGH, INITIAL, IPI_VECTOR, Made, Random, core_guest, each_by_itself, guest,
-    machine, seeds, spin,
+    ASSERT, ICR, ICR_HIGH, INITIAL, IPI_VECTOR, Made, Random, core_guest, cores_guest,
+    each_by_itself, guest, machine, seeds, spin,
 };
 
 mod addresses;
@@ -172,6 +173,25 @@ fn threads_of_a_core() {
             compare(&name, || machine("knc", cpus, &bytes), last, random);
         }
     }
+}
+
+/// Cores of which each has memory of its own, so that they come in one order and in the other by turns.
+#[test]
+fn cores_with_memory_of_their_own() {
+    let mut descended = 0;
+    for cpus in [5, 12] {
+        for seed in seeds(600, 8) {
+            let random = &mut Random(seed);
+            let bytes = cores_guest(random, cpus).unwrap();
+            let last = 20_000 + u64::from(random.below(30_000));
+            let make = || machine("knc", cpus, &bytes);
+            compare(&format!("{cpus} threads, seed {seed}"), make, last, random);
+            let mut whole = make();
+            run(&mut whole, last);
+            descended += u32::from(whole.sharing.has_descended());
+        }
+    }
+    assert!(descended > 0);
 }
 
 /// Programs a counter to some event of the part that interrupts soon, by the part's own registers.
@@ -452,8 +472,8 @@ fn processors_whose_models_are_told() {
     }
 }
 
-/// Whether a bus was used is of the models, and asked for where a turn of several processors begins. A reset has it again,
-/// also where they are told nothing in between: here, as nothing is counted any more.
+/// What was asked of a bus is of the models, and asked for where a turn of several processors begins. A reset has it again,
+/// also where they are told nothing in between: here, as nothing is counted any more. One line is read by both.
 #[test]
 fn a_reset_knows_that_a_bus_was_used() {
     // DATA_CACHE_MISSES (AMD BKDG 26094, section 10.2).
@@ -481,10 +501,10 @@ fn a_reset_knows_that_a_bus_was_used() {
     assert!(both_have && !machine.soft.is_counting());
     let snapshot = machine.snapshot();
     assert_eq!(machine.turn(u64::MAX, &mut left, false), Slice::Whole);
-    assert!(!machine.soft.takes_bus_used());
+    assert_eq!(machine.soft.take_traffic(), Traffic::None);
     for _ in 0..2 {
         machine.reset_to(&snapshot).unwrap();
-        assert!(machine.soft.takes_bus_used());
+        assert_eq!(machine.soft.take_traffic(), Traffic::Shared);
     }
 }
 

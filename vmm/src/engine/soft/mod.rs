@@ -39,6 +39,7 @@ mod traced;
 mod vcpu;
 
 use pmu_model::{Demand, Pmis, Pmu, Tier};
+use uarch::bus::Traffic;
 use uarch::part::Part;
 use x86_cpu::block::{Translated, Translations};
 use x86_cpu::bus::{Bus, Uncounted};
@@ -251,18 +252,17 @@ impl Soft {
         self.asking.is_counting()
     }
 
-    /// What a line takes from one core to another, in cycles, while models see what they do to each other's caches.
-    pub(crate) fn line_transfer(&self) -> Option<u64> {
+    /// The part, while models see what cores do to each other's caches.
+    pub(crate) fn sees_sharing(&self) -> Option<&'static Part> {
         let modelling = self.modelling.as_ref()?;
         let (asked, counts) = self.asking.by_all();
-        let sees_sharing = self.detail(modelling, asked, counts).models;
-        sees_sharing.then(|| modelling.part().line_transfer)
+        self.detail(modelling, asked, counts).models.then(|| modelling.part())
     }
 
-    /// Whether the models have seen a processor ask anything of memory, of a device or of the caches of another core
-    /// since the last call.
-    pub(crate) fn takes_bus_used(&mut self) -> bool {
-        self.modelling.as_mut().is_some_and(Modelling::takes_bus_used)
+    /// What the models have seen processors ask for of memory, of devices and of the caches of other cores since the last
+    /// call.
+    pub(crate) fn take_traffic(&mut self) -> Traffic {
+        self.modelling.as_mut().map_or(Traffic::None, Modelling::take_traffic)
     }
 
     /// Runs processor `id` until `limit`, or until one of the other reasons in [`Outcome`].

@@ -7,6 +7,7 @@
 
 use pmu_model::{CYCLE_DEPENDENT, Pmu, Signal, SignalSet, Tier};
 use uarch::branch;
+use uarch::bus::Traffic;
 use uarch::cache::{Hint, Kind};
 use uarch::part::{self, Part};
 use uarch::pipeline::in_order::multithreaded::THREADS;
@@ -281,12 +282,12 @@ impl Modelling {
         self.observer.watch.part
     }
 
-    /// See [`super::Soft::takes_bus_used`].
-    pub(super) fn takes_bus_used(&mut self) -> bool {
+    /// See [`super::Soft::take_traffic`].
+    pub(super) fn take_traffic(&mut self) -> Traffic {
         let model = &mut self.observer.watch;
-        let is_used = model.system.take_bus_used();
-        model.is_as_saved &= !is_used;
-        is_used
+        let traffic = model.system.take_traffic();
+        model.is_as_saved &= traffic == Traffic::None;
+        traffic
     }
 
     /// Whether the cores have several threads.
