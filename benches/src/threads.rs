@@ -28,8 +28,9 @@ enum Execution {
 }
 
 impl Execution {
-    /// Iterations of all threads together, eight seconds or less. Making the models of 244 threads takes some 30 ms, which
-    /// are a hundredth of the shortest of these with models, or less; and each reads its megabyte twice.
+    /// Iterations of all threads together, of some eight seconds or less. Making the models of 244 threads takes some
+    /// 30 ms, which are a hundredth of the shortest of these with models, or less; and each reads its megabyte at least
+    /// twice.
     const fn iterations(self, threads: u8) -> u32 {
         match self {
             Self::Plain => 40_000_000,

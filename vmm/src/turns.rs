@@ -19,9 +19,8 @@
 //! the order of their turns: where anything was asked of a bus in the last one, the next is as long as a line takes from
 //! one to another ([`uarch::part::Part::line_transfer`]). As long as each finds all that it needs in its own caches,
 //! nothing is shared, and a turn is as long as that has lasted. Nor is anything where each asks for what no other core
-//! has, of a part whose events do not tell in which order the memory was asked: turns become as long as
-//! [`uarch::part::Part::memory_turn`] then, and begin with the first core and with the last by turns, so that none
-//! always has the memory first.
+//! has, on a part with a [`uarch::part::Part::memory_turn`]: turns become as long as that then, and begin with the first
+//! core and with the last by turns, so that none always has the memory first.
 //!
 //! Who sleeps and is not stirred takes no part: [`crate::roster`] knows without asking it.
 //!
@@ -66,8 +65,8 @@ struct Turn {
     counted: bool,
     /// Those that are awake have their part in descending order.
     descends: bool,
-    /// Those that executed something when it began, of which the last has no one behind it; then, when the others'
-    /// part begins, all that have executed something by then.
+    /// Those that executed something when it began; then, when the others' part begins, all that have executed something
+    /// by then.
     awake: ProcessorSet,
     /// Those of them whose part is yet to come.
     rest: ProcessorSet,

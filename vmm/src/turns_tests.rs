@@ -248,7 +248,7 @@ pub(crate) fn image_of_each(
     let entry = p.here()?;
     p.set_start_up(entry);
     if cpus > 8 {
-        // More than have a task and stacks of their own.
+        // More than have a task and stacks of their own: 4 KiB each behind all that scripts access.
         p.set_up_segments()?;
         p.mov(esp, dword_ptr(LAPIC + LAPIC_ID as u32))?;
         p.shr(esp, 12)?;

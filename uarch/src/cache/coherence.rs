@@ -489,9 +489,7 @@ impl Caches {
             }
             second.take(slot);
             own.second_level_fills.forget(line);
-            if let Some(directory) = &mut self.directory {
-                directory.leave(self.processors.number_of(target), line);
-            }
+            self.leave_directory(target, line);
             occurrences.fire(Signal::L2TagWrite, 1);
             fire_second_level_gone(occurrences, gone.state, gone.marked);
         }

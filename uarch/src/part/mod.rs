@@ -45,8 +45,9 @@ pub struct Part {
     /// What a line takes from one core's cache to another's, in cycles, by its order of magnitude. None keeps a line much
     /// longer than that while others ask for it.
     pub line_transfer: u64,
-    /// For how many cycles a core may be ahead of another while each asks for what no other one has, if that may be longer
-    /// than [`Self::line_transfer`]. Not of parts with events that tell in which order the memory was asked.
+    /// For how many cycles a core may be ahead of another while each asks for what no other one has. `None`: as long as
+    /// [`Self::line_transfer`], as on parts with events that tell in which order the memory was asked, and on those where
+    /// more was not tried.
     pub memory_turn: Option<u64>,
 }
 
