@@ -4,9 +4,9 @@
 use std::hint::black_box;
 use uarch::bus::Bus;
 use uarch::cache::{Access, CacheGeometry, Caches, Context, Fetch, Kind, MemoryType};
-use uarch::occurrences::Occurrences;
 use uarch::part::caches;
 use uarch::processors::PerProcessor;
+use uarch::system::Processor;
 
 const ACCESSES: u64 = 5_000_000;
 const REPETITIONS: usize = 5;
@@ -23,9 +23,9 @@ fn time(
     mut access: impl FnMut(&mut Caches, &mut Context<'_>, u64),
 ) -> f64 {
     let mut caches = Caches::new(geometry, 1, 1);
-    let mut occurrences = PerProcessor::new(1, |_| Occurrences::default());
+    let mut processors = PerProcessor::new(1, |_| Processor::default());
     let mut bus = Bus::default();
-    let mut context = Context { occurrences: &mut occurrences, bus: &mut bus, time: 0 };
+    let mut context = Context { processors: &mut processors, bus: &mut bus, time: 0 };
     let mut run = || {
         let begin = processor_time();
         for number in 0..ACCESSES {

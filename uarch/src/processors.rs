@@ -1,6 +1,6 @@
 //! What there is once for each processor or each core, with that of the running one at hand.
 
-use crate::state::{State, Visitor, optional};
+use crate::state::{State, Visitor};
 use std::ops::{Index, IndexMut};
 
 /// One `T` for each processor, by its number. That of the running one is kept in place, so that what is told of
@@ -214,60 +214,6 @@ impl<T> IndexMut<usize> for PerCore<T> {
     }
 }
 
-/// One `T` for each processor that has run: the others have none yet, so that those of a machine of many
-/// processors of which few do something take no memory. That of the running one is at hand, as in
-/// [`PerProcessor`]; they are large, and none is moved.
-#[derive(Clone, Debug)]
-pub struct PerRun<T> {
-    /// Which one is at hand.
-    number: usize,
-    running: Box<T>,
-    /// By number; there is none of the one at hand.
-    others: Vec<Option<Box<T>>>,
-}
-
-impl<T> PerRun<T> {
-    /// For so many processors, of which the first runs and has this one.
-    #[must_use]
-    pub fn new(processors: usize, first: T) -> Self {
-        let others = std::iter::repeat_with(|| None).take(processors).collect();
-        Self { number: 0, running: Box::new(first), others }
-    }
-
-    /// From now on, this processor runs; it gets one if it has none.
-    ///
-    /// # Panics
-    ///
-    /// If there is no processor of that number.
-    #[inline]
-    pub fn choose(&mut self, processor: usize, make: impl FnOnce() -> T) {
-        if processor != self.number {
-            let chosen = self.others[processor].take().unwrap_or_else(|| Box::new(make()));
-            let before = std::mem::replace(&mut self.running, chosen);
-            self.others[self.number] = Some(before);
-            self.number = processor;
-        }
-    }
-
-    /// That of the running processor.
-    #[inline(always)]
-    pub fn running_mut(&mut self) -> &mut T {
-        &mut self.running
-    }
-
-    /// That of a processor, which gets one if it has none.
-    ///
-    /// # Panics
-    ///
-    /// If there is no processor of that number.
-    pub fn of(&mut self, processor: usize, make: impl FnOnce() -> T) -> &mut T {
-        if processor == self.number {
-            return &mut self.running;
-        }
-        self.others[processor].get_or_insert_with(|| Box::new(make()))
-    }
-}
-
 /// Of all; and which one is in place.
 impl<T: State> State for PerProcessor<T> {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
@@ -308,55 +254,9 @@ impl<T> PerCore<T> {
     }
 }
 
-impl<T: State> PerRun<T> {
-    /// Saves those that there are or loads them, as [`State::visit`] does; what a processor has that had none
-    /// yet goes into a new one.
-    pub fn visit<V: Visitor>(&mut self, visitor: &mut V, make: impl Fn() -> T) {
-        visitor.name("PerRun.number");
-        let mut number = self.number;
-        visitor.index(&mut number, self.others.len());
-        self.choose(number, &make);
-        let Self { number, running, others } = self;
-        running.visit(visitor);
-        for (of, other) in others.iter_mut().enumerate() {
-            if of != *number {
-                optional(visitor, other, || Box::new(make()));
-            }
-        }
-    }
-
-    /// Number of the processor that runs.
-    #[must_use]
-    pub fn number(&self) -> usize {
-        self.number
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Each is made once, when its processor is first chosen or asked for, and found by its number from then
-    /// on.
-    #[test]
-    fn a_processor_that_has_not_run_has_none() {
-        let mut made = Vec::new();
-        let mut all = PerRun::new(5, (0, 100));
-        for (step, processor) in [0, 2, 2, 4, 0, 1, 4, 2].into_iter().enumerate() {
-            all.choose(processor, || {
-                made.push(processor);
-                (processor, step)
-            });
-            assert_eq!(all.running_mut().0, processor);
-        }
-        // The steps at which they were first chosen.
-        assert_eq!((all.of(1, || (9, 9)).1, all.of(4, || (9, 9)).1), (5, 3));
-        assert_eq!((all.of(2, || (9, 9)).1, all.of(0, || (9, 9)).1), (1, 100));
-        assert_eq!(made, [2, 4, 1]);
-        assert_eq!(*all.of(3, || (3, 7)), (3, 7));
-        all.choose(3, || (9, 9));
-        assert_eq!(*all.running_mut(), (3, 7));
-    }
 
     /// Whoever runs, each is found by its number.
     #[test]

@@ -5,22 +5,23 @@ use std::ops::Range;
 
 use pmu_model::Signal;
 
-use crate::branch::{Outcome, Predictor, PredictorGeometry, Transfer};
+use crate::branch::{Outcome, PredictorGeometry, Transfer};
 use crate::bus::{Bus, Traffic};
 use crate::cache::{Caches, Context};
 use crate::occurrences::Occurrences;
 use crate::part::Part;
-use crate::processors::{PerCore, PerProcessor, PerRun};
+use crate::processors::{PerCore, PerProcessor};
 use crate::tlb::Tlbs;
 
 use self::page_tables::MonitoredPages;
-use self::pages::{KnownPage, MemoryTypes, PAGE};
+use self::pages::PAGE;
 use crate::state::{State, Visitor};
 
 mod access;
 mod fetch;
 mod page_tables;
 mod pages;
+mod processor;
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ mod translation;
 
 pub use self::access::{AccessCycles, DataAccess, Operation};
 pub use self::fetch::Fetch;
+pub use self::processor::{Processor, Processors};
 pub use self::translation::{PageTables, Walk};
 
 /// The processors of a machine.
@@ -37,11 +39,8 @@ pub use self::translation::{PageTables, Walk};
 /// ([`System::choose`]), whether it is named or not.
 #[derive(Clone, Debug)]
 pub struct System {
-    /// Apart, as another thread of a core may run at every instruction, and then they change places.
-    processors: PerProcessor<Box<Processor>>,
-    predictors: PerRun<Predictor>,
+    processors: Processors,
     predictor: &'static PredictorGeometry,
-    occurrences: PerProcessor<Occurrences>,
     /// Once for each core.
     tlbs: PerCore<Tlbs>,
     caches: Caches,
@@ -52,60 +51,19 @@ pub struct System {
     walk_read: u64,
 }
 
-/// What belongs to one processor alone.
-#[derive(Clone, Debug)]
-struct Processor {
-    /// Apart from those of code, so that the order of fetches and accesses does not matter: what is fetched at once
-    /// is fetched before what the instructions access.
-    data_types: MemoryTypes,
-    code_types: MemoryTypes,
-    /// What the last look-up for data found, and the last for code.
-    data_page: KnownPage,
-    code_page: KnownPage,
-    /// Linear addresses go through page tables.
-    paging: bool,
-    /// Linear addresses between which instructions have been fetched since the last taken transfer, and
-    /// whether that was in aligned windows of the instruction cache.
-    start: u64,
-    next: u64,
-    in_windows: bool,
-    /// A transfer was taken since.
-    redirected: bool,
-    /// The running instruction has written to code that was fetched: what is behind it starts again.
-    restarts: bool,
-    /// When the running instruction began, in cycles.
-    time: u64,
-}
-
 impl System {
     /// Processors of a part, as many threads a core as it has, with memory at these guest-physical addresses
     /// (ascending and apart).
     #[must_use]
     pub fn new(part: &'static Part, processors: usize, memory: &[Range<u64>]) -> Self {
         debug_assert!(part.caches.fetch_window.is_power_of_two());
-        let processor = |_| {
-            Box::new(Processor {
-                data_types: MemoryTypes::default(),
-                code_types: MemoryTypes::default(),
-                data_page: KnownPage::NONE,
-                code_page: KnownPage::NONE,
-                paging: false,
-                start: 0,
-                next: 0,
-                in_windows: false,
-                redirected: true,
-                restarts: false,
-                time: 0,
-            })
-        };
         let caches = Caches::new(part.caches, processors, part.threads);
-        let mut occurrences = PerProcessor::new(processors, |_| Occurrences::default());
-        caches.prepare(&mut occurrences);
+        let mut of_each = PerProcessor::new(processors, |_| Processor::default());
+        caches.prepare(&mut of_each);
+        of_each.running_mut().make_predictor(part.predictor);
         Self {
-            processors: PerProcessor::new(processors, processor),
-            predictors: PerRun::new(processors, Predictor::new(part.predictor)),
+            processors: of_each,
             predictor: part.predictor,
-            occurrences,
             tlbs: PerCore::new(processors, part.threads, |_| Tlbs::new(part.tlbs, part.threads)),
             caches,
             bus: Bus::new(part.bus, processors, memory),
@@ -117,7 +75,7 @@ impl System {
     /// What has been fired on a processor.
     #[inline(always)]
     pub fn occurrences(&mut self, processor: usize) -> &mut Occurrences {
-        &mut self.occurrences[processor]
+        &mut self.processors[processor].occurrences
     }
 
     /// From now on, this processor runs. What is told without naming one is of the running processor; that is
@@ -125,8 +83,7 @@ impl System {
     pub fn choose(&mut self, processor: usize) {
         let other_core = self.tlbs.number() != self.tlbs.number_of(processor);
         self.processors.choose(processor);
-        self.predictors.choose(processor, || Predictor::new(self.predictor));
-        self.occurrences.choose(processor);
+        self.processors.running_mut().make_predictor(self.predictor);
         self.tlbs.choose(processor);
         let before = self.caches.choose(processor);
         if before != processor {
@@ -145,8 +102,7 @@ impl System {
             return;
         }
         self.processors.choose(processor);
-        self.predictors.choose(processor, || Predictor::new(self.predictor));
-        self.occurrences.choose(processor);
+        self.processors.running_mut().make_predictor(self.predictor);
         if self.caches.choose(processor) != processor {
             self.change_thread(processor);
         }
@@ -157,7 +113,7 @@ impl System {
     #[inline(always)]
     pub fn fetches_on(&mut self, linear: u64, bytes: u32) -> bool {
         let window = u64::from(self.caches.fetch_window());
-        self.processors.running_mut().fetches_on(linear, bytes, window)
+        self.processors.running_mut().locality.fetches_on(linear, bytes, window)
     }
 
     /// Another thread of a core runs than before.
@@ -166,7 +122,7 @@ impl System {
         let thread = self.tlbs.thread_of(to);
         self.tlbs.running_mut().choose(thread);
         // The others have used the TLBs since it ran. What it has fetched, it has.
-        let of = self.processors.running_mut();
+        let of = &mut self.processors.running_mut().locality;
         if of.paging {
             of.forget_known_pages();
         }
@@ -176,13 +132,14 @@ impl System {
     /// thread ran, which nobody has taken yet.
     #[cold]
     fn pass_on(&mut self, from: usize, to: usize) {
-        if self.occurrences[from].is_clear() {
-            return self.occurrences[from].forget_log();
+        let left = &mut self.processors[from].occurrences;
+        if left.is_clear() {
+            return left.forget_log();
         }
-        let fired = self.occurrences[from].take();
+        let fired = left.take();
         for (&signal, n) in Signal::ALL.iter().zip(fired) {
             if n != 0 {
-                self.occurrences[to].fire(signal, n);
+                self.processors[to].occurrences.fire(signal, n);
             }
         }
     }
@@ -203,51 +160,56 @@ impl System {
     #[inline(always)]
     #[must_use]
     pub fn is_spent(&self) -> bool {
-        self.occurrences.running().is_spent()
+        self.processors.running().occurrences.is_spent()
     }
 
     /// Whether one is used up, or so nearly that the hits of a block could use it up.
     #[inline(always)]
     #[must_use]
     pub fn is_nearly_spent(&self) -> bool {
-        self.occurrences.running().is_nearly_spent()
+        self.processors.running().occurrences.is_nearly_spent()
     }
 
     /// What follows happens at `time`, in cycles of the processor. No part of the state: behind a load it is said
     /// again before anything else.
     #[inline(always)]
     pub fn set_time(&mut self, processor: usize, time: u64) {
-        self.processors[processor].time = time;
+        self.processors[processor].locality.time = time;
     }
 
     /// The same for the running processor.
     #[inline(always)]
     pub fn set_time_of_running(&mut self, time: u64) {
-        self.processors.running_mut().time = time;
+        self.processors.running_mut().locality.time = time;
     }
 
     /// A control transfer of the running processor retired: what became of it.
     #[inline(always)]
     pub fn transfer(&mut self, transfer: &Transfer) -> Outcome {
-        self.processors.running_mut().redirected |= transfer.taken;
-        self.predictors.running_mut().transfer(transfer, self.occurrences.running_mut())
+        let of = self.processors.running_mut();
+        of.locality.redirected |= transfer.taken;
+        let (predictor, occurrences) = of.predictor();
+        predictor.transfer(transfer, occurrences)
     }
 
     /// The same, if that is a short way and nobody asks what became of it: whether it is. If not, nothing has
     /// happened.
     #[inline(always)]
     pub fn transfer_quickly(&mut self, transfer: &Transfer) -> bool {
-        let predictor = self.predictors.running_mut();
-        let told = predictor.transfer_quickly(transfer, self.occurrences.running_mut()).is_some();
-        self.processors.running_mut().redirected |= told && transfer.taken;
+        let of = self.processors.running_mut();
+        let (predictor, occurrences) = of.predictor();
+        let told = predictor.transfer_quickly(transfer, occurrences).is_some();
+        of.locality.redirected |= told && transfer.taken;
         told
     }
 
     /// An exception or interrupt was delivered, from one linear address to another.
     pub fn interrupted(&mut self, processor: usize, from: u64, to: u64) {
-        self.processors[processor].redirected = true;
-        let predictor = self.predictors.of(processor, || Predictor::new(self.predictor));
-        predictor.interrupted(from, to, &mut self.occurrences[processor]);
+        let of = &mut self.processors[processor];
+        of.locality.redirected = true;
+        of.make_predictor(self.predictor);
+        let (predictor, occurrences) = of.predictor();
+        predictor.interrupted(from, to, occurrences);
         self.serialise(processor);
     }
 
@@ -264,11 +226,8 @@ impl System {
         processor: usize,
         act: impl FnOnce(&mut Caches, &mut Context<'_>) -> T,
     ) -> T {
-        let mut context = Context {
-            occurrences: &mut self.occurrences,
-            bus: &mut self.bus,
-            time: self.processors[processor].time,
-        };
+        let time = self.processors[processor].locality.time;
+        let mut context = Context { processors: &mut self.processors, bus: &mut self.bus, time };
         act(&mut self.caches, &mut context)
     }
 }
@@ -294,51 +253,18 @@ fn pieces(
 /// is worked out again.
 impl State for System {
     fn visit<V: Visitor>(&mut self, visitor: &mut V) {
-        let Self {
-            processors,
-            predictors,
-            predictor,
-            occurrences,
-            tlbs,
-            caches,
-            bus,
-            monitored,
-            walk_read: _,
-        } = self;
-        processors.visit(visitor);
-        predictors.visit(visitor, || Predictor::new(predictor));
-        occurrences.visit(visitor);
+        let Self { processors, predictor, tlbs, caches, bus, monitored, walk_read: _ } = self;
+        processors.visit_with(visitor, |processor, visitor| processor.visit(visitor, predictor));
+        // Bytes may say that it has none.
+        processors.running_mut().make_predictor(predictor);
         tlbs.visit(visitor);
         caches.visit(visitor, processors.count());
         bus.visit(visitor);
         visitor.name("System");
         let running = processors.number();
-        visitor.check(
-            predictors.number() == running
-                && occurrences.number() == running
-                && tlbs.number() == tlbs.number_of(running)
-                && caches.is_running(running),
-        );
+        visitor.check(tlbs.number() == tlbs.number_of(running) && caches.is_running(running));
         if V::LOADS {
             *monitored = MonitoredPages::of(tlbs);
-        }
-    }
-}
-
-crate::state! {
-    Processor {
-        saved: data_types, code_types, paging, start, next, in_windows, redirected, restarts;
-        derived: data_page, code_page, time;
-        then: restore;
-    }
-}
-
-impl Processor {
-    fn restore<V: Visitor>(&mut self, visitor: &mut V) {
-        // Straight-line code is shorter, though it may go round where addresses end.
-        visitor.check(self.next.wrapping_sub(self.start) <= u32::MAX.into());
-        if V::LOADS {
-            self.forget_known_pages();
         }
     }
 }

@@ -35,9 +35,8 @@ pub use self::pipelined::PipelinedBus;
 pub use self::point_to_point::PointToPoint;
 pub use self::sequential::SequentialBus;
 pub use self::transaction::{Request, Snoop, Transaction};
-use crate::occurrences::Occurrences;
-use crate::processors::PerProcessor;
 use crate::state::Visitor;
+use crate::system::Processors;
 
 /// The bus of a part, and its memory.
 #[derive(Clone, Copy, Debug)]
@@ -155,15 +154,11 @@ impl Bus {
         }
     }
 
-    /// Performs a transaction, and fires its signals on `occurrences`, one of each processor. Cycles of
+    /// Performs a transaction, and fires its signals on `processors`. Cycles of
     /// the processor until the first data are there (the ones it asked for: the critical word); of a
     /// write, until the data have been taken over.
     #[inline(always)]
-    pub fn transact(
-        &mut self,
-        occurrences: &mut PerProcessor<Occurrences>,
-        transaction: &Transaction,
-    ) -> u64 {
+    pub fn transact(&mut self, processors: &mut Processors, transaction: &Transaction) -> u64 {
         let Some(Machine { clock, line_bytes, interconnect, memory }) = &mut self.machine else {
             return 0;
         };
@@ -171,16 +166,16 @@ impl Bus {
         // Those that are not compiled here get a copy each, so that where they are not called there need be none in memory.
         match interconnect {
             State::Sequential(bus) => {
-                bus.transact(*clock, *line_bytes, memory, occurrences, transaction)
+                bus.transact(*clock, *line_bytes, memory, processors, transaction)
             }
             State::Pipelined(bus) => {
-                bus.transact(*clock, *line_bytes, memory, occurrences, &{ *transaction })
+                bus.transact(*clock, *line_bytes, memory, processors, &{ *transaction })
             }
             State::PointToPoint(links) => {
-                links.transact(*clock, memory, occurrences, &{ *transaction })
+                links.transact(*clock, memory, processors, &{ *transaction })
             }
             State::Northbridge(northbridge) => {
-                northbridge.transact(*clock, *line_bytes, memory, occurrences, &{ *transaction })
+                northbridge.transact(*clock, *line_bytes, memory, processors, &{ *transaction })
             }
         }
     }

@@ -7,8 +7,7 @@ use super::dram::Access;
 use super::northbridge_signals;
 use super::transaction::{Request, Snoop, Transaction};
 use super::{ClockRatio, Memory, point_to_point};
-use crate::occurrences::Occurrences;
-use crate::processors::PerProcessor;
+use crate::system::Processors;
 
 /// The timing of the northbridge, in clocks of the processor, at which it runs. The clock of the bus is
 /// here that of the memory.
@@ -44,15 +43,15 @@ impl State {
         clock: ClockRatio,
         line_bytes: u64,
         memory: &mut Memory,
-        occurrences: &mut PerProcessor<Occurrences>,
+        processors: &mut Processors,
         transaction: &Transaction,
     ) -> u64 {
         let timing = self.timing;
         let dram = memory.dram_address(transaction);
-        northbridge_signals::fire(occurrences, transaction, dram.is_some(), line_bytes);
+        northbridge_signals::fire(processors, transaction, dram.is_some(), line_bytes);
 
         let write = transaction.request.is_write();
-        let probed = occurrences.count() > usize::from(transaction.processor.is_some());
+        let probed = processors.count() > usize::from(transaction.processor.is_some());
         // A line that another cache supplies cancels the access to memory.
         let cancelled = transaction.snoop == Snoop::HitDirty && !write;
         let access = match dram {
@@ -63,7 +62,7 @@ impl State {
             _ => None,
         };
         if let Some(access) = access {
-            fire_access(occurrences, access);
+            fire_access(processors, access);
         }
         match access {
             _ if transaction.request.is_port() => timing.port,
@@ -84,20 +83,20 @@ impl State {
 }
 
 /// Fires what a DRAM access is, on all processors of the node.
-fn fire_access(occurrences: &mut PerProcessor<Occurrences>, access: Access) {
+fn fire_access(processors: &mut Processors, access: Access) {
     use super::dram::Turnaround::{ChipSelect, ReadToWrite, WriteToRead};
     let turnaround = access.turnaround.map(|turnaround| match turnaround {
         ChipSelect => Signal::DramTurnaroundChipSelect,
         ReadToWrite => Signal::DramTurnaroundReadToWrite,
         WriteToRead => Signal::DramTurnaroundWriteToRead,
     });
-    for processor in occurrences.iter_mut() {
-        processor.fire(point_to_point::signal(access), 1);
+    for processor in processors.iter_mut() {
+        processor.occurrences.fire(point_to_point::signal(access), 1);
         if access.overflow {
-            processor.fire(Signal::DramPageTableOverflow, 1);
+            processor.occurrences.fire(Signal::DramPageTableOverflow, 1);
         }
         if let Some(turnaround) = turnaround {
-            processor.fire(turnaround, 1);
+            processor.occurrences.fire(turnaround, 1);
         }
     }
 }

@@ -4,12 +4,11 @@
 use pmu_model::Signal;
 
 use super::transaction::{Request, Snoop, Transaction};
-use crate::occurrences::Occurrences;
-use crate::processors::PerProcessor;
+use crate::system::Processors;
 
 /// Fires them on all processors, which share the node. `memory` says whether it is for memory.
 pub(super) fn fire(
-    occurrences: &mut PerProcessor<Occurrences>,
+    processors: &mut Processors,
     transaction: &Transaction,
     memory: bool,
     line_bytes: u64,
@@ -17,7 +16,7 @@ pub(super) fn fire(
     // A processor's own cache is not probed for it.
     let probes = memory
         && transaction.request != Request::WriteBack
-        && occurrences.count() > usize::from(transaction.processor.is_some());
+        && processors.count() > usize::from(transaction.processor.is_some());
     let signals = [
         Some(route(transaction, memory)),
         command(transaction),
@@ -25,9 +24,9 @@ pub(super) fn fire(
         probes.then(|| probe(transaction, line_bytes)),
         upstream(transaction),
     ];
-    for processor in occurrences.iter_mut() {
+    for processor in processors.iter_mut() {
         for signal in signals.into_iter().flatten() {
-            processor.fire(signal, 1);
+            processor.occurrences.fire(signal, 1);
         }
     }
 }

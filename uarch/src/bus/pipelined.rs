@@ -15,9 +15,8 @@ use super::reservations::Reservations;
 use super::transaction::{Request, Snoop, Transaction};
 use super::transaction_signals;
 use super::{ClockRatio, Memory};
-use crate::occurrences::Occurrences;
-use crate::processors::PerProcessor;
 use crate::state::{Visitor, optional};
+use crate::system::Processors;
 
 /// The timing of the bus, in its clocks.
 #[derive(Clone, Copy, Debug)]
@@ -114,15 +113,15 @@ impl State {
         clock: ClockRatio,
         line_bytes: u64,
         memory: &mut Memory,
-        occurrences: &mut PerProcessor<Occurrences>,
+        processors: &mut Processors,
         transaction: &Transaction,
     ) -> u64 {
         let phases =
             self.schedule(clock.bus_clock(transaction.time), line_bytes, memory, transaction);
-        transaction_signals::fire(occurrences, transaction, line_bytes);
-        self.fire_phases(clock, occurrences, transaction, &phases);
+        transaction_signals::fire(processors, transaction, line_bytes);
+        self.fire_phases(clock, processors, transaction, &phases);
         if transaction.locked {
-            self.fire_lock(clock, occurrences, transaction, &phases);
+            self.fire_lock(clock, processors, transaction, &phases);
         }
         let done = if transaction.request.is_write() { phases.end() } else { phases.data + 1 };
         clock.cycle(done) - transaction.time
@@ -197,7 +196,7 @@ impl State {
     fn fire_phases(
         &self,
         clock: ClockRatio,
-        occurrences: &mut PerProcessor<Occurrences>,
+        processors: &mut Processors,
         transaction: &Transaction,
         phases: &Phases,
     ) {
@@ -205,7 +204,7 @@ impl State {
         let write = transaction.request.is_write();
         let dirty = transaction.snoop == Snoop::HitDirty;
         if let Some(processor) = transaction.processor {
-            let own = &mut occurrences[processor];
+            let own = &mut processors[processor].occurrences;
             own.fire(if write { Signal::BusDrdy } else { Signal::BusDataReceive }, data_clocks);
             // Intel SDM volume 3, event 60h: reads of whole lines for the data cache only, until the
             // last data have come.
@@ -215,8 +214,8 @@ impl State {
         }
         let stall_clocks = stalls * self.timing.snoop_stall;
         let write_back = phases.write_back.clone().unwrap_or_default();
-        for holder in transaction.holders(occurrences.count()) {
-            let own = &mut occurrences[holder];
+        for holder in transaction.holders(processors.count()) {
+            let own = &mut processors[holder].occurrences;
             match transaction.snoop {
                 Snoop::Miss => {}
                 Snoop::HitClean => own.fire(Signal::BusHit, 1),
@@ -234,9 +233,9 @@ impl State {
         }
         let stalled = clock.cycles(snooped - stall_clocks, snooped);
         debug_assert!(dirty || stalled == 0);
-        for agent in occurrences.iter_mut() {
-            agent.fire(Signal::BusDrdyAny, ready);
-            agent.fire(Signal::BusSnoopStall, stalled);
+        for agent in processors.iter_mut() {
+            agent.occurrences.fire(Signal::BusDrdyAny, ready);
+            agent.occurrences.fire(Signal::BusSnoopStall, stalled);
         }
     }
 
@@ -245,7 +244,7 @@ impl State {
     fn fire_lock(
         &mut self,
         clock: ClockRatio,
-        occurrences: &mut PerProcessor<Occurrences>,
+        processors: &mut Processors,
         transaction: &Transaction,
         phases: &Phases,
     ) {
@@ -260,9 +259,9 @@ impl State {
         let write = transaction.request.is_write();
         self.lock = (!write).then_some(Lock { processor, counted: to });
         let locked = clock.cycles(from, to);
-        occurrences[processor].fire(Signal::BusLock, locked);
-        for agent in occurrences.iter_mut() {
-            agent.fire(Signal::BusLockAny, locked);
+        processors[processor].occurrences.fire(Signal::BusLock, locked);
+        for agent in processors.iter_mut() {
+            agent.occurrences.fire(Signal::BusLockAny, locked);
         }
     }
 }

@@ -10,8 +10,7 @@ use super::dram::{Access, Page};
 use super::reservations::Reservations;
 use super::transaction::{Request, Snoop, Transaction};
 use super::{ClockRatio, Memory};
-use crate::occurrences::Occurrences;
-use crate::processors::PerProcessor;
+use crate::system::Processors;
 
 /// The timing of the links and of the system controller, in clocks of the bus.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +59,7 @@ impl State {
         &mut self,
         clock: ClockRatio,
         memory: &mut Memory,
-        occurrences: &mut PerProcessor<Occurrences>,
+        processors: &mut Processors,
         transaction: &Transaction,
     ) -> u64 {
         let timing = self.timing;
@@ -94,7 +93,7 @@ impl State {
             None => None,
         };
         if let (Some(processor), Some(access)) = (transaction.processor, access) {
-            occurrences[processor].fire(signal(access), 1);
+            processors[processor].occurrences.fire(signal(access), 1);
         }
         let ready = match access {
             _ if transaction.request.is_port() => received + timing.port,

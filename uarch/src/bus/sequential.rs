@@ -9,8 +9,7 @@ use super::reservations::Reservations;
 use super::transaction::{Request, Transaction};
 use super::transaction_signals;
 use super::{ClockRatio, Memory};
-use crate::occurrences::Occurrences;
-use crate::processors::PerProcessor;
+use crate::system::Processors;
 
 /// The timing of the bus, in its clocks, the one with the address strobe being the first.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +48,7 @@ impl State {
         clock: ClockRatio,
         line_bytes: u64,
         memory: &mut Memory,
-        occurrences: &mut PerProcessor<Occurrences>,
+        processors: &mut Processors,
         transaction: &Transaction,
     ) -> u64 {
         let timing = self.timing;
@@ -80,7 +79,7 @@ impl State {
         let start = self.bus.reserve(arrival, clocks);
         let end = start + clocks;
         if let Some(processor) = transaction.processor {
-            occurrences[processor].fire(Signal::BusBusy, clock.cycles(start, end));
+            processors[processor].occurrences.fire(Signal::BusBusy, clock.cycles(start, end));
         }
         let done = if write { end } else { start + first };
         clock.cycle(done) - transaction.time

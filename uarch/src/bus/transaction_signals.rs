@@ -3,8 +3,7 @@
 use pmu_model::Signal;
 
 use super::transaction::{Request, Transaction};
-use crate::occurrences::Occurrences;
-use crate::processors::PerProcessor;
+use crate::system::Processors;
 
 /// Bytes that the data lines have in one transfer: what is less than a line goes in as many transactions
 /// as it has aligned blocks of these. (Intel SDM volume 3, "Buffering of Write Combining Memory
@@ -27,18 +26,14 @@ pub(super) fn transactions(transaction: &Transaction, line_bytes: u64) -> u64 {
 }
 
 /// Fires the kinds of a transaction: for the processor that makes it, and for all as agents that see it.
-pub(super) fn fire(
-    occurrences: &mut PerProcessor<Occurrences>,
-    transaction: &Transaction,
-    line_bytes: u64,
-) {
+pub(super) fn fire(processors: &mut Processors, transaction: &Transaction, line_bytes: u64) {
     let n = transactions(transaction, line_bytes);
     let mut kind = |own: Option<Signal>, any: Signal| {
         if let (Some(own), Some(processor)) = (own, transaction.processor) {
-            occurrences[processor].fire(own, n);
+            processors[processor].occurrences.fire(own, n);
         }
-        for agent in occurrences.iter_mut() {
-            agent.fire(any, n);
+        for agent in processors.iter_mut() {
+            agent.occurrences.fire(any, n);
         }
     };
     kind(Some(Signal::BusTransaction), Signal::BusTransactionAny);

@@ -1,15 +1,14 @@
 //! What a processor asks of its caches.
 
 use crate::bus::Bus;
-use crate::occurrences::Occurrences;
-use crate::processors::PerProcessor;
 use crate::state::{State, Visitor};
+use crate::system::Processors;
 
 /// What an operation reaches beside the caches.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// Where signals are fired: one of each processor.
-    pub occurrences: &'a mut PerProcessor<Occurrences>,
+    /// Where signals are fired.
+    pub processors: &'a mut Processors,
     /// The bus behind the caches.
     pub bus: &'a mut Bus,
     /// When the operation begins, in cycles of the processor.

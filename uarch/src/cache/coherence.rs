@@ -118,7 +118,7 @@ impl Caches {
         };
         #[cfg(test)]
         self.sent.push(transaction);
-        context.bus.transact(context.occurrences, &transaction)
+        context.bus.transact(context.processors, &transaction)
     }
 
     /// Reads a line from memory or another processor's caches; or gets no more than the right to write it.
@@ -131,7 +131,7 @@ impl Caches {
         memory: MemoryType,
     ) -> Incoming {
         let incoming = self.ask_system(context, processor, line, want, memory);
-        fire_read(&mut context.occurrences[processor], want, incoming.state, memory);
+        fire_read(&mut context.processors[processor].occurrences, want, incoming.state, memory);
         incoming
     }
 
@@ -183,19 +183,20 @@ impl Caches {
             SharedWrite::WriteThrough => (Request::WritePartial, BUS_WIDTH, LineState::Exclusive),
         };
         if answer.snoop == Snoop::HitDirty {
-            signals::SYSTEM_READ.fire(&mut context.occurrences[processor], LineState::Modified);
+            signals::SYSTEM_READ
+                .fire(&mut context.processors[processor].occurrences, LineState::Modified);
         }
         if request == Request::WritePartial {
             self.fire_qwords(context, processor, 1);
         }
-        fire_system_request(&mut context.occurrences[processor], MemoryType::WriteBack);
+        fire_system_request(&mut context.processors[processor].occurrences, MemoryType::WriteBack);
         let physical = line << self.shift;
         (state, self.transact(context, sender, request, physical, bytes, false, answer))
     }
 
     /// Writes a dirty line to memory. Nobody waits for it.
     pub(super) fn write_back(&mut self, context: &mut Context<'_>, processor: usize, line: u64) {
-        fire_write_back(&mut context.occurrences[processor], self.geometry.line);
+        fire_write_back(&mut context.processors[processor].occurrences, self.geometry.line);
         self.send_back(context, processor, line);
     }
 
@@ -248,7 +249,7 @@ impl Caches {
 
     /// Quadwords that a processor sends to the system.
     pub(super) fn fire_qwords(&self, context: &mut Context<'_>, processor: usize, qwords: u64) {
-        context.occurrences[processor].fire(Signal::SystemWriteQword, qwords);
+        context.processors[processor].occurrences.fire(Signal::SystemWriteQword, qwords);
     }
 
     /// Whether the cache on the board has a line that is read; it has it from now on.
@@ -351,7 +352,7 @@ impl Caches {
     ) -> Snoop {
         let inclusive = self.is_inclusive();
         let own = &mut self.processors[target];
-        let occurrences = &mut context.occurrences[target];
+        let occurrences = &mut context.processors[target].occurrences;
         let directories = self.geometry.coherence == Coherence::TagDirectories;
         let second = own.second_level.as_ref().and_then(|second| second.search(line));
         // Asked because another line is there: what an inclusive second level does not have need not be looked for
@@ -414,7 +415,7 @@ impl Caches {
     ) {
         let to_memory = self.geometry.protocol == Protocol::Mesi && probe != Probe::DeviceRead;
         let leaves = !matches!(probe, Probe::Share | Probe::DeviceRead);
-        let occurrences = &mut context.occurrences[target];
+        let occurrences = &mut context.processors[target].occurrences;
         if data_dirty && (to_memory || leaves) {
             occurrences.fire(Signal::L1dWriteback, 1);
         }
@@ -463,7 +464,7 @@ impl Caches {
         data_dirty: bool,
     ) {
         let own = &mut self.processors[target];
-        let occurrences = &mut context.occurrences[target];
+        let occurrences = &mut context.processors[target].occurrences;
         if let Some(slot) = own.data.find(line) {
             own.data.take(slot);
             own.data_fills.forget(line);

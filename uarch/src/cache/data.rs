@@ -46,7 +46,7 @@ impl Caches {
         let latency = if own.data.find_and_touch(line).is_some() {
             self.wait_for_data(context, processor, line).unwrap_or(0)
         } else {
-            fire_miss(&mut context.occurrences[processor], access.kind, false);
+            fire_miss(&mut context.processors[processor].occurrences, access.kind, false);
             let purpose = Purpose::Load;
             let latency = self.miss(context, processor, line, purpose, access.memory, false);
             self.train(context, processor, line, false);
@@ -111,9 +111,9 @@ impl Caches {
         if rest.is_some() {
             // Neither a hit nor a miss.
         } else if hit.is_sole() {
-            context.occurrences[processor].fire(Signal::L1dStoreHitOwned, 1);
+            context.processors[processor].occurrences.fire(Signal::L1dStoreHitOwned, 1);
         } else if !hit.is_valid() {
-            fire_miss(&mut context.occurrences[processor], access.kind, true);
+            fire_miss(&mut context.processors[processor].occurrences, access.kind, true);
         }
         let latency = rest.unwrap_or(0) + self.own_line(context, processor, line, access, purpose);
         let reads = purpose.want() != Want::WriteLine;
@@ -171,7 +171,7 @@ impl Caches {
         };
         self.fire_upgrade_request(context, processor, slot, purpose);
         let latency = geometry.latency + self.own_in_second_level(context, processor, slot);
-        context.occurrences[processor].fire(Signal::MissOutstandingL1d, latency);
+        context.processors[processor].occurrences.fire(Signal::MissOutstandingL1d, latency);
         (LineState::Modified, latency)
     }
 
@@ -197,7 +197,7 @@ impl Caches {
             granted.state = LineState::Shared;
             granted.came = LineState::Shared;
         }
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = &mut context.processors[processor].occurrences;
         let lacks = match granted.source {
             Source::SecondLevel => {
                 signals::L1D_REFILL_L2.fire(occurrences, granted.came);
@@ -219,7 +219,7 @@ impl Caches {
 
     /// A refill has displaced a line of the data cache.
     fn data_victim(&mut self, context: &mut Context<'_>, processor: usize, displaced: Displaced) {
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = &mut context.processors[processor].occurrences;
         let victim = match displaced {
             Displaced::Nothing => return,
             Displaced::TakenByProbe => {
@@ -258,7 +258,7 @@ impl Caches {
         let state = own.code.state(slot);
         own.drop_code(line, slot);
         own.code_written |= purpose.owns();
-        context.occurrences[processor].fire(Signal::L1dInvalidatesL1i, 1);
+        context.processors[processor].occurrences.fire(Signal::L1dInvalidatesL1i, 1);
         self.fill_second_level(context, processor, line, state, Filling::CodeVictim);
     }
 
@@ -268,7 +268,7 @@ impl Caches {
         let Some(slot) = own.code.find(line) else { return };
         own.drop_code(line, slot);
         own.code_written = true;
-        context.occurrences[processor].fire(Signal::L1dInvalidatesL1i, 1);
+        context.processors[processor].occurrences.fire(Signal::L1dInvalidatesL1i, 1);
     }
 
     /// A read of a page table by the page walker. Cycles.

@@ -76,12 +76,12 @@ impl Caches {
                 continue;
             }
             own.window = window;
-            context.occurrences[processor].fire(Signal::L1iFetch, 1);
+            context.processors[processor].occurrences.fire(Signal::L1iFetch, 1);
             if own.fetched == line {
                 continue;
             }
             if own.code.find_and_touch(line).is_none() {
-                context.occurrences[processor].fire(Signal::L1iMiss, 1);
+                context.processors[processor].occurrences.fire(Signal::L1iMiss, 1);
                 latency += self.miss_code(context, processor, line, fetch.memory);
                 self.fetch_next_line(context, processor, line, fetch.memory);
             }
@@ -102,7 +102,7 @@ impl Caches {
         let unit = self.geometry.uncached_fetch;
         for (physical, _) in parts(fetch.physical, fetch.bytes, unit) {
             let physical = physical & !u64::from(unit - 1);
-            let occurrences = &mut context.occurrences[processor];
+            let occurrences = &mut context.processors[processor].occurrences;
             occurrences.fire(Signal::L1iFetch, 1);
             occurrences.fire(Signal::L1iMiss, 1);
             latency += self.read_part(context, processor, fetch.memory, physical, unit, false);
@@ -128,7 +128,7 @@ impl Caches {
             Source::SecondLevel => Signal::L1iRefillL2,
             Source::System | Source::Nowhere => Signal::L1iRefillSystem,
         };
-        context.occurrences[processor].fire(refill, 1);
+        context.processors[processor].occurrences.fire(refill, 1);
         let line = Line { number: line, state: granted.state, marked: false };
         let displaced = self.processors[processor].code.fill(line);
         if let Displaced::Line(victim) = displaced
@@ -155,7 +155,7 @@ impl Caches {
             }
             CodeAndData::OneCache => {
                 own.drop_data(line, slot);
-                context.occurrences[processor].fire(Signal::L1iInvalidatesL1d, 1);
+                context.processors[processor].occurrences.fire(Signal::L1iInvalidatesL1d, 1);
                 if held.state.is_dirty() {
                     self.write_back_from_data(context, processor, held);
                 } else {

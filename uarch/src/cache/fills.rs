@@ -144,7 +144,7 @@ impl Caches {
             return None;
         }
         let rest = fills.wait_for(context.time, line, processor)?;
-        context.occurrences[processor].fire(Signal::PrefetchL1HitInflight, 1);
+        context.processors[processor].occurrences.fire(Signal::PrefetchL1HitInflight, 1);
         Some(rest.cycles)
     }
 }

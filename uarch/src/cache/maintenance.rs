@@ -68,7 +68,7 @@ impl Caches {
         own.data.clear();
         own.forget_all();
         if let Some(second) = &mut own.second_level {
-            let occurrences = &mut context.occurrences[processor];
+            let occurrences = &mut context.processors[processor].occurrences;
             for line in second.lines() {
                 occurrences.fire(Signal::L2TagWrite, 1);
                 super::coherence::fire_second_level_gone(occurrences, line.state, line.marked);

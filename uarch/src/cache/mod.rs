@@ -146,7 +146,7 @@ impl Caches {
             if !(fetch.sequential && own.window == window && own.fetched == line) {
                 own.window = window;
                 own.fetched = line;
-                context.occurrences[processor].fire(Signal::L1iFetch, 1);
+                context.processors[processor].occurrences.fire(Signal::L1iFetch, 1);
             }
             return 0;
         }
@@ -157,7 +157,7 @@ impl Caches {
     #[inline]
     pub fn load(&mut self, context: &mut Context<'_>, processor: usize, access: &Access) -> u64 {
         let Access { physical, bytes, memory, .. } = *access;
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = &mut context.processors[processor].occurrences;
         if memory == MemoryType::WriteBack
             && self.load_hits(occurrences, processor, physical, bytes)
         {
@@ -178,7 +178,7 @@ impl Caches {
             return cycles;
         }
         let accesses = granules(access.physical, access.bytes);
-        context.occurrences[processor].fire(Signal::L1dAccess, accesses);
+        context.processors[processor].occurrences.fire(Signal::L1dAccess, accesses);
         self.load_lines(context, processor, access)
     }
 
@@ -199,7 +199,7 @@ impl Caches {
     #[inline]
     pub fn store(&mut self, context: &mut Context<'_>, processor: usize, access: &Access) -> u64 {
         let Access { physical, bytes, memory, kind } = *access;
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = &mut context.processors[processor].occurrences;
         if memory == MemoryType::WriteBack
             && kind != Kind::NonTemporal
             && self.store_hits(occurrences, processor, physical, bytes)
@@ -221,7 +221,7 @@ impl Caches {
             return cycles;
         }
         let accesses = granules(access.physical, access.bytes);
-        context.occurrences[processor].fire(Signal::L1dAccess, accesses);
+        context.processors[processor].occurrences.fire(Signal::L1dAccess, accesses);
         self.store_lines(context, processor, access)
     }
 
@@ -327,10 +327,10 @@ impl Caches {
         self.drain_buffers(context, processor);
         let granules = granules(access.physical, access.bytes);
         if self.locks_bus(access) {
-            context.occurrences[processor].fire(Signal::L1dAccess, 2 * granules);
+            context.processors[processor].occurrences.fire(Signal::L1dAccess, 2 * granules);
             return self.modify_on_bus(context, processor, access);
         }
-        context.occurrences[processor].fire(Signal::L1dAccess, granules);
+        context.processors[processor].occurrences.fire(Signal::L1dAccess, granules);
         self.store(context, processor, access)
     }
 

@@ -39,7 +39,7 @@ impl Caches {
         hint: Hint,
         memory: MemoryType,
     ) -> u64 {
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = &mut context.processors[processor].occurrences;
         match hint {
             Hint::T1 => occurrences.fire(Signal::SoftPrefetchT1, 1),
             Hint::T2 => occurrences.fire(Signal::SoftPrefetchT2, 1),
@@ -111,7 +111,7 @@ impl Caches {
         if target / lines_per_page != line / lines_per_page {
             return;
         }
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = &mut context.processors[processor].occurrences;
         occurrences.fire(signal, 1);
         occurrences.fire(Signal::HwPrefetchAttempt, 1);
         if self.holds(processor, target) {

@@ -33,18 +33,18 @@ impl Caches {
         let is_code = self.processors[processor].code.find(line).is_some();
         let to_write = hint.is_to_write() && memory == MemoryType::WriteBack && !is_code;
         let purpose = Purpose::Prefetch { owns: to_write };
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = &mut context.processors[processor].occurrences;
         if hint.is_outer() {
             occurrences.fire(Signal::PrefetchL2SeenByL1, 1);
             if !memory.is_cacheable() || self.is_requested(context, processor, line) {
                 return 0;
             }
-            context.occurrences[processor].fire(Signal::PrefetchL2, 1);
+            context.processors[processor].occurrences.fire(Signal::PrefetchL2, 1);
             return self.prefetch_outer(context, processor, line, purpose, memory);
         }
         occurrences.fire(Signal::PrefetchL1, 1);
         if !memory.is_cacheable() || self.is_requested(context, processor, line) {
-            context.occurrences[processor].fire(Signal::PrefetchL1Dropped, 1);
+            context.processors[processor].occurrences.fire(Signal::PrefetchL1Dropped, 1);
             return 0;
         }
         let own = &mut self.processors[processor];
@@ -53,9 +53,9 @@ impl Caches {
             return 0;
         }
         let wait = own.data_fills.wait_for_place(context.time);
-        context.occurrences[processor].fire(Signal::PrefetchL1Miss, 1);
+        context.processors[processor].occurrences.fire(Signal::PrefetchL1Miss, 1);
         if self.second_level_lacks(context, processor, line) {
-            context.occurrences[processor].fire(Signal::PrefetchL1L2Miss, 1);
+            context.processors[processor].occurrences.fire(Signal::PrefetchL1L2Miss, 1);
         }
         let cycles = wait + self.miss(context, processor, line, purpose, memory, false);
         let fills = &mut self.processors[processor].data_fills;
@@ -84,10 +84,10 @@ impl Caches {
         if self.second_level_lacks(context, processor, line) {
             let fills = &mut self.processors[processor].second_level_fills;
             if fills.rest(context.time, line).is_some() || fills.is_full(context.time) {
-                context.occurrences[processor].fire(Signal::PrefetchL2Dropped, 1);
+                context.processors[processor].occurrences.fire(Signal::PrefetchL2Dropped, 1);
                 return 0;
             }
-            context.occurrences[processor].fire(Signal::PrefetchL2Miss, 1);
+            context.processors[processor].occurrences.fire(Signal::PrefetchL2Miss, 1);
         }
         let Some(found) = self.ask_second_level(context, processor, line, purpose) else {
             let (state, latency) = self.read_missed(context, processor, line, purpose, memory);

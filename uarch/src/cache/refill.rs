@@ -22,7 +22,7 @@ use super::state::LineState;
 use super::{Access, Caches, Context, Kind, MemoryType, granules};
 use crate::bus::Request;
 use crate::occurrences::{Bundle, Occurrences};
-use crate::processors::PerProcessor;
+use crate::system::Processors;
 use pmu_model::Signal;
 
 impl Caches {
@@ -39,7 +39,7 @@ impl Caches {
         access: &Access,
     ) -> Option<u64> {
         let is_ordinary = matches!(access.kind, Kind::Plain | Kind::Mmx | Kind::Vector);
-        let runs = context.occurrences.number() == processor;
+        let runs = context.processors.number() == processor;
         if access.memory != MemoryType::WriteBack || !is_ordinary || !runs {
             return None;
         }
@@ -79,7 +79,7 @@ impl Caches {
         own.data.fill_slot(slot, Line { number: line, state, marked: false });
         own.missing = NO_LINE;
         own.has_loaded(line, slot);
-        let occurrences = context.occurrences.running_mut();
+        let occurrences = &mut context.processors.running_mut().occurrences;
         let read = Read { state, gone: displaced };
         if !occurrences.fire_bundle(read.number()) {
             read.fire(occurrences, self.geometry.line);
@@ -121,7 +121,7 @@ impl Caches {
             return None;
         }
         own.missing = line;
-        let occurrences = context.occurrences.running_mut();
+        let occurrences = &mut context.processors.running_mut().occurrences;
         if !occurrences.fire_bundle(WrittenAround::NUMBER) {
             WrittenAround::fire(occurrences);
         }
@@ -171,7 +171,7 @@ impl Caches {
         }
 
         let time = context.time;
-        let occurrences = context.occurrences.running_mut();
+        let occurrences = &mut context.processors.running_mut().occurrences;
         let bus = &mut own.second_level_bus;
         let cycles = self.transfer_cycles;
         let refilled = Refilled::<INCLUSIVE> { stores: STORES, held, gone: displaced };
@@ -416,7 +416,7 @@ impl<const INCLUSIVE: bool> Refilled<INCLUSIVE> {
 
 impl Caches {
     /// Has processors know what is fired together.
-    pub(crate) fn prepare(&self, processors: &mut PerProcessor<Occurrences>) {
+    pub(crate) fn prepare(&self, processors: &mut Processors) {
         let cycles = self.transfer_cycles;
         let bundles = match &self.geometry.second_level {
             None => {
@@ -430,6 +430,6 @@ impl Caches {
                 Inclusion::Exclusive => Refilled::<false>::bundles(second.latency, cycles),
             },
         };
-        processors.iter_mut().for_each(|occurrences| occurrences.prepare(&bundles));
+        processors.iter_mut().for_each(|processor| processor.occurrences.prepare(&bundles));
     }
 }

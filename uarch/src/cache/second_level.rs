@@ -167,7 +167,7 @@ impl Caches {
             _ => own.second_level_fills.rest(context.time, line),
         };
         let found = slot.filter(|_| rest.is_none()).map(|slot| second.line(slot));
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = &mut context.processors[processor].occurrences;
         fire_request(occurrences, purpose, found);
         let is_access = matches!(purpose, Purpose::Load | Purpose::Store | Purpose::Locked);
         if is_access && rest.is_some_and(|rest| rest.asker == Asker::Instruction) {
@@ -217,7 +217,7 @@ impl Caches {
             (Want::WriteLine, _) => None,
         };
         if let Some(signal) = signal {
-            context.occurrences[processor].fire(signal, 1);
+            context.processors[processor].occurrences.fire(signal, 1);
         }
         match purpose {
             // Nothing is written yet.
@@ -238,7 +238,7 @@ impl Caches {
         let line = second.line(slot);
         second.remove(slot);
         self.processors[processor].second_level_fills.forget(line.number);
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = &mut context.processors[processor].occurrences;
         occurrences.fire(Signal::L2TagWrite, 1);
         coherence::fire_second_level_gone(occurrences, line.state, line.marked);
         let (mut state, mut latency) = (line.state, 0);
@@ -292,7 +292,7 @@ impl Caches {
         }
         if state != LineState::Modified {
             self.second_level(processor).set_state(slot, LineState::Modified);
-            context.occurrences[processor].fire(Signal::L2TagWrite, 1);
+            context.processors[processor].occurrences.fire(Signal::L2TagWrite, 1);
         }
         latency
     }
@@ -311,7 +311,7 @@ impl Caches {
         let line = second.line(slot).number;
         let latency = self.upgrade(context, processor, line).1;
         self.second_level(processor).set_state(slot, LineState::Exclusive);
-        context.occurrences[processor].fire(Signal::L2TagWrite, 1);
+        context.processors[processor].occurrences.fire(Signal::L2TagWrite, 1);
         latency
     }
 
@@ -330,7 +330,7 @@ impl Caches {
         if let Some(directory) = &mut self.directory {
             directory.enter(self.processors.number_of(processor), line);
         }
-        fire_fill(&mut context.occurrences[processor], state, filling);
+        fire_fill(&mut context.processors[processor].occurrences, state, filling);
         if filling != Filling::WriteLine {
             self.transfer(context, processor, Transfer::Down);
         }
@@ -355,7 +355,7 @@ impl Caches {
         if is_newer_above {
             victim.state = LineState::Modified;
         }
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = &mut context.processors[processor].occurrences;
         coherence::fire_second_level_gone(occurrences, victim.state, victim.marked);
         if victim.state.is_dirty() {
             self.write_back_from_second_level(context, processor, victim.number, is_newer_above);
@@ -385,7 +385,7 @@ impl Caches {
         let state = own.data.state(slot);
         own.drop_data(line, slot);
         if state.is_dirty() {
-            context.occurrences[processor].fire(Signal::L1dWriteback, 1);
+            context.processors[processor].occurrences.fire(Signal::L1dWriteback, 1);
         }
         Some(state)
     }
@@ -401,7 +401,7 @@ impl Caches {
         if !is_newer_above {
             self.transfer(context, processor, Transfer::Down);
         }
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = &mut context.processors[processor].occurrences;
         occurrences.fire(Signal::L2EvictModified, 1);
         occurrences.fire(Signal::L2WriteFromL2, 1);
         self.write_back(context, processor, line);
@@ -414,7 +414,7 @@ impl Caches {
         processor: usize,
         line: Line,
     ) {
-        context.occurrences[processor].fire(Signal::L1dWriteback, 1);
+        context.processors[processor].occurrences.fire(Signal::L1dWriteback, 1);
         match self.inclusion() {
             None => self.write_back(context, processor, line.number),
             Some(Inclusion::Exclusive) => {
@@ -422,7 +422,7 @@ impl Caches {
                 self.fill_second_level(context, processor, line.number, line.state, filling);
             }
             Some(Inclusion::Inclusive) => {
-                let occurrences = &mut context.occurrences[processor];
+                let occurrences = &mut context.processors[processor].occurrences;
                 occurrences.fire(Signal::L2TagWrite, 1);
                 occurrences.fire(Signal::L2WriteFromL1d, 1);
                 if let Some(second) = self.processors[processor].second_level.as_mut()
@@ -444,7 +444,7 @@ impl Caches {
         purpose: Purpose,
     ) {
         let state = self.second_level(processor).state(slot);
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = &mut context.processors[processor].occurrences;
         occurrences.fire(Signal::L2TagRead, 1);
         signals::L2_REQUEST.fire(occurrences, state);
         occurrences.fire(Signal::L2WriteHit, 1);

@@ -86,7 +86,7 @@ impl Caches {
         if self.geometry.second_level.is_none() {
             return;
         }
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = &mut context.processors[processor].occurrences;
         let usage = &mut self.processors[processor].second_level_bus;
         usage.carry(occurrences, context.time, self.transfer_cycles, to);
     }

@@ -19,7 +19,7 @@ impl Caches {
         access: &Access,
     ) -> u64 {
         if self.geometry.uncached_is_miss {
-            fire_miss(&mut context.occurrences[processor], access.kind, false);
+            fire_miss(&mut context.processors[processor].occurrences, access.kind, false);
         }
         self.settle_write_combining(context, processor, access);
         self.read_parts(context, processor, access, false)
@@ -33,14 +33,14 @@ impl Caches {
         access: &Access,
     ) -> u64 {
         if access.kind == Kind::NonTemporal {
-            context.occurrences[processor].fire(Signal::WeakStore, 1);
-            context.occurrences[processor].fire(Signal::WeakStoreMiss, 1);
+            context.processors[processor].occurrences.fire(Signal::WeakStore, 1);
+            context.processors[processor].occurrences.fire(Signal::WeakStoreMiss, 1);
         }
         if self.geometry.uncached_is_miss || access.kind == Kind::NonTemporal {
-            fire_miss(&mut context.occurrences[processor], access.kind, true);
+            fire_miss(&mut context.processors[processor].occurrences, access.kind, true);
         }
         if access.memory == MemoryType::WriteCombining && self.combines_writes() {
-            context.occurrences[processor].fire(Signal::UncachedWrite, 1);
+            context.processors[processor].occurrences.fire(Signal::UncachedWrite, 1);
             self.combine(context, processor, access, false);
             return 0;
         }
@@ -58,9 +58,9 @@ impl Caches {
         access: &Access,
     ) -> u64 {
         let (first, last) = self.lines_of(access);
-        context.occurrences[processor].fire(Signal::WeakStore, 1);
+        context.processors[processor].occurrences.fire(Signal::WeakStore, 1);
         // AMD BKDG, event 41h: every streaming store is a miss.
-        fire_miss(&mut context.occurrences[processor], access.kind, true);
+        fire_miss(&mut context.processors[processor].occurrences, access.kind, true);
         let mut present = false;
         for line in first..=last {
             present |= self.holds(processor, line);
@@ -68,7 +68,7 @@ impl Caches {
             self.flush_line(context, processor, line);
         }
         if !present {
-            context.occurrences[processor].fire(Signal::WeakStoreMiss, 1);
+            context.processors[processor].occurrences.fire(Signal::WeakStoreMiss, 1);
         }
         if self.combines_writes() {
             self.combine(context, processor, access, true);
@@ -95,7 +95,7 @@ impl Caches {
             if hit {
                 latency += self.wait_for_data(context, processor, line).unwrap_or(0);
             } else {
-                fire_miss(&mut context.occurrences[processor], access.kind, true);
+                fire_miss(&mut context.processors[processor].occurrences, access.kind, true);
             }
             if access.memory == MemoryType::WriteProtected {
                 self.flush_line(context, processor, line);
@@ -130,8 +130,8 @@ impl Caches {
             }
         }
         if access.memory.is_cacheable() || self.geometry.uncached_is_miss {
-            fire_miss(&mut context.occurrences[processor], access.kind, false);
-            fire_miss(&mut context.occurrences[processor], access.kind, true);
+            fire_miss(&mut context.processors[processor].occurrences, access.kind, false);
+            fire_miss(&mut context.processors[processor].occurrences, access.kind, true);
         }
         let (memory, physical, bytes) = (access.memory, access.physical, access.bytes);
         self.read_parts(context, processor, access, true)
@@ -163,14 +163,14 @@ impl Caches {
         bytes: u32,
         locked: bool,
     ) -> u64 {
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = &mut context.processors[processor].occurrences;
         if !memory.is_cacheable() {
             occurrences.fire(Signal::UncachedRead, 1);
         }
         if memory == MemoryType::Uncacheable {
             occurrences.fire(Signal::UncachedAccess, 1);
         }
-        fire_system_request(&mut context.occurrences[processor], memory);
+        fire_system_request(&mut context.processors[processor].occurrences, memory);
         let sender = Sender::Processor(processor);
         if memory.is_cacheable() {
             // A locked read: others write back what they have, and the write behind it drops it.
@@ -194,7 +194,7 @@ impl Caches {
         let request = Request::WritePartial;
         let mut latency = 0;
         for (physical, bytes) in parts(physical, bytes, BUS_WIDTH) {
-            let occurrences = &mut context.occurrences[processor];
+            let occurrences = &mut context.processors[processor].occurrences;
             if !memory.is_cacheable() {
                 occurrences.fire(Signal::UncachedWrite, 1);
             }
@@ -246,7 +246,7 @@ impl Caches {
         buffer: &Buffer,
     ) -> u64 {
         let signal = if buffer.streaming { Signal::WcFlushStreaming } else { Signal::WcFlush };
-        context.occurrences[processor].fire(signal, 1);
+        context.processors[processor].occurrences.fire(signal, 1);
         let line_bytes = self.geometry.line;
         let full = buffer.bytes == u64::MAX >> (64 - line_bytes);
         let part = if full { line_bytes } else { self.geometry.write_combining.partial };
@@ -336,7 +336,7 @@ impl Caches {
         if data_dirty {
             gone.state = LineState::Modified;
         }
-        let occurrences = &mut context.occurrences[processor];
+        let occurrences = &mut context.processors[processor].occurrences;
         occurrences.fire(Signal::L2TagWrite, 1);
         super::coherence::fire_second_level_gone(occurrences, gone.state, gone.marked);
         if gone.state.is_dirty() {

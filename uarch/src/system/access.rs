@@ -3,8 +3,9 @@
 use pmu_model::Signal;
 
 use super::pages::KnownPage;
+use super::processor::{Locality, Processor};
 use super::translation::{PageTables, Side};
-use super::{Processor, System, pieces};
+use super::{System, pieces};
 use crate::bus::{Request, Snoop, Transaction};
 use crate::cache::{self, Context, Hint, Kind, MemoryType};
 use crate::state::{State, Visitor};
@@ -90,7 +91,7 @@ impl System {
         reads: bool,
         writes: bool,
     ) -> bool {
-        let of = self.processors.running_mut();
+        let Processor { locality: of, occurrences, .. } = self.processors.running_mut();
         let memory = match of.data_page.get(linear) {
             Some(memory) => memory,
             None => match of.find_data(self.tlbs.running_mut(), linear) {
@@ -101,7 +102,6 @@ impl System {
         if memory != MemoryType::WriteBack {
             return false;
         }
-        let occurrences = self.occurrences.running_mut();
         let hits = self.caches.hits(occurrences, physical, bytes, reads, writes);
         if hits && writes {
             self.notice_written(physical);
@@ -117,8 +117,8 @@ impl System {
     /// counted. The element before them has accessed the same lines, so that the pages are in the TLB.
     #[must_use]
     pub fn elements_hit(&self, read: Option<(u64, u64)>, written: Option<(u64, u64)>) -> bool {
-        let processor = self.processors.running();
-        let may_hit = |linear| processor.data_types.get(linear) == Some(MemoryType::WriteBack);
+        let of = &self.processors.running().locality;
+        let may_hit = |linear| of.data_types.get(linear) == Some(MemoryType::WriteBack);
         read.is_none_or(|(linear, physical)| may_hit(linear) && self.caches.has_to_load(physical))
             && written.is_none_or(|(linear, physical)| {
                 may_hit(linear)
@@ -141,23 +141,20 @@ impl System {
         kind: Kind,
     ) -> bool {
         let memory = MemoryType::WriteBack;
-        if self.processors.running().data_page.get(linear) != Some(memory) {
+        if self.processors.running().locality.data_page.get(linear) != Some(memory) {
             return false;
         }
         let access = cache::Access { physical, bytes, kind, memory };
         let processor = self.running();
-        let mut context = Context {
-            occurrences: &mut self.occurrences,
-            bus: &mut self.bus,
-            time: self.processors.running().time,
-        };
+        let time = self.processors.running().locality.time;
+        let mut context = Context { processors: &mut self.processors, bus: &mut self.bus, time };
         if reads {
             if self.caches.refill::<false>(&mut context, processor, &access).is_none() {
                 return false;
             }
             if writes
                 && !self.caches.hits(
-                    context.occurrences.running_mut(),
+                    &mut context.processors.running_mut().occurrences,
                     physical,
                     bytes,
                     false,
@@ -188,10 +185,10 @@ impl System {
         reads: bool,
         writes: bool,
     ) -> bool {
-        self.processors.running().data_page.get(linear) == Some(MemoryType::WriteBack)
+        self.processors.running().locality.data_page.get(linear) == Some(MemoryType::WriteBack)
             && !(writes && self.monitored.may_have(physical))
             && self.caches.hits_again(
-                self.occurrences.running_mut(),
+                &mut self.processors.running_mut().occurrences,
                 physical,
                 bytes,
                 reads,
@@ -244,7 +241,7 @@ impl System {
         physical: u64,
         bytes: u32,
     ) -> AccessCycles {
-        let of = &mut self.processors[processor];
+        let of = &mut self.processors[processor].locality;
         let known = of.data_page.get(linear);
         let found = known.or_else(|| of.find_data(&mut self.tlbs[processor], linear));
         let (memory, walk) = match found {
@@ -254,7 +251,7 @@ impl System {
         let DataAccess { operation, kind, .. } = *access;
         let mut left = operation;
         if memory == MemoryType::WriteBack {
-            let occurrences = &mut self.occurrences[processor];
+            let occurrences = &mut self.processors[processor].occurrences;
             match operation {
                 Operation::Load
                     if self.caches.load_hits(occurrences, processor, physical, bytes) =>
@@ -346,21 +343,21 @@ impl System {
     #[cold]
     #[inline(never)]
     fn flush_written_code(&mut self, processor: usize) {
-        self.occurrences[processor].fire(Signal::FlushSmc, 1);
-        self.processors[processor].redirected = true;
-        self.processors[processor].restarts = true;
+        self.processors[processor].occurrences.fire(Signal::FlushSmc, 1);
+        self.processors[processor].locality.redirected = true;
+        self.processors[processor].locality.restarts = true;
     }
 
     /// Whether what is behind the running instruction starts again, since this was last asked for.
     #[inline(always)]
     pub fn take_restart(&mut self, processor: usize) -> bool {
-        std::mem::take(&mut self.processors[processor].restarts)
+        std::mem::take(&mut self.processors[processor].locality.restarts)
     }
 
     /// The same of the running processor.
     #[inline(always)]
     pub fn take_restart_of_running(&mut self) -> bool {
-        std::mem::take(&mut self.processors.running_mut().restarts)
+        std::mem::take(&mut self.processors.running_mut().locality.restarts)
     }
 
     /// A port is accessed. Cycles until it has answered.
@@ -368,7 +365,7 @@ impl System {
         let request = if write { Request::WritePort } else { Request::ReadPort };
         let transaction = Transaction {
             processor: Some(processor),
-            time: self.processors[processor].time,
+            time: self.processors[processor].locality.time,
             request,
             physical: port.into(),
             bytes,
@@ -380,7 +377,7 @@ impl System {
         self.with_caches(processor, |caches, context| {
             caches.drain_write_combining(context, processor)
         });
-        self.bus.transact(&mut self.occurrences, &transaction)
+        self.bus.transact(&mut self.processors, &transaction)
     }
 
     /// WBINVD.
@@ -388,7 +385,7 @@ impl System {
         self.with_caches(processor, |caches, context| {
             caches.write_back_and_invalidate(context, processor);
         });
-        self.processors[processor].redirected = true;
+        self.processors[processor].locality.redirected = true;
     }
 
     /// INVD.
@@ -396,11 +393,11 @@ impl System {
         self.with_caches(processor, |caches, context| {
             caches.invalidate(context, processor);
         });
-        self.processors[processor].redirected = true;
+        self.processors[processor].locality.redirected = true;
     }
 }
 
-impl Processor {
+impl Locality {
     /// How the page of data at a linear address is cached, if that is known and the TLB has the page where
     /// it need not be searched for.
     #[inline(always)]

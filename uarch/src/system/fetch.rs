@@ -3,8 +3,9 @@
 use pmu_model::Signal;
 
 use super::pages::{KnownPage, PAGE};
+use super::processor::{Locality, Processor};
 use super::translation::{PageTables, Side};
-use super::{Processor, System, pieces};
+use super::{System, pieces};
 use crate::cache;
 use crate::tlb::Tlbs;
 
@@ -30,7 +31,7 @@ impl System {
     #[inline(always)]
     pub fn fetch_at_once(&mut self, time: u64, fetch: &Fetch) -> bool {
         let Fetch { linear, physical, second_page, bytes } = *fetch;
-        let of = self.processors.running_mut();
+        let Processor { locality: of, occurrences, .. } = self.processors.running_mut();
         of.time = time;
         let end = linear.wrapping_add(u64::from(bytes));
         let resumes = of.resumes(linear);
@@ -42,7 +43,6 @@ impl System {
         if !of.code_page.is_cacheable_page_of(linear) && !of.finds_cacheable_code(tlbs, linear) {
             return false;
         }
-        let occurrences = self.occurrences.running_mut();
         if !self.caches.fetch_hits(occurrences, physical, bytes.into(), resumes) {
             return false;
         }
@@ -54,14 +54,14 @@ impl System {
     /// it was.
     #[inline(never)]
     pub fn unfetch(&mut self, end: u64) {
-        let of = self.processors.running_mut();
+        let Processor { locality: of, occurrences, .. } = self.processors.running_mut();
         let shift = self.caches.fetch_window().trailing_zeros();
         // It is all in one page.
         let window = |end: u64| (end.wrapping_sub(1) & (PAGE - 1)) >> shift;
         let windows = window(of.next) - window(end);
         of.next = end;
         if windows != 0 {
-            self.caches.unfetch(self.occurrences.running_mut(), windows);
+            self.caches.unfetch(occurrences, windows);
         }
     }
 
@@ -76,14 +76,14 @@ impl System {
     #[inline]
     #[must_use]
     pub fn logs_fetches(&self) -> bool {
-        self.occurrences.running().logs(Signal::L1iFetch)
+        self.processors.running().occurrences.logs(Signal::L1iFetch)
     }
 
     /// An instruction is fetched. Cycles beyond hits in the instruction cache and the TLB.
     pub fn fetch(&mut self, processor: usize, tables: &impl PageTables, fetch: &Fetch) -> u64 {
         let Fetch { linear, physical, second_page, bytes } = *fetch;
         let window = u64::from(self.caches.fetch_window());
-        let of = &mut self.processors[processor];
+        let of = &mut self.processors[processor].locality;
         if of.fetches_on(linear, bytes, window) {
             return 0;
         }
@@ -104,14 +104,19 @@ impl System {
             cycles += walk;
             cycles += self
                 .with_caches(processor, |caches, context| caches.fetch(context, processor, &fetch));
-            self.processors[processor].has_fetched(begin, end, resumes, memory.is_cacheable());
+            self.processors[processor].locality.has_fetched(
+                begin,
+                end,
+                resumes,
+                memory.is_cacheable(),
+            );
             resumes = true;
         }
         cycles
     }
 }
 
-impl Processor {
+impl Locality {
     /// Whether the page of code at a linear address may be cached, where that is known and the TLB has the page where
     /// it need not be searched for.
     #[inline(never)]

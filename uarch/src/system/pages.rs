@@ -42,8 +42,7 @@ impl KnownPage {
     }
 }
 
-/// The memory types of pages that were accessed recently, by linear address. Apart, since what is known of the running
-/// processor is moved where it is another thread at every instruction.
+/// The memory types of pages that were accessed recently, by linear address. Apart, as there are many.
 #[derive(Clone, Debug)]
 pub(super) struct MemoryTypes(Box<[(u64, MemoryType); 64]>);
 

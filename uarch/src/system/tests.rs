@@ -84,8 +84,8 @@ impl Slow {
 
     fn notice_code_written(&mut self, processor: usize) {
         if self.0.caches.take_code_written(processor) {
-            self.0.occurrences[processor].fire(Signal::FlushSmc, 1);
-            self.0.processors[processor].redirected = true;
+            self.0.processors[processor].occurrences.fire(Signal::FlushSmc, 1);
+            self.0.processors[processor].locality.redirected = true;
         }
     }
 
@@ -107,7 +107,7 @@ impl Slow {
     }
 
     fn fetch(&mut self, processor: usize, tables: &Tables, fetch: &Fetch) {
-        self.0.processors[processor].forget_known_pages();
+        self.0.processors[processor].locality.forget_known_pages();
         self.0.fetch(processor, tables, fetch);
     }
 }
@@ -311,7 +311,7 @@ impl Program {
             Some(left) if self.random.next(3) != 0 => left,
             _ => {
                 for system in [&mut self.fast, &mut self.slow.0] {
-                    system.processors[processor].redirected = true;
+                    system.processors[processor].locality.redirected = true;
                 }
                 self.address()
             }

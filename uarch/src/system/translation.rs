@@ -2,9 +2,10 @@
 
 use pmu_model::Signal;
 
+use super::System;
 use super::page_tables::MonitoredPages;
 use super::pages::{KnownPage, MemoryTypes};
-use super::{Processor, System};
+use super::processor::{Locality, Processor};
 use crate::cache::MemoryType;
 use crate::tlb::{Lookup, Page, PageSize, Tlbs, WalkFrom};
 
@@ -68,13 +69,13 @@ impl System {
     /// has happened, it is [`System::load_page_tables`].
     pub fn flush_tlbs(&mut self, processor: usize, cr3: u64) {
         self.tlbs[processor].flush(cr3);
-        self.processors[processor].forget_pages();
+        self.processors[processor].locality.forget_pages();
     }
 
     /// CR3 was loaded, with this value.
     pub fn load_page_tables(&mut self, processor: usize, cr3: u64) {
         self.tlbs[processor].load_page_tables(cr3);
-        self.processors[processor].forget_pages();
+        self.processors[processor].locality.forget_pages();
         self.monitored = MonitoredPages::of(&self.tlbs);
     }
 
@@ -91,12 +92,12 @@ impl System {
     /// The translation of one page is dropped.
     pub fn invalidate_page(&mut self, processor: usize, linear: u64) {
         self.tlbs[processor].invalidate(linear);
-        self.processors[processor].forget_pages();
+        self.processors[processor].locality.forget_pages();
     }
 
     /// How memory is cached may have changed, or whether there is paging.
     pub fn change_memory(&mut self, processor: usize, paging: bool) {
-        let of = &mut self.processors[processor];
+        let of = &mut self.processors[processor].locality;
         of.paging = paging;
         of.forget_pages();
         self.tlbs[processor].unmark_all_data();
@@ -114,7 +115,7 @@ impl System {
     ) -> (MemoryType, u64) {
         let (hit, cycles) = self.look_up(processor, tables, linear, side);
         let memory = self.memory_type(processor, tables, linear, side);
-        let of = &mut self.processors[processor];
+        let of = &mut self.processors[processor].locality;
         let known = match side {
             Side::Code => &mut of.code_page,
             Side::Data => &mut of.data_page,
@@ -133,10 +134,11 @@ impl System {
         linear: u64,
         side: Side,
     ) -> (bool, u64) {
-        if !self.processors[processor].paging {
+        let Processor { locality, occurrences, .. } = &mut self.processors[processor];
+        if !locality.paging {
             return (true, 0);
         }
-        let (occurrences, tlbs) = (&mut self.occurrences[processor], &mut self.tlbs[processor]);
+        let tlbs = &mut self.tlbs[processor];
         let found = match side {
             Side::Code => tlbs.code(linear, occurrences),
             Side::Data => tlbs.data(linear, occurrences),
@@ -171,7 +173,7 @@ impl System {
             Side::Code => [Signal::PageWalkCode, Signal::PageWalkCodeLong],
             Side::Data => [Signal::PageWalkData, Signal::PageWalkDataLong],
         };
-        let occurrences = &mut self.occurrences[processor];
+        let occurrences = &mut self.processors[processor].occurrences;
         occurrences.fire(signals[0], 1);
         occurrences.fire(signals[1], is_long.into());
         for &physical in read {
@@ -192,7 +194,7 @@ impl System {
         if is_long {
             tlbs.fill_shared(linear, walk.page);
         }
-        let occurrences = &mut self.occurrences[processor];
+        let occurrences = &mut self.processors[processor].occurrences;
         match side {
             Side::Code => tlbs.fill_code(linear, walk.page, occurrences),
             Side::Data => tlbs.fill_data(linear, walk.page, occurrences),
@@ -210,7 +212,7 @@ impl System {
         linear: u64,
         side: Side,
     ) -> MemoryType {
-        self.processors[processor].memory_types(side).get(linear).unwrap_or_else(|| {
+        self.processors[processor].locality.memory_types(side).get(linear).unwrap_or_else(|| {
             let memory = tables.walk(linear).map_or(MemoryType::Uncacheable, |walk| walk.memory);
             self.set_memory_type(processor, side, linear, memory);
             memory
@@ -219,7 +221,7 @@ impl System {
 
     /// Notes how a page is cached: it, or another for which it has to make room, may be known otherwise.
     fn set_memory_type(&mut self, processor: usize, side: Side, linear: u64, memory: MemoryType) {
-        let of = &mut self.processors[processor];
+        let of = &mut self.processors[processor].locality;
         let forgotten = of.memory_types(side).set(linear, memory);
         of.forget_known_pages();
         if matches!(side, Side::Data) {
@@ -228,7 +230,7 @@ impl System {
     }
 }
 
-impl Processor {
+impl Locality {
     /// What is known of pages may be out of date.
     fn forget_pages(&mut self) {
         self.data_types = MemoryTypes::default();

@@ -13,7 +13,7 @@ use crate::file;
 use crate::framed::{self, FormatError, Kind};
 
 /// Snapshot files. A change of anything in [`State`] or the models is another version.
-const KIND: Kind = Kind { word: "vpmu-snapshot", name: "snapshot", version: 15 };
+const KIND: Kind = Kind { word: "vpmu-snapshot", name: "snapshot", version: 16 };
 
 /// How hard zstd tries: RAM shrinks to a third or less even so, at hundreds of megabytes a second.
 const LEVEL: i32 = 1;

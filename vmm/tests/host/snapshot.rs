@@ -261,7 +261,7 @@ fn what_is_no_snapshot_is_one_line() -> Verdict {
     *flipped.last_mut().expect("bytes") ^= 1;
     for (bytes, says) in [
         (&whole[..whole.len() - 1], "is a truncated snapshot: "),
-        (&other, "is a snapshot of version 95; expected version 15"),
+        (&other, "is a snapshot of version 96; expected version 16"),
         (&flipped, "is a corrupt snapshot: its CRC is another"),
         (b"", "is no snapshot"),
     ] {

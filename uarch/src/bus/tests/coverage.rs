@@ -112,7 +112,8 @@ fn runs_are_equal_and_counts_add_up() {
                 assert!(latency > 0 || wanted.processor.is_none(), "{name} {wanted:?}");
                 latencies.push(latency);
             }
-            let processors: Vec<_> = board.processors.iter_mut().map(|own| *own.fired()).collect();
+            let processors: Vec<_> =
+                board.processors.iter_mut().map(|own| *own.occurrences.fired()).collect();
             (latencies, processors)
         };
         let (latencies, processors) = run();

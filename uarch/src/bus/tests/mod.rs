@@ -12,8 +12,8 @@ mod simulation;
 use pmu_model::Signal;
 
 use super::{Bus, BusGeometry, Request, Snoop, Transaction};
-use crate::occurrences::Occurrences;
 use crate::processors::PerProcessor;
+use crate::system::{Processor, Processors};
 
 /// Pseudo-random numbers: xorshift.
 pub(super) struct Random(u64);
@@ -81,14 +81,14 @@ fn transaction(request: Request) -> Transaction {
 /// A bus and its processors.
 struct Board {
     bus: Bus,
-    processors: PerProcessor<Occurrences>,
+    processors: Processors,
 }
 
 impl Board {
     fn new(geometry: &'static BusGeometry, processors: usize) -> Self {
         Self {
             bus: Bus::new(geometry, processors, &MEMORY),
-            processors: PerProcessor::new(processors, |_| Occurrences::default()),
+            processors: PerProcessor::new(processors, |_| Processor::default()),
         }
     }
 
@@ -100,7 +100,8 @@ impl Board {
     /// What a processor's signals are, which are then zero: all that occurred, in the order of the
     /// enumeration.
     fn take(&mut self, processor: usize) -> Vec<(Signal, u64)> {
-        let fired = std::mem::replace(self.processors[processor].fired(), [0; Signal::COUNT]);
+        let fired =
+            std::mem::replace(self.processors[processor].occurrences.fired(), [0; Signal::COUNT]);
         let signals = Signal::ALL.iter().map(|&signal| (signal, fired[signal.index()]));
         signals.filter(|&(_, n)| n != 0).collect()
     }
@@ -110,9 +111,9 @@ impl Board {
 #[test]
 fn the_default_bus_takes_no_time_and_shows_nothing() {
     let mut bus = Bus::default();
-    let mut processors = PerProcessor::new(1, |_| Occurrences::default());
+    let mut processors = PerProcessor::new(1, |_| Processor::default());
     for request in REQUESTS {
         assert_eq!(bus.transact(&mut processors, &transaction(request)), 0);
     }
-    assert!(processors[0].fired().iter().all(|&n| n == 0));
+    assert!(processors[0].occurrences.fired().iter().all(|&n| n == 0));
 }

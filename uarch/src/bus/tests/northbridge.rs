@@ -174,7 +174,7 @@ fn the_table_of_open_pages_overflows() {
         let physical = bank / 4 * (512 << 20) + bank % 4 * 0x4000;
         board.transact(Transaction { time, physical, ..line(Request::ReadData) });
         [DramPageHit, DramPageMiss, DramPageConflict, DramPageTableOverflow]
-            .map(|signal| board.processors[0].fired()[signal.index()])
+            .map(|signal| board.processors[0].occurrences.fired()[signal.index()])
     };
     for bank in 0..16 {
         assert_eq!(read(bank * 10, bank), [0, bank + 1, 0, 0]);

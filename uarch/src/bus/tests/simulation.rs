@@ -354,13 +354,11 @@ fn the_pipelined_bus_is_as_simulated() {
                 now = now.max((time + latency).saturating_sub(2000));
             }
             for own in board.processors.iter_mut() {
-                let fired = |own: &mut crate::occurrences::Occurrences, signal: Signal| {
-                    own.fired()[signal.index()]
-                };
+                let fired = own.occurrences.fired();
                 let ready = cycles(&simulated.ready, Pipelined::RATIO);
-                assert_eq!(fired(own, Signal::BusDrdyAny), ready);
+                assert_eq!(fired[Signal::BusDrdyAny.index()], ready);
                 let stalled = cycles(&simulated.stalled, Pipelined::RATIO);
-                assert_eq!(fired(own, Signal::BusSnoopStall), stalled);
+                assert_eq!(fired[Signal::BusSnoopStall.index()], stalled);
             }
         }
     }
@@ -427,7 +425,7 @@ fn the_sequential_bus_is_as_simulated() {
                 now = now.max((time + latency).saturating_sub(2000));
             }
             for (own, busy) in board.processors.iter_mut().zip(busy) {
-                assert_eq!(own.fired()[Signal::BusBusy.index()], busy);
+                assert_eq!(own.occurrences.fired()[Signal::BusBusy.index()], busy);
             }
         }
     }

@@ -39,7 +39,7 @@ fn what_is_fetched_at_once_is_fetched_one_by_one() {
                 sequential: false,
                 memory: MemoryType::WriteBack,
             };
-            let occurrences = fast.occurrences.running_mut();
+            let occurrences = &mut fast.processors.running_mut().occurrences;
             let hits =
                 below(3) != 0 && fast.caches.fetch_hits(occurrences, physical, bytes.into(), false);
             let mut fetched = bytes;
@@ -48,7 +48,7 @@ fn what_is_fetched_at_once_is_fetched_one_by_one() {
             } else if bytes > 8 && below(4) == 0 {
                 // It is left behind the first line.
                 let windows = (u64::from(bytes) - 8).div_ceil(geometry.fetch_window.into());
-                fast.caches.unfetch(fast.occurrences.running_mut(), windows);
+                fast.caches.unfetch(&mut fast.processors.running_mut().occurrences, windows);
                 fetched = 8;
                 in_part += 1;
             }
@@ -66,7 +66,8 @@ fn what_is_fetched_at_once_is_fetched_one_by_one() {
                 machine.caches.processors[0].visit(&mut Saver::new(saved));
             }
             assert!(saved[0] == saved[1], "{name}: step {step}");
-            let fired = [&mut fast, &mut slow].map(|machine| *machine.occurrences[0].fired());
+            let fired =
+                [&mut fast, &mut slow].map(|machine| *machine.processors[0].occurrences.fired());
             assert!(fired[0] == fired[1], "{name}: step {step}");
             // Both go back to what was.
             match below(40) {

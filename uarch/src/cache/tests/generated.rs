@@ -240,7 +240,7 @@ pub(super) fn compare_step(
         .collect();
     assert_eq!(sent, std::mem::take(&mut oracle.sent), "{what}");
     for (p, expected) in oracle.counts.iter().enumerate() {
-        let fired = machine.occurrences[p].fired();
+        let fired = machine.processors[p].occurrences.fired();
         for &signal in signals {
             let expected = expected[signal.index()];
             assert_eq!(fired[signal.index()], expected, "{signal:?} of {p}, after {what}");

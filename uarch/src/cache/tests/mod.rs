@@ -16,9 +16,9 @@ mod tag_directory;
 use super::array::Line;
 use super::*;
 use crate::bus::{Bus, Request, Snoop};
-use crate::occurrences::Occurrences;
 use crate::part::caches::{K7, K8, KNC, P6, P55C, PII, PM, PPRO};
 use crate::processors::PerProcessor;
+use crate::system::{Processor, Processors};
 
 /// Every part.
 const PARTS: [(&str, &CacheGeometry); 8] = [
@@ -35,7 +35,7 @@ const PARTS: [(&str, &CacheGeometry); 8] = [
 /// Processors with their caches on a bus.
 struct Machine {
     caches: Caches,
-    occurrences: PerProcessor<Occurrences>,
+    processors: Processors,
     bus: Bus,
     /// When operations begin, in cycles.
     time: u64,
@@ -48,15 +48,15 @@ impl Machine {
 
     fn with_threads(geometry: &'static CacheGeometry, processors: usize, threads: usize) -> Self {
         let caches = Caches::new(geometry, processors, threads);
-        let mut occurrences = PerProcessor::new(processors, |_| Occurrences::default());
-        caches.prepare(&mut occurrences);
-        Self { caches, occurrences, bus: Bus::default(), time: 0 }
+        let mut processors = PerProcessor::new(processors, |_| Processor::default());
+        caches.prepare(&mut processors);
+        Self { caches, processors, bus: Bus::default(), time: 0 }
     }
 
     /// Performs an operation.
     fn run<T>(&mut self, operation: impl FnOnce(&mut Caches, &mut Context<'_>) -> T) -> T {
-        let occurrences = &mut self.occurrences;
-        let mut context = Context { occurrences, bus: &mut self.bus, time: self.time };
+        let processors = &mut self.processors;
+        let mut context = Context { processors, bus: &mut self.bus, time: self.time };
         operation(&mut self.caches, &mut context)
     }
 
@@ -81,7 +81,7 @@ impl Machine {
 
     /// How often a signal was fired on a processor.
     fn count(&mut self, processor: usize, signal: Signal) -> u64 {
-        self.occurrences[processor].fired()[signal.index()]
+        self.processors[processor].occurrences.fired()[signal.index()]
     }
 
     /// Holds several signals of a processor against their numbers.

@@ -15,8 +15,8 @@ use self::coming::Coming;
 use super::super::array::Line;
 use super::super::*;
 use crate::bus::{Bus, Request, Snoop, Transaction};
-use crate::occurrences::Occurrences;
 use crate::processors::PerProcessor;
+use crate::system::{Processor, Processors};
 use pmu_model::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Index, IndexMut};
@@ -104,7 +104,7 @@ pub(in crate::cache::tests) struct Oracle {
     /// When operations begin, and what answers them.
     pub(in crate::cache::tests) time: u64,
     pub(in crate::cache::tests) bus: Bus,
-    on_bus: PerProcessor<Occurrences>,
+    on_bus: Processors,
     /// Cycles of the running operation: right for loads and stores to memory of type WB.
     pub(in crate::cache::tests) cycles: u64,
 }
@@ -151,7 +151,7 @@ impl Oracle {
             board: BTreeMap::new(),
             time: 0,
             bus: Bus::default(),
-            on_bus: PerProcessor::new(processors, |_| Occurrences::default()),
+            on_bus: PerProcessor::new(processors, |_| Processor::default()),
             cycles: 0,
         }
     }
