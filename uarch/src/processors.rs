@@ -10,12 +10,11 @@ pub struct PerProcessor<T> {
     /// Which one is in place.
     number: usize,
     running: T,
-    /// By number; there is none of the one in place.
-    others: Vec<Option<T>>,
+    /// Those of the others.
+    others: Vec<T>,
+    /// By number: where among those it is. Of the running one, this says nothing.
+    places: Vec<usize>,
 }
-
-/// Of the others.
-const IS_THERE: &str = "the processor is another than the running one";
 
 impl<T> PerProcessor<T> {
     /// So many, made by a function of the number; the first runs.
@@ -24,10 +23,12 @@ impl<T> PerProcessor<T> {
     ///
     /// If there are none.
     #[must_use]
-    pub fn new(processors: usize, make: impl FnMut(usize) -> T) -> Self {
-        let mut others: Vec<_> = (0..processors).map(make).map(Some).collect();
-        let first = others.first_mut().and_then(Option::take);
-        Self { number: 0, running: first.expect("a machine has a processor"), others }
+    pub fn new(processors: usize, mut make: impl FnMut(usize) -> T) -> Self {
+        assert!(processors != 0, "a machine has a processor");
+        let running = make(0);
+        let others = (1..processors).map(make).collect();
+        let places = (0..processors).map(|number| number.saturating_sub(1)).collect();
+        Self { number: 0, running, others, places }
     }
 
     /// From now on, this processor runs.
@@ -38,9 +39,9 @@ impl<T> PerProcessor<T> {
     #[inline(always)]
     pub fn choose(&mut self, processor: usize) {
         if processor != self.number {
-            let chosen = self.others[processor].take().expect(IS_THERE);
-            let before = std::mem::replace(&mut self.running, chosen);
-            self.others[self.number] = Some(before);
+            let place = self.places[processor];
+            std::mem::swap(&mut self.running, &mut self.others[place]);
+            self.places[self.number] = place;
             self.number = processor;
         }
     }
@@ -68,17 +69,17 @@ impl<T> PerProcessor<T> {
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.others.len()
+        self.places.len()
     }
 
     /// All of them, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        std::iter::once(&self.running).chain(self.others.iter().flatten())
+        std::iter::once(&self.running).chain(&self.others)
     }
 
     /// The same, to change them.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        std::iter::once(&mut self.running).chain(self.others.iter_mut().flatten())
+        std::iter::once(&mut self.running).chain(&mut self.others)
     }
 }
 
@@ -89,7 +90,7 @@ impl<T> Index<usize> for PerProcessor<T> {
     fn index(&self, processor: usize) -> &T {
         match processor == self.number {
             true => &self.running,
-            false => self.others[processor].as_ref().expect(IS_THERE),
+            false => &self.others[self.places[processor]],
         }
     }
 }
@@ -100,7 +101,7 @@ impl<T> IndexMut<usize> for PerProcessor<T> {
         if processor == self.number {
             return &mut self.running;
         }
-        self.others[processor].as_mut().expect(IS_THERE)
+        &mut self.others[self.places[processor]]
     }
 }
 
@@ -233,7 +234,9 @@ impl<T> PerProcessor<T> {
         visitor.index(&mut number, self.count());
         self.choose(number);
         visit(&mut self.running, visitor);
-        self.others.iter_mut().flatten().for_each(|other| visit(other, visitor));
+        for other in (0..self.count()).filter(|&other| other != number) {
+            visit(&mut self[other], visitor);
+        }
     }
 }
 
@@ -257,6 +260,7 @@ impl<T> PerCore<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::{Loader, Saver};
 
     /// Whoever runs, each is found by its number.
     #[test]
@@ -272,6 +276,27 @@ mod tests {
                 assert_eq!(seen, (0..all.count()).collect::<Vec<_>>());
             }
         }
+    }
+
+    /// What is saved does not tell who ran before, nor what is loaded.
+    #[test]
+    fn who_ran_before_is_not_saved() {
+        let having_run = |processors: &[usize]| {
+            let mut all = PerProcessor::new(5, |number| number as u64);
+            processors.iter().for_each(|&processor| all.choose(processor));
+            let mut bytes = Vec::new();
+            all.visit(&mut Saver::new(&mut bytes));
+            (all, bytes)
+        };
+        let (mut all, bytes) = having_run(&[3, 1, 4, 0, 2]);
+        assert_eq!(bytes, having_run(&[2]).1);
+        all.choose(4);
+        all.iter_mut().for_each(|number| *number += 100);
+        let mut loader = Loader::new(&bytes);
+        all.visit(&mut loader);
+        loader.finish().unwrap();
+        assert_eq!((all.number(), *all.running()), (2, 2));
+        assert!((0..5).all(|number| all[number] == number as u64));
     }
 
     /// Whoever runs, the processors of a core find the same one: here the core's number.
