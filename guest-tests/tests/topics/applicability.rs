@@ -82,7 +82,7 @@ const EXCEPTIONS: &[Exception] = &[
         &["p55c", "ppro", "pii", "p6", "pm", "k7"],
         "one part with a thread a core will do",
     ),
-    not("textbook::a_matrix_keeps_waiting_by_columns", &["knc"], "no run has its pipeline yet"),
+    not("textbook::a_matrix_keeps_waiting_by_columns", &["knc"], "no event counts waits for data"),
     not(
         "textbook::a_matrix_keeps_waiting_by_columns",
         &["pm"],

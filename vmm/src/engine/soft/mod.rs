@@ -252,6 +252,16 @@ impl Soft {
         self.asking.is_counting()
     }
 
+    /// For tests that compare machines whose threads have waited in different pieces: whom the models were told of last
+    /// follows from that.
+    #[cfg(test)]
+    pub(crate) fn forget_order(&mut self) {
+        let modelling = self.modelling.as_mut();
+        if let Some(modelling) = modelling.filter(|modelling| modelling.is_multithreaded()) {
+            modelling.forget_order();
+        }
+    }
+
     /// The part, while models see what cores do to each other's caches.
     pub(crate) fn sees_sharing(&self) -> Option<&'static Part> {
         let modelling = self.modelling.as_ref()?;

@@ -295,8 +295,7 @@ impl Modelling {
         self.observer.watch.is_multithreaded()
     }
 
-    /// For tests that compare machines whose threads have waited in different pieces: whom the models were told of last
-    /// follows from that. It is the first thread of each core now.
+    /// The models were told of the first thread of each core last, and of the first core.
     #[cfg(test)]
     pub(super) fn forget_order(&mut self) {
         let model = &mut self.observer.watch;

@@ -11,7 +11,7 @@ use iced_x86::code_asm::{al, dword_ptr, eax, ecx, edi, esi, esp, word_ptr};
 use super::Exit;
 use crate::machine::{End, Machine};
 use crate::program::{DATA, LAPIC, LAPIC_ID, Program};
-use crate::snapshot::tests::{self as snapshots, run};
+use crate::snapshot::tests::{difference, run};
 use crate::turns::tests::{
     ASSERT, Counted, EOI, ICR, ICR_HIGH, IPI_VECTOR, Made, NMI, Random, core_script,
     each_by_itself, machine, seeds, spin,
@@ -286,14 +286,6 @@ fn guest(random: &mut Random, cpus: u32, counting: Counting) -> Vec<u8> {
         })
     })
     .unwrap()
-}
-
-/// Where two machines differ.
-fn difference(one: &mut Machine, other: &mut Machine) -> Option<String> {
-    for machine in [&mut *one, &mut *other] {
-        machine.soft.modelling.as_mut().unwrap().forget_order();
-    }
-    snapshots::difference(one, other)
 }
 
 fn compare(cpus: u32, seed: u64, counting: Counting) {
