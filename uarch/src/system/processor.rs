@@ -11,15 +11,16 @@ pub type Processors = PerProcessor<Processor>;
 
 /// What belongs to one processor alone.
 ///
-/// Another thread of a core may run at every instruction, and then two of these change places. So they are one, and what
-/// is large of them is apart.
+/// Another thread of a core may run at every instruction, and then two of these change places. So all of it is in one
+/// structure, and what is large is apart.
 #[derive(Clone, Debug, Default)]
 pub struct Processor {
     /// What has been fired on it.
     pub(crate) occurrences: Occurrences,
+    /// What it has fetched and accessed last.
     pub(super) locality: Box<Locality>,
-    /// There is none until it is first chosen, so that those of a machine of many processors of which few do something
-    /// take no memory.
+    /// There is none until it is first chosen or interrupted, so that those of a machine of many processors of which few
+    /// do something take no memory.
     predictor: Option<Box<Predictor>>,
 }
 
